@@ -1,0 +1,165 @@
+"""Lock -> store -> layers: fetch what is missing, then write each layer that is not in the store yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from images import bytecode, examples, ours, sdist, tree, trim, wheels
+from images.base import Debian
+from images.fetch import fetch
+from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
+from images.lock import Artifact, Lock
+from images.oci import Part
+from images.plan import FAMILY, Plan
+from images.progress import Progress
+from images.store import Store, key_of
+
+INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
+# Stable first: what changes seldom lies low and is shared by many images.
+GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("intel runtime", lambda name: name in INTEL),
+    ("torch", lambda name: name == "torch"),
+    ("libraries", lambda name: name not in (*INTEL, "torch", *FAMILY)),
+    ("hugging face", lambda name: name in FAMILY and name != "transformers"),
+    ("transformers", lambda name: name == "transformers"),
+)
+# A layer is made from its inputs by these sources: when one changes, it is made again.
+MAKERS = tuple(Path(module.__file__ or "").read_text() for module in (wheels, trim, examples, sdist, ours))
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel in the store: project, version, its sha256 and where it lies."""
+
+    project: str
+    version: str
+    sha256: str
+    path: Path
+
+
+def collect(
+    lock: Lock, plan: Plan, store: Store, certificate: str | None, progress: Progress, jobs: int
+) -> list[Wheel]:
+    """Bring every artifact of a lock into the store, source archives as wheels."""
+
+    def one(artifact: Artifact) -> Wheel:
+        digest = fetch(store, artifact.url, artifact.sha256, artifact.filename, certificate, progress.advance)
+        name = artifact.filename
+        path = _lying(store, digest, name)
+        if not name.endswith(".whl"):
+            row = next(row for row in plan.source_only if row.name == artifact.name)
+            digest, name = sdist.to_wheel(store, path, digest, row)
+        return Wheel(artifact.name, artifact.version, digest, _lying(store, digest, name))
+
+    with progress.step("fetching", len(lock.artifacts)):
+        return _all([lambda a=a: one(a) for a in lock.artifacts], max(4, jobs), progress)  # type: ignore[misc]
+
+
+def layers(
+    plan: Plan, lock: Lock, found: Sequence[Wheel], base: Debian, archive: tuple[str, Path] | None, store: Store,
+    progress: Progress, jobs: int,
+) -> list[Part]:  # fmt: skip
+    """Make every layer above the base, several at a time; the order of the image does not depend on it."""
+    root = tree.unpack(store, base.written.digest)
+    compiler = Compiler(store, root, plan.base.python, base.written.diff_id) if plan.bytecode else None
+
+    def group(name: str, belongs: Callable[[str], bool]) -> Part:
+        members = [wheel for wheel in found if belongs(wheel.project)]
+        extra = archive if name == "transformers" else None
+        return _wheel_layer(name, members, extra, plan, base.ground, store, compiler)
+
+    tasks: list[Callable[[], Part]] = [lambda g=g: group(*g) for g in GROUPS]  # type: ignore[misc]
+    tasks.append(lambda: _own_layer(plan, lock, found, base, store, compiler))
+    with progress.step("writing layers", len(tasks)):
+        return _all(tasks, jobs, progress)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """The base's own interpreter, unpacked."""
+
+    store: Store
+    root: Path
+    python: str
+    base: str
+
+    def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
+        """Answer sha256 of a wheel -> sha256 of its bytecode."""
+        listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
+        return bytecode.make(self.store, listed, self.root, self.python, self.base)
+
+
+def _wheel_layer(
+    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, plan: Plan, ground: Ground, store: Store,
+    compiler: Compiler | None,
+) -> Part:  # fmt: skip
+    compiled = compiler.compiled(members) if compiler else {}
+    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, plan.base.python]
+
+    def fill(layer: Layer) -> None:
+        for wheel in members:
+            pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
+            wheels.write(layer, wheel.path, plan.base.python, pyc, trimmed=plan.trim)
+        if archive:
+            examples.write(layer, archive[1])
+
+    return _part(store, name, inputs, ground, fill)
+
+
+def _own_layer(
+    plan: Plan, lock: Lock, found: Sequence[Wheel], base: Debian, store: Store, compiler: Compiler | None
+) -> Part:
+    files = ours.files()
+    pyc: Mapping[str, bytes] = ours.compiled(store, files, compiler.root, compiler.python) if compiler else {}
+    texts = {
+        "stack.json": json.dumps(ours.stack(plan, lock), indent=1) + "\n",
+        "lock.json": json.dumps({**lock.public(), "debian": base.packages}, indent=1, sort_keys=True) + "\n",
+        "constraints.txt": "".join(f"{wheel.project}=={wheel.version}\n" for wheel in found),
+    }
+    inputs = [sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()), texts, base.passwd, plan.base.python]
+    return _part(
+        store, "multinode", inputs, base.ground, lambda layer: ours.write(layer, files, pyc, texts, base.passwd)
+    )
+
+
+def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callable[[Layer], None]) -> Part:
+    """Take a layer from the store by the hash of its inputs, or write it."""
+    key = key_of([name, inputs, MAKERS, ZSTD_LEVEL, EPOCH, sorted(ground.links.items()), _owners(ground)])
+    known = store.record("layers", key)
+    if known and store.blob(known[1]):
+        return Part(name, Written(*known), reused=True)
+    with store.aside() as path:
+        with Layer(path, ground) as layer:
+            fill(layer)
+            written = layer.finish()
+        store.keep(path, written.digest)
+    store.write_record("layers", key, [written.diff_id, written.digest, written.size, written.unpacked])
+    return Part(name, written, reused=False)
+
+
+def _owners(ground: Ground) -> list[object]:
+    """Name the folders of the base that layers pass through."""
+    return [[path, ground.folders.get(path)] for path in ("usr", "usr/local", "usr/local/lib", "usr/local/bin", "opt")]
+
+
+def _lying(store: Store, digest: str, name: str) -> Path:
+    return store.root / "blobs" / digest / name
+
+
+def _all(tasks: Sequence[Callable[[], Made]], jobs: int, progress: Progress) -> list[Made]:
+    """Run tasks side by side; the first fault stops what has not begun."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(task) for task in tasks]
+        for future in futures:
+            future.add_done_callback(lambda _: progress.done())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)

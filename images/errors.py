@@ -1,0 +1,26 @@
+"""The two ways to fail, and how a failure is said."""
+
+from __future__ import annotations
+
+
+class Fault(Exception):
+    """A failure that the user can read: the fact, the value that caused it, what to type instead."""
+
+    exit_code = 1
+
+    def __init__(self, fact: str, value: object, remedy: str) -> None:
+        super().__init__(f"{fact}: {value}")
+        self.fact, self.value, self.remedy = fact, str(value), remedy
+
+    def __str__(self) -> str:
+        return f"error: {self.fact}: {self.value}\n  try: {self.remedy}"
+
+
+class UserFault(Fault):
+    """The user can mend it by asking differently; exit code 2."""
+
+    exit_code = 2
+
+
+class WorldFault(Fault):
+    """Something outside went wrong: network, disk, engine; exit code 1."""

@@ -1,0 +1,25 @@
+"""What an image says of itself to people and scanners."""
+
+from __future__ import annotations
+
+from images.base import Debian
+from images.lock import Lock
+from images.plan import Plan
+
+
+def make(plan: Plan, lock: Lock, debian: Debian) -> dict[str, str]:
+    """Name what went in, from the resolved lock rather than the request, so that a label cannot lie."""
+    title = "org.opencontainers.image"
+    own = "multinode"
+    return {
+        f"{title}.title": "multinode",
+        f"{title}.description": "Hugging Face training on CPU servers, one node or many",
+        f"{title}.version": f"torch{plan.torch.version}-transformers{plan.transformers.version}",
+        f"{title}.licenses": "Apache-2.0",
+        f"{title}.base.name": f"debian:{plan.base.suite}",
+        f"{own}.torch": lock.torch,
+        f"{own}.transformers": lock.transformers,
+        f"{own}.python": debian.packages.get(f"python{lock.python}", lock.python),
+        f"{own}.backend": plan.torch.backend,
+        f"{own}.as-of": str(plan.family_as_of),
+    }

@@ -1,0 +1,232 @@
+"""Plan -> Lock: every file that goes in, by sha256, resolved by uv as of a day."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from images import process
+from images.catalog import SourceOnly
+from images.errors import Fault, UserFault, WorldFault
+from images.plan import FAMILY, Plan
+from images.sources import Sources, without_secrets
+from images.store import Store, key_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# PyTorch's index of builds for the CPU, asked only when the configured sources have none:
+# https://pytorch.org/get-started/locally/
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A wheel, or the source archive of a project that has none; `url` may be a path."""
+
+    name: str
+    version: str
+    filename: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """Everything that decides an image's Python side; equal locks make equal images."""
+
+    torch: str
+    transformers: str
+    python: str
+    artifacts: tuple[Artifact, ...]
+
+    def public(self) -> dict[str, Any]:
+        """Say what goes in, without the places it came from: those differ between machines."""
+        fields = [{key: value for key, value in asdict(a).items() if key != "url"} for a in self.artifacts]
+        return {"version": 1, **asdict(self), "artifacts": fields}
+
+
+def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str]) -> Lock:
+    """Resolve a plan, or take the resolution of the same question from the store.
+
+    Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
+    """
+    sources = _with_wheelhouse(sources, plan.wheelhouse)
+    key = key_of([_question(plan), asdict(sources), _listing(sources.links)])
+    known = store.record("locks", key)
+    packages = known if known is not None else _resolve(plan, sources, environ)
+    lock = Lock(
+        torch=_version(packages, "torch"),
+        transformers=_version(packages, "transformers"),
+        python=plan.base.python,
+        artifacts=tuple(_artifact(package, plan) for package in packages),
+    )
+    store.write_record("locks", key, packages)
+    return lock
+
+
+def _question(plan: Plan) -> list[Any]:
+    source_only = [asdict(row) for row in plan.source_only]
+    return [plan.requirements, plan.as_of, plan.family_as_of, plan.base.python, plan.base.glibc, source_only]
+
+
+def _with_wheelhouse(sources: Sources, wheelhouse: str | None) -> Sources:
+    if wheelhouse is None:
+        return sources
+    folder = Path(wheelhouse).absolute()
+    if not folder.is_dir():
+        raise UserFault("no such folder", wheelhouse, "--wheelhouse with a folder of wheels")
+    return Sources(**{**asdict(sources), "links": (str(folder), *sources.links)})
+
+
+def _listing(links: Iterable[str]) -> list[Any]:
+    """Folders have no dates: what lies in them is part of the question."""
+    folders = [Path(link.removeprefix("file://")) for link in links]
+    return [sorted((f.name, f.stat().st_size) for f in d.iterdir() if f.is_file()) for d in folders if d.is_dir()]
+
+
+def _resolve(plan: Plan, sources: Sources, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Ask the configured sources; ask PyTorch's own index too if they have no torch for the CPU."""
+    told, packages = _compile(plan, sources, environ)
+    if packages is None or _gpu(packages):
+        more = Sources(**{**asdict(sources), "extra": (*sources.extra, TORCH_INDEX)})
+        if packages is not None or _misses(told, "torch"):
+            told, packages = _compile(plan, more, environ)
+    if packages is None:
+        raise _explain(told, plan)
+    if found := _gpu(packages):
+        remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
+        raise UserFault("the resolution has packages for a GPU", ", ".join(found), remedy)
+    return packages
+
+
+def _misses(told: str, name: str) -> bool:
+    return f"no version of {name}==" in told or f"{name} was not found" in told or "no wheels" in told
+
+
+def _compile(plan: Plan, sources: Sources, environ: Mapping[str, str]) -> tuple[str, list[dict[str, Any]] | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "uv.toml"
+        config.write_text("".join(map(_metadata, plan.source_only)))
+        command = [_uv(), "pip", "compile", "-", *_options(plan), *sources.uv_options(), "--config-file", str(config)]
+        env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
+        done = process.run(command, env, "pip install -e .", feed="\n".join(plan.requirements))
+    if done.code:
+        return done.err, None
+    parsed = tomllib.loads(done.out)
+    return done.err, [_plain(package) for package in parsed["packages"]]
+
+
+def _uv() -> str:
+    from uv import find_uv_bin
+
+    return str(find_uv_bin())
+
+
+def _options(plan: Plan) -> list[str]:
+    glibc = plan.base.glibc.replace(".", "_")
+    options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
+    options += ["--python-version", plan.base.python, "--python-platform", f"x86_64-manylinux_{glibc}"]
+    options += ["--exclude-newer", _end_of(plan.as_of)]
+    for name in FAMILY:
+        options += ["--exclude-newer-package", f"{name}={_end_of(plan.family_as_of)}"]
+    for row in plan.source_only:
+        options += ["--no-binary", row.name]
+    return options
+
+
+def _end_of(day: datetime.date) -> str:
+    return f"{day + datetime.timedelta(days=1)}T00:00:00Z"
+
+
+def _metadata(row: SourceOnly) -> str:
+    """State what a source archive would answer if it were run; TOML strings and lists are Python's here."""
+    lines = [f'name = "{row.name}"', f'version = "{row.version}"', f"requires-dist = {list(row.requires)}"]
+    return "\n".join(["[[dependency-metadata]]", *lines, ""])
+
+
+def _plain(package: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the fields that are used, as JSON has them."""
+    files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+    return {
+        "name": package["name"],
+        "version": package["version"],
+        "files": [{"url": _place(file), "sha256": file["hashes"]["sha256"]} for file in files],
+    }
+
+
+def _place(file: Mapping[str, Any]) -> str:
+    return str(file.get("url") or file["path"])
+
+
+def _version(packages: Sequence[Mapping[str, Any]], name: str) -> str:
+    return next(str(package["version"]) for package in packages if package["name"] == name)
+
+
+def _gpu(packages: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = [f"{package['name']} {package['version']}" for package in packages]
+    return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
+
+
+def _artifact(package: Mapping[str, Any], plan: Plan) -> Artifact:
+    """Choose the file that fits the base's Python best, as an installer would."""
+    tags = _tags(plan.base.python, plan.base.glibc)
+    file = min(package["files"], key=lambda file: _rank(_filename(file["url"]), tags))
+    return Artifact(
+        name=canonicalize_name(package["name"]),
+        version=package["version"],
+        filename=_filename(file["url"]),
+        url=file["url"],
+        sha256=file["sha256"],
+    )
+
+
+def _filename(url: str) -> str:
+    return Path(unquote(urlsplit(url).path)).name
+
+
+def _tags(python: str, glibc: str) -> list[Tag]:
+    """List what the base can run, best first (PEP 425, PEP 600)."""
+    major, minor = map(int, python.split("."))
+    newest = int(glibc.split(".")[1])
+    legacy = {17: "manylinux2014_x86_64", 12: "manylinux2010_x86_64", 5: "manylinux1_x86_64"}
+    platforms = []
+    for release in range(newest, 4, -1):
+        platforms += [f"manylinux_2_{release}_x86_64"] + ([legacy[release]] if release in legacy else [])
+    platforms.append("linux_x86_64")
+    return [
+        *cpython_tags((major, minor), platforms=platforms),
+        *compatible_tags((major, minor), interpreter=f"cp{major}{minor}", platforms=platforms),
+    ]
+
+
+def _rank(filename: str, tags: Sequence[Tag]) -> int:
+    try:
+        offered = parse_wheel_filename(filename)[3]
+    except InvalidWheelFilename:
+        return len(tags)
+    return next((position for position, tag in enumerate(tags) if tag in offered), len(tags) + 1)
+
+
+def _explain(told: str, plan: Plan) -> Fault:
+    """Turn uv's words into ours: the address that failed, or the requirement that nothing meets."""
+    failed = re.search(r"Failed to fetch: `?(\S+?)`?$", told, re.MULTILINE)
+    if failed:
+        place = without_secrets(failed[1])
+        remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
+        return WorldFault("cannot reach a package index", place, remedy)
+    lines = [line.strip() for line in told.splitlines() if "missing an upload date" not in line]
+    remedy = f"another release than --transformers {plan.transformers.version}, or --wheelhouse with what is missing"
+    return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)

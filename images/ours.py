@@ -1,0 +1,105 @@
+"""The top layer: the entrypoint, its settings, the user and the folders it writes to."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from images import process
+from images.bytecode import WORKER, interpreter
+from images.errors import WorldFault
+from images.examples import PLACE
+from images.layer import EPOCH, Layer
+from images.lock import Lock
+from images.plan import Plan
+from images.store import Store
+from images.wheels import schemes
+
+HERE = Path(__file__).parent
+HOME = "opt/multinode"
+USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
+
+# Writable for the group of every uid that a container may run under: 0, as on OpenShift.
+FOLDERS = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
+# Paths that the Hugging Face guide writes out, for whatever release of tcmalloc the base has.
+LINKS = {"usr/lib/x86_64-linux-gnu/libtcmalloc.so.4.5.9": "libtcmalloc.so.4"}
+
+ENVIRONMENT = {
+    "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
+    "HF_HOME": "/workspace/.cache/huggingface",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PIP_CONSTRAINT": f"/{HOME}/constraints.txt",
+}
+
+
+def settings(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Say what a container starts from (OCI image configuration, `config`)."""
+    return {
+        "User": "1000:0",
+        "WorkingDir": "/workspace",
+        "Entrypoint": ["tini", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
+        "Env": [f"{name}={value}" for name, value in sorted(ENVIRONMENT.items())],
+        "Labels": dict(labels),
+    }
+
+
+def stack(plan: Plan, lock: Lock) -> dict[str, Any]:
+    """Say what the entrypoint must know of the image it is in."""
+    return {
+        "torch": lock.torch,
+        "transformers": lock.transformers,
+        "python": plan.base.python,
+        "backend": plan.torch.backend,
+        "examples": f"/{PLACE}" if plan.examples else None,
+        "site": "/" + schemes(plan.base.python, "")["purelib"],
+    }
+
+
+def files() -> dict[str, bytes]:
+    """Read the entrypoint and the files of rootfs/, as path in the image -> bytes."""
+    sources = {HERE.parent / "entrypoint": f"{HOME}/entrypoint", HERE / "rootfs": ""}
+    found = {}
+    for folder, place in sources.items():
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            found[f"{place}/{path.relative_to(folder).as_posix()}".lstrip("/")] = path.read_bytes()
+    return found
+
+
+def compiled(store: Store, sources: Mapping[str, bytes], root: Path, python: str) -> dict[str, bytes]:
+    """Compile the entrypoint with the base's own interpreter: it starts in every container."""
+    modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
+    start, env = interpreter(root, python)
+    with store.aside() as source, store.aside() as out:
+        with zipfile.ZipFile(source, "w") as archive:
+            for name, data in modules.items():
+                archive.writestr(name, data)
+        command = [*start, str(WORKER), str(source), str(out), f"/{HOME}", str(EPOCH), "(?!)"]
+        done = process.run(command, env, "build with --no-bytecode")
+        if done.code:
+            raise WorldFault("cannot compile the entrypoint", done.err.strip()[-200:], "build with --no-bytecode")
+        with zipfile.ZipFile(out) as archive:
+            return {_cached(name, python): archive.read(name) for name in archive.namelist()}
+
+
+def _cached(name: str, python: str) -> str:
+    folder, _, module = f"{HOME}/{name}".rpartition("/")
+    return f"{folder}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
+
+
+def write(
+    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], passwd: str
+) -> None:
+    """Fill the layer."""
+    for path in FOLDERS:
+        layer.folder(path, 0o775, 1000, 0)
+    layer.file("etc/passwd", (passwd.rstrip("\n") + f"\n{USER}\n").encode())
+    for path, data in sorted({**sources, **pyc}.items()):
+        layer.file(path, data)
+    for name, text in sorted(texts.items()):
+        layer.file(f"{HOME}/{name}", text.encode())
+    for path, target in LINKS.items():
+        layer.link(path, target)

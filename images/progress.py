@@ -1,0 +1,46 @@
+"""What is going on, on stderr: a moving line on a terminal, a line per step elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """The steps of one build."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=None, note="", visible=False)
+        self._bytes = 0
+
+    @contextmanager
+    def step(self, text: str, total: int | None = None) -> Iterator[None]:
+        """Show that a step of `total` parts is going on."""
+        self._bytes = 0
+        self._bar.reset(self._task, description=text, total=total, note="", visible=True)
+        if not self._console.is_terminal:
+            self.say(f"{text} ...")
+        with self._bar:
+            yield
+
+    def done(self) -> None:
+        """Count one part of the step."""
+        self._bar.advance(self._task)
+
+    def advance(self, count: int) -> None:
+        """Count bytes that came over the network."""
+        self._bytes += count
+        self._bar.update(self._task, note=f"{self._bytes / 1e6:.0f} MB")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

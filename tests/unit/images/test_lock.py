@@ -1,0 +1,80 @@
+"""What is asked of uv, and what is made of its answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from images import catalog, lock, plan
+from images.errors import UserFault, WorldFault
+
+PLAN = plan.resolve(plan.Request(), catalog.load())
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["yarl-1-py3-none-any.whl", "yarl-1-cp311-cp311-manylinux_2_17_x86_64.whl"], 1),
+        (["a-1-cp311-cp311-manylinux2014_x86_64.whl", "a-1-cp311-cp311-manylinux_2_28_x86_64.whl"], 1),
+        (["a-1-cp38-abi3-manylinux_2_34_x86_64.whl", "a-1.tar.gz"], 0),
+        (["a-1-cp312-cp312-manylinux_2_28_x86_64.whl", "a-1-py3-none-any.whl"], 1),
+        (["torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl"], 0),
+    ],
+)
+def test_the_best_file_is_chosen(names: list[str], expected: int) -> None:
+    files = [{"url": f"https://host/p/{name}", "sha256": str(number)} for number, name in enumerate(names)]
+
+    chosen = lock._artifact({"name": "a", "version": "1", "files": files}, PLAN)
+
+    assert chosen.sha256 == str(expected)
+    assert "%" not in chosen.filename
+
+
+@pytest.mark.parametrize(
+    ("package", "is_for_gpu"),
+    [
+        ("nvidia-cublas 13.1", True),
+        ("triton 3.4", True),
+        ("cuda-bindings 13", True),
+        ("torch 2.13.0+cu130", True),
+        ("torch 2.13.0+cpu", False),
+        ("triton-viz 1", False),
+    ],
+)
+def test_packages_for_a_gpu_are_found(package: str, is_for_gpu: bool) -> None:
+    name, version = package.split()
+
+    assert bool(lock._gpu([{"name": name, "version": version}])) is is_for_gpu
+
+
+def test_an_unreachable_index_is_named_without_its_password() -> None:
+    told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
+
+    fault = lock._explain(told, PLAN)
+
+    assert isinstance(fault, WorldFault)
+    assert fault.value == "http://host:9/simple/torch/"
+    assert "secret" not in str(fault)
+
+
+def test_no_solution_is_the_users_to_mend() -> None:
+    fault = lock._explain("error: No solution found\n  cause: Because there is no version of x==1 ...", PLAN)
+
+    assert isinstance(fault, UserFault)
+    assert "there is no version of x==1" in fault.value
+
+
+def test_source_only_projects_are_stated_as_toml() -> None:
+    import tomllib
+
+    row = catalog.SourceOnly(name="seqeval", version="1.2.2", requires=("numpy>=1.14.0",))
+
+    assert tomllib.loads(lock._metadata(row)) == {
+        "dependency-metadata": [{"name": "seqeval", "version": "1.2.2", "requires-dist": ["numpy>=1.14.0"]}]
+    }
+
+
+def test_the_public_lock_names_no_place() -> None:
+    artifact = lock.Artifact(name="a", version="1", filename="a.whl", url="file:///secret/a.whl", sha256="0")
+    made = lock.Lock(torch="2", transformers="5", python="3.11", artifacts=(artifact,))
+
+    assert "secret" not in str(made.public())
