@@ -88,7 +88,8 @@ def _run(engine: Engine, image: Image, command: Sequence[str], environ: Mapping[
             image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
         )
     except ContainerError as error:
-        return (error.stderr or b"?").decode(errors="replace").strip().splitlines()[-1]
+        said = error.stderr or b"?"
+        return (said if isinstance(said, str) else said.decode(errors="replace")).strip().splitlines()[-1]
     except (DockerException, OSError) as error:
         raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
     return None

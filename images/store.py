@@ -53,6 +53,7 @@ class Store:
         path = self.root / "blobs" / digest / name
         with _disk(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
+            aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
             aside.replace(path)
         return path
 
@@ -67,6 +68,7 @@ class Store:
         """Write a record in one step."""
         with self.aside() as path, _disk(self.root):
             path.write_bytes(canonical(value))
+            path.chmod(0o644)
             place = self.root / "records" / kind / key
             place.parent.mkdir(parents=True, exist_ok=True)
             path.replace(place)

@@ -1,0 +1,80 @@
+"""Commands as a user types them: build.py, docker run, each within a time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "tests" / "image" / "examples"
+HARDENED = (
+    "--user=123456:0", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+def call(command: Sequence[str], *, seconds: float = 300, env: Mapping[str, str] | None = None) -> Done:
+    """Run a command within a time limit in seconds; what it said is shown when the test fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, text=True, cwd=ROOT, env=env, check=False)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"{' '.join(command)}: no end after {seconds} s\n{error.stdout!r}\n{error.stderr!r}")
+    print(f"+ {' '.join(command)}\n{done.stdout}{done.stderr}[exit code {done.returncode}]")
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def build(*options: str, env: Mapping[str, str] | None = None, seconds: float = 600) -> Done:
+    """Run build.py."""
+    return call([sys.executable, "build.py", *options], env={**os.environ, **(env or {})}, seconds=seconds)
+
+
+def built(*options: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run build.py with --json and read its answer."""
+    done = build("--json", *options, env=env)
+    assert done.code == 0
+    answer: dict[str, Any] = json.loads(done.out)
+    return answer
+
+
+def run(image: str, *command: str, options: Sequence[str] = (), seconds: float = 180) -> Done:
+    """Run a command in a container without network; the container is gone afterwards, whatever happens."""
+    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
+    started = time.monotonic()
+    try:
+        done = call(
+            ["docker", "run", "--rm", "--name", name, "--network", "none", *options, image, *command], seconds=seconds
+        )
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, timeout=60, check=False)
+    print(f"[{time.monotonic() - started:.1f} s]")
+    return done
+
+
+def has_docker() -> bool:
+    """Say whether a Docker daemon answers."""
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False).returncode == 0

@@ -1,0 +1,44 @@
+"""Stands where the real run_qa.py stands: parses the arguments as it does, and says in what world it runs."""
+
+import json
+import os
+from dataclasses import dataclass, field
+
+import torch
+from transformers import HfArgumentParser, TrainingArguments
+
+
+@dataclass
+class ModelArguments:
+    """The arguments of the real script that its defaults in the guide use."""
+
+    model_name_or_path: str = field(default="")
+    dataset_name: str = field(default="")
+    max_seq_length: int = field(default=0)
+    doc_stride: int = field(default=0)
+
+
+def main() -> None:
+    """Parse, and print what came out as one JSON object."""
+    model, training = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
+    print(
+        json.dumps(
+            {
+                "model": model.model_name_or_path,
+                "dataset": model.dataset_name,
+                "max_seq_length": model.max_seq_length,
+                "bf16": training.bf16,
+                "batch": training.per_device_train_batch_size,
+                "learning_rate": training.learning_rate,
+                "output_dir": training.output_dir,
+                "world_size": training.world_size,
+                "device": str(training.device),
+                "threads": torch.get_num_threads(),
+                "rank": int(os.environ.get("RANK", "0")),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

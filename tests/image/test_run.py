@@ -1,0 +1,190 @@
+"""The image from outside: training, tasks, other commands, any uid, derived images."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HARDENED, Done, built, call, run
+
+FAULTS = Path(__file__).parent / "faults"
+
+
+def summary(done: Done) -> str:
+    lines = [line for line in done.text.splitlines() if line.startswith("smoke:")]
+    assert lines, "smoke printed no summary"
+    return lines[-1]
+
+
+def test_smoke_trains_alone(image: str) -> None:
+    done = run(image, "smoke", "--bf16")
+
+    assert done.code == 0
+    assert "world_size=1" in summary(done)
+
+
+def test_smoke_trains_under_any_uid_with_nothing_allowed(image: str) -> None:
+    done = run(image, "smoke", "--bf16", options=HARDENED)
+
+    assert done.code == 0
+
+
+def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
+    done = run(image, "--nproc", "2", "smoke", "--bf16")
+
+    assert done.code == 0
+    assert "world_size=2" in summary(done)
+
+
+def test_smoke_trains_under_mpirun(image: str) -> None:
+    command = "mpirun -n 2 python3 -I -S /opt/multinode smoke --bf16"
+
+    done = run(image, "bash", "-c", f"export MASTER_ADDR=127.0.0.1; {command}")
+
+    assert done.code == 0
+    assert "world_size=2" in summary(done)
+
+
+def test_smoke_trains_in_the_older_line(image: str) -> None:
+    older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", "multinode:test-4.57")
+
+    done = run(older["image"], "--nproc", "2", "smoke", "--bf16")
+
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "reason"),
+    [
+        ((), ("smoke", "--world_size", "2"), r"world"),
+        ((), ("smoke", "--learning_rate", "0"), r"loss"),
+        (("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"), ("--nproc", "2", "smoke"), r"weights"),
+    ],
+)
+def test_smoke_fails_when_it_must(image: str, options: tuple[str, ...], command: tuple[str, ...], reason: str) -> None:
+    done = run(image, *command, options=options)
+
+    assert done.code != 0
+    lines = [line for line in done.err.splitlines() if line.startswith("smoke:")]
+    assert len(lines) == 1
+    assert re.search(reason, lines[0])
+    assert "Traceback" not in done.err.split("smoke:")[0]
+
+
+def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
+    done = run(image, "qa", "--bf16", "--per_device_train_batch_size", "4")
+
+    assert done.code == 0
+    said = json.loads(done.out.strip().splitlines()[-1])
+    assert said["model"] == "distilbert/distilbert-base-uncased"
+    assert said["dataset"] == "squad"
+    assert (said["max_seq_length"], said["batch"], said["learning_rate"]) == (384, 4, 3e-5)
+    assert said["bf16"] is True
+    assert said["device"] == "cpu"
+    assert said["output_dir"] == "/workspace/output/qa"
+
+
+def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:
+    done = run(bare_image, "qa")
+
+    assert done.code == 2
+    assert "--examples" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("python3", "-c", "import torch; print(torch.ones(2).sum().item())"), "2.0"),
+        (("bash", "-c", "echo $ACCELERATE_USE_CPU"), "1"),
+        (("python", "-m", "pip", "check"), "No broken requirements found."),
+        (("id", "-u"), "1000"),
+        (("sh", "-c", "grep -c libiomp5 /proc/self/maps; grep -c libtcmalloc /proc/self/maps"), None),
+    ],
+)
+def test_other_commands_run_as_they_stand(image: str, command: tuple[str, ...], expected: str | None) -> None:
+    done = run(image, *command)
+
+    assert done.code == 0
+    if expected is None:
+        assert all(int(count) > 0 for count in done.out.split())
+    else:
+        assert done.out.strip() == expected
+
+
+def test_a_terminal_gets_a_shell(image: str) -> None:
+    command = ["script", "-qec", f"docker run --rm -it --network none {image} bash -c 'tty; exit 7'", "/dev/null"]
+
+    done = call(command, seconds=60)
+
+    assert done.code == 7
+    assert "/dev/pts/" in done.out
+
+
+def test_an_exit_code_and_a_signal_pass_through(image: str) -> None:
+    assert run(image, "bash", "-c", "exit 3").code == 3
+    assert run(image, "timeout", "--signal=TERM", "1", "sleep", "100", seconds=30).code == 124
+
+
+def test_an_unknown_task_gets_the_nearest(image: str) -> None:
+    done = run(image, "sumarization")
+
+    assert done.code == 2
+    assert "summarization" in done.err
+
+
+ELASTIC = {
+    "PET_RDZV_ENDPOINT": "job-worker-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4",
+    "PET_NPROC_PER_NODE": "auto", "PET_MAX_RESTARTS": "10", "PET_STANDALONE": "",
+}  # fmt: skip
+MASTER = {
+    "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2",
+    "PET_MASTER_ADDR": "job-master-0", "PET_MASTER_PORT": "23456", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "auto",
+}  # fmt: skip
+IMPI = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "MASTER_ADDR": "127.0.0.1"}
+WORKER = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+WORKER |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "launcher"),
+    [(ELASTIC, "torchrun"), (MASTER, "torchrun"), (IMPI, "mpi"), (WORKER, "torchrun-worker"), ({}, "alone")],
+)
+def test_explain_names_the_launcher(image: str, environ: dict[str, str], launcher: str) -> None:
+    options = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
+
+    done = run(image, "--explain=json", "qa", options=options)
+
+    assert done.code == 0
+    decision = json.loads(done.out)
+    assert decision["launcher"] == launcher
+    assert decision.keys() >= {"launcher", "why", "world", "machine", "set", "argv"}
+    assert any(word.endswith("run_qa.py") for word in decision["argv"])
+
+
+def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Path) -> None:
+    """The parts come from the host: the engine's containers may have no network."""
+    site = "/usr/local/lib/python3.11/dist-packages"
+    source = run(image, "cat", f"{site}/six.py").out
+    (tmp_path / "six.py").write_text(re.sub(r"(?m)^__version__ = .*", '__version__ = "edited"', source))
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra/pyproject.toml").write_text('[project]\nname = "extra"\nversion = "1.0"\n')
+    (tmp_path / "extra/extra.py").write_text("answer = 42\n")
+    assert call(["bash", "-c", f"cd {tmp_path} && apt-get download hello"]).code == 0
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {image}\nUSER root\nCOPY . /tmp/parts\n"
+        "RUN apt-get install --yes /tmp/parts/hello_*.deb\n"
+        "RUN pip install --no-build-isolation --no-index /tmp/parts/extra\n"
+        f"COPY six.py {site}/six.py\nUSER 1000\n"
+    )
+
+    assert call(["docker", "build", "--network", "none", "--tag", "multinode:derived", str(tmp_path)]).code == 0
+    try:
+        assert run("multinode:derived", "hello").out.strip() == "Hello, world!"
+        said = run("multinode:derived", "python3", "-c", "import six, extra; print(six.__version__, extra.answer)")
+        assert said.out.strip() == "edited 42"
+    finally:
+        call(["docker", "rmi", "--force", "multinode:derived"])
