@@ -14,7 +14,7 @@ from images import process
 from images.errors import WorldFault
 from images.oci import Image
 from images.ship import Engine
-from images.store import Store
+from images.store import Store, key_of
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
@@ -66,7 +66,7 @@ def imports(engine: Engine, image: Image, names: Sequence[str], store: Store, en
 
     Raises WorldFault that names every module that cannot be imported.
     """
-    key = image.id.removeprefix("sha256:")
+    key = key_of([[part.written.diff_id for part in image.parts[:-1]], sorted(names)])  # the last layer is our own
     if store.record("looks", key):
         return False
     said = _run(engine, image, ["python3", "-c", SCRIPT, *names], environ)

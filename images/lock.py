@@ -20,7 +20,7 @@ from images.catalog import SourceOnly
 from images.errors import Fault, UserFault, WorldFault
 from images.plan import FAMILY, Plan
 from images.sources import Sources, without_secrets
-from images.store import Store, key_of
+from images.store import REMEDIES, Store, disk_fault, key_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -66,7 +66,7 @@ def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str])
     sources = _with_wheelhouse(sources, plan.wheelhouse)
     key = key_of([_question(plan), asdict(sources), _listing(sources.links)])
     known = store.record("locks", key)
-    packages = known if known is not None else _resolve(plan, sources, environ)
+    packages = known if known is not None else _resolve(plan, sources, store.root, environ)
     lock = Lock(
         torch=_version(packages, "torch"),
         transformers=_version(packages, "transformers"),
@@ -97,15 +97,15 @@ def _listing(links: Iterable[str]) -> list[Any]:
     return [sorted((f.name, f.stat().st_size) for f in d.iterdir() if f.is_file()) for d in folders if d.is_dir()]
 
 
-def _resolve(plan: Plan, sources: Sources, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+def _resolve(plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """Ask the configured sources; ask PyTorch's own index too if they have no torch for the CPU."""
-    told, packages = _compile(plan, sources, environ)
+    told, packages = _compile(plan, sources, root, environ)
     if packages is None or _gpu(packages):
         more = Sources(**{**asdict(sources), "extra": (*sources.extra, TORCH_INDEX)})
         if packages is not None or _misses(told, "torch"):
-            told, packages = _compile(plan, more, environ)
+            told, packages = _compile(plan, more, root, environ)
     if packages is None:
-        raise _explain(told, plan)
+        raise _explain(told, plan, root)
     if found := _gpu(packages):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(found), remedy)
@@ -116,11 +116,14 @@ def _misses(told: str, name: str) -> bool:
     return f"no version of {name}==" in told or f"{name} was not found" in told or "no wheels" in told
 
 
-def _compile(plan: Plan, sources: Sources, environ: Mapping[str, str]) -> tuple[str, list[dict[str, Any]] | None]:
+def _compile(
+    plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str]
+) -> tuple[str, list[dict[str, Any]] | None]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "uv.toml"
         config.write_text("".join(map(_metadata, plan.source_only)))
-        command = [_uv(), "pip", "compile", "-", *_options(plan), *sources.uv_options(), "--config-file", str(config)]
+        command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
+        command += [*_options(plan), *sources.uv_options()]
         env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
         done = process.run(command, env, "pip install -e .", feed="\n".join(plan.requirements))
     if done.code:
@@ -220,8 +223,11 @@ def _rank(filename: str, tags: Sequence[Tag]) -> int:
     return next((position for position, tag in enumerate(tags) if tag in offered), len(tags) + 1)
 
 
-def _explain(told: str, plan: Plan) -> Fault:
-    """Turn uv's words into ours: the address that failed, or the requirement that nothing meets."""
+def _explain(told: str, plan: Plan, root: Path) -> Fault:
+    """Turn uv's words into ours: the disk or address that failed, or the requirement that nothing meets."""
+    refused = re.search(r"\(os error (\d+)\)", told)
+    if refused and int(refused[1]) in REMEDIES:
+        return disk_fault(root, int(refused[1]))
     failed = re.search(r"Failed to fetch: `?(\S+?)`?$", told, re.MULTILINE)
     if failed:
         place = without_secrets(failed[1])

@@ -6,7 +6,7 @@ import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,36 @@ def load(engine: Engine, image: Image, store: Store, environ: Mapping[str, str])
     if _has(engine, image):
         engine.client.images.get(image.id).tag(*image.tag.rsplit(":", 1))
         return None
+    if present := _present(engine, image):
+        try:
+            return _send(engine, image, archive(image, store, skip=present))
+        except (DockerException, OSError):
+            pass  # an engine that wants every layer all the same gets every layer
     try:
-        engine.client.images.load(archive(image, store))
-        engine.client.images.get(image.tag)
+        _send(engine, image, archive(image, store))
     except (DockerException, OSError) as error:
         remedy = "look into the engine's log; a full disk is the usual cause (docker system df)"
         raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
     return None
+
+
+def _send(engine: Engine, image: Image, chunks: Iterator[bytes]) -> None:
+    engine.client.images.load(chunks)
+    engine.client.images.get(image.tag)
+
+
+def _present(engine: Engine, image: Image) -> int:
+    """Count the lowest layers that some image in the engine has already: `docker load` does not open those."""
+    ours = [f"sha256:{part.written.diff_id}" for part in image.parts]
+    try:
+        theirs = [other.attrs["RootFS"].get("Layers") or [] for other in engine.client.images.list()]
+    except (DockerException, OSError):
+        return 0
+    return max((_common(ours, layers) for layers in theirs), default=0)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _has(engine: Engine, image: Image) -> bool:
@@ -77,8 +100,11 @@ def _load_podman(image: Image, store: Store, environ: Mapping[str, str]) -> None
         raise WorldFault("podman could not load the image", done.err.strip()[-300:], remedy)
 
 
-def archive(image: Image, store: Store) -> Iterator[bytes]:
-    """Yield an archive that is both `docker load`'s and an OCI layout, layers uncompressed: it loads everywhere."""
+def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
+    """Yield an archive that is both `docker load`'s and an OCI layout, layers uncompressed: it loads everywhere.
+
+    The first `skip` layers are named in it and not contained.
+    """
     diff_ids = [part.written.diff_id for part in image.parts]
     manifest = oci.manifest(image.config, [(p.written.diff_id, p.written.unpacked) for p in image.parts], "none")
     yield from _entry("oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
@@ -86,7 +112,7 @@ def archive(image: Image, store: Store) -> Iterator[bytes]:
     yield from _entry("manifest.json", oci.docker_manifest(image.config, diff_ids, image.tag))
     for data in (image.config, manifest):
         yield from _entry(_blob(oci.digest_of(data)), data)
-    for part in image.parts:
+    for part in image.parts[skip:]:
         yield _header(_blob(part.written.diff_id), part.written.unpacked)
         yield from plain(store, part)
         yield bytes(-part.written.unpacked % tarfile.BLOCKSIZE)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from images.errors import WorldFault
 
@@ -137,8 +137,9 @@ def _disk(root: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in REMEDIES:
             raise
-        _refuse(root, error)
+        raise disk_fault(root, error.errno) from error
 
 
-def _refuse(root: Path, error: OSError) -> NoReturn:
-    raise WorldFault("cannot write to the store", f"{root} ({error.strerror})", REMEDIES[error.errno or 0]) from error
+def disk_fault(root: Path, number: int) -> WorldFault:
+    """Say that the disk refuses, by an errno among REMEDIES."""
+    return WorldFault("cannot write to the store", f"{root} ({os.strerror(number)})", REMEDIES[number])

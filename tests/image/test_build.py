@@ -24,17 +24,17 @@ from tests.harness import EXAMPLES, ROOT, build, built, call
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
 
 
-def store_with_downloads(folder: Path, *, base: bool) -> dict[str, str]:
-    """Make an empty store that has only what was downloaded, so that no test fetches 400 MB again."""
+def store_with(folder: Path, *kinds: str) -> dict[str, str]:
+    """Make a store that has what was downloaded, and these kinds of records with what they name."""
     real = default_root(os.environ)
     fresh = folder / "multinode"
     (fresh / "records").mkdir(parents=True)
     for blob in (real / "blobs").glob("*/*"):
-        if base or blob.name != "blob":
+        if kinds or blob.name != "blob":
             (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
             os.link(blob, fresh / "blobs" / blob.parent.name / blob.name)
-    if base:
-        shutil.copytree(real / "records" / "bases", fresh / "records" / "bases")
+    for kind in kinds:
+        shutil.copytree(real / "records" / kind, fresh / "records" / kind)
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             path.chmod(0o777)
@@ -58,10 +58,10 @@ def test_two_empty_stores_two_users_one_image(image: str, tmp_path: Path) -> Non
     """As root with one job; as nobody with two, another folder, umask and time zone."""
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
-    first = built(*SMALL, "--jobs", "1", env=store_with_downloads(tmp_path / "a", base=True))
+    first = built(*SMALL, "--jobs", "1", env=store_with(tmp_path / "a", "bases"))
     home = tmp_path / "home"
     home.mkdir(mode=0o777)
-    env = {**os.environ, **store_with_downloads(tmp_path / "b", base=True), "TZ": "Asia/Tokyo", "HOME": str(home)}
+    env = {**os.environ, **store_with(tmp_path / "b", "bases"), "TZ": "Asia/Tokyo", "HOME": str(home)}
 
     second = json.loads(_as_nobody([*SMALL, "--json", "--jobs", "2"], home, env))
 
@@ -154,7 +154,9 @@ def _no_secret(layer: tarfile.TarFile) -> None:
     for info in layer:
         assert "ssh_host_" not in info.name
         assert info.name not in ("etc/machine-id", "etc/resolv.conf", "etc/hostname", ".dockerenv")
-        assert not info.name.startswith(("var/log/", "var/lib/apt/lists/", "var/cache/apt", "root/."))
+        assert not info.name.startswith(
+            ("var/log/", "var/lib/apt/lists/", "var/cache/apt/", "root/.ssh", "root/.cache")
+        )
         file = layer.extractfile(info) if info.isreg() and info.size < 100_000 else None
         if file and not info.name.endswith((".py", ".pyc", ".so", ".md")):
             assert b"PRIVATE KEY-----\n" not in file.read(), info.name
@@ -190,7 +192,7 @@ def told(done: Any, code: int, value: str, remedy: str) -> None:
 def test_no_debian_tools(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    env = {**store_with_downloads(tmp_path / "s", base=False), "PATH": str(tools)}
+    env = {**store_with(tmp_path / "s"), "PATH": str(tools)}
 
     done = build(*SMALL, env=env)
 
@@ -264,7 +266,7 @@ def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
 
 
 def test_a_damaged_wheel_in_the_store_is_fetched_again(image: str, tmp_path: Path) -> None:
-    env = store_with_downloads(tmp_path, base=True)
+    env = store_with(tmp_path, "bases", "bytecode", "layers")
     wheel = next((tmp_path / "multinode/blobs").glob("*/certifi-*.whl"))
     wheel.unlink()
     wheel.write_bytes(b"damaged")
@@ -274,7 +276,7 @@ def test_a_damaged_wheel_in_the_store_is_fetched_again(image: str, tmp_path: Pat
 
 
 def test_interrupted_twice_then_whole(image: str, tmp_path: Path) -> None:
-    env = {**os.environ, **store_with_downloads(tmp_path, base=True)}
+    env = {**os.environ, **store_with(tmp_path, "bases", "bytecode")}
     for _ in range(2):
         with subprocess.Popen([sys.executable, "build.py", *SMALL], cwd=ROOT, env=env, stderr=subprocess.PIPE) as child:
             assert child.stderr

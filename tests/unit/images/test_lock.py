@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from images import catalog, lock, plan
@@ -49,15 +51,24 @@ def test_packages_for_a_gpu_are_found(package: str, is_for_gpu: bool) -> None:
 def test_an_unreachable_index_is_named_without_its_password() -> None:
     told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
 
-    fault = lock._explain(told, PLAN)
+    fault = lock._explain(told, PLAN, Path("/store"))
 
     assert isinstance(fault, WorldFault)
     assert fault.value == "http://host:9/simple/torch/"
     assert "secret" not in str(fault)
 
 
+def test_a_full_disk_is_the_stores() -> None:
+    fault = lock._explain("error: failed to write: No space left on device (os error 28)", PLAN, Path("/store"))
+
+    assert isinstance(fault, WorldFault)
+    assert fault.value == "/store (No space left on device)"
+
+
 def test_no_solution_is_the_users_to_mend() -> None:
-    fault = lock._explain("error: No solution found\n  cause: Because there is no version of x==1 ...", PLAN)
+    fault = lock._explain(
+        "error: No solution found\n  cause: Because there is no version of x==1 ...", PLAN, Path("/store")
+    )
 
     assert isinstance(fault, UserFault)
     assert "there is no version of x==1" in fault.value

@@ -1,0 +1,192 @@
+"""Detect who started us, prepare the environment, and become the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from . import job as jobs
+from .command import clean, command, read_program
+from .detect import ALONE, MPIJOB_LAUNCHER, detect
+from .disk import can_write, make_private, read_text, which, write_private
+from .errors import USER, WORLD, Refusal
+from .explain import Decision, as_json, as_text, give_reasons, one_line
+from .identity import Identity, Who, identify
+from .machine import Machine, read_machine
+from .places import check_output, choose_cache, is_mounted, mount_points
+from .stack import Stack, read_stack
+from .tune import Prepared, Scene, Setting, forget, is_training, place, prepare, spread, tune
+from .world import World, check_alone, read_world
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def main(argv: list[str], environ: Mapping[str, str], root: Path) -> int:
+    """Run the command of a container; root is the folder with stack.json and smoke.py."""
+    try:
+        return run(argv, environ, str(root))
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return refusal.code
+    except OSError as error:
+        print(Refusal("the system refused", error, "look at the file or program that is named"), file=sys.stderr)
+        return WORLD
+    except KeyboardInterrupt:
+        return 130
+
+
+def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
+    """Go from the command line to exec; what returns has said all there is to say."""
+    options, words = jobs.read_options(argv)
+    environ = forget(environ)
+    job = jobs.read_job(words or shell(), environ, which)
+    if job.kind == jobs.USAGE:
+        print(jobs.HELP, file=sys.stderr)
+        return 0 if job.name else USER
+    stack = read_stack(read_text(f"{root}/stack.json"))
+    if job.kind == jobs.LIST:
+        from .tasks import list_tasks
+
+        print(list_tasks(stack))
+        return 0
+    if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
+        # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
+        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
+    decision = decide(job, environ, stack, options.nproc, root)
+    if options.explain:
+        print(as_json(decision) if options.explain == "json" else as_text(decision))
+        return 0
+    if not decision.world.local_rank:
+        print("\n".join([one_line(decision), *(f"multinode: {note}" for note in decision.notes)]), file=sys.stderr)
+    return become(job, decision, root)
+
+
+def shell() -> list[str]:
+    """Give a person at a terminal who named no command a shell."""
+    return ["bash"] if sys.stdin is not None and sys.stdin.isatty() else []
+
+
+def become(job: jobs.Job, decision: Decision, root: str) -> int:
+    """End as the command itself, so that signals and the exit code are its own."""
+    environ, argv = decision.prepared.environ, decision.argv
+    if job.kind == jobs.WORKER:
+        from .worker import serve
+
+        argv, environ = serve(environ)
+    elif job.kind == jobs.LAUNCH:
+        from .launch import launch
+
+        return launch(job.words, environ, root, decision.machine)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
+        from .rank import supervise
+
+        return supervise(argv, environ, decision.world.rank)
+    os.execvpe(argv[0], argv, environ)
+
+
+def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
+    """Work out everything; only the private files of an unknown user are written here."""
+    machine = look(environ)
+    world, notes = find_world(job, environ, nproc)
+    world = spread(world, machine)
+    identity = find_identity(environ)
+    scene = Scene(world, machine, stack, is_training(world, job=job.trains), lambda: find_route(world), os.path.exists)
+    wanted, forced = tune(scene), place(world)
+    program = read_program(job, stack, root, many=world.sizes[1] > 1)
+    prepared = assemble(
+        clean(environ), identity, [*forced, *find_cache(environ, identity), *take_setvars(environ, stack)], wanted
+    )
+    argv = command(job, world, program.words, prepared.environ)
+    notes = [*notes, *program.notes, *check_places(program.output, prepared.environ, world)]
+    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]))
+
+
+def look(environ: Mapping[str, str]) -> Machine:
+    """Look at the machine as this process is allowed to use it."""
+    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid(), "I_MPI_PIN_INFO" in environ)
+
+
+def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
+    """Find the world; what is wrong with it stops a training, and is a note beside any other command."""
+    try:
+        world = read_world(environ, detect(environ), nproc)
+        if job.trains or job.name.startswith("python"):
+            check_alone(environ, world)
+        return world, []
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        note = str(refusal).replace("multinode: ", "").replace("\n ", ";")
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [note]
+
+
+def find_route(world: World) -> str | None:
+    """Find the interface that leads to the master."""
+    from .network import find_interface, read_routes  # a world on one node pays nothing for it
+
+    return find_interface(read_routes(read_text("/proc/net/route")), world.master)
+
+
+def find_identity(environ: Mapping[str, str]) -> Identity:
+    """Find out who we are, and make the folders and files that a user without a name needs."""
+    import grp
+    import pwd
+
+    def ask(database: object, number: int, kind: str) -> str | None:
+        try:
+            return str(getattr(database, f"get{kind}id")(number)[0])
+        except KeyError:
+            return None
+
+    who = Who(os.getuid(), os.getgid(), ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg"))
+    identity = identify(who, environ, lambda path: os.path.isdir(path) and can_write(path), read_text)
+    for folder in identity.folders:
+        make_private(folder)
+    for path, text in identity.files.items():
+        write_private(path, text)
+    return identity
+
+
+def assemble(environ: Mapping[str, str], identity: Identity, forced: list[Setting], wanted: list[Setting]) -> Prepared:
+    """Put the environment together; the user's own preloads stay, the one that gives us a name comes last."""
+    if identity.preload and identity.preload not in environ.get("LD_PRELOAD", ""):
+        mine = next((each.value for each in wanted if each.name == "LD_PRELOAD"), "")
+        parts = (environ.get("LD_PRELOAD") or mine, identity.preload)
+        wanted = [each for each in wanted if each.name != "LD_PRELOAD"]
+        forced = [*forced, Setting("LD_PRELOAD", ":".join(filter(None, parts)), "the name of this user")]
+    prepared = prepare({**environ, **identity.variables}, forced, wanted)
+    return prepared._replace(added={**identity.variables, **prepared.added})
+
+
+def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
+    """Move HF_HOME to where it can be written."""
+    home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
+    cache = choose_cache(environ, home, can_write)
+    return [Setting("HF_HOME", cache, f"{environ.get('HF_HOME')} cannot be written")] if cache else []
+
+
+def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
+    """Take over what oneCCL's script sets, once, and only where there is one."""
+    from .setvars import find_script, source
+
+    script = find_script(stack)
+    if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
+        return []
+    return [Setting(name, value, "setvars.sh") for name, value in source(script, environ).items()]
+
+
+def check_places(output: str | None, environ: Mapping[str, str], world: World) -> list[str]:
+    """Say where results and caches go, and whether they would be lost."""
+    if output is None or world.rank:
+        return []
+    check_output(output, can_write)
+    cache = environ.get("HF_HOME", f"{environ.get('HOME', '')}/.cache/huggingface")
+    points = mount_points(read_text("/proc/self/mountinfo"))
+    lost = [path for path in (output, cache) if not is_mounted(os.path.realpath(path), points)]
+    warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
+    return [f"results go to {output}, caches to {cache}{warning}"]

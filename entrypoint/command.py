@@ -1,0 +1,69 @@
+"""The command that is exec'd: a list of words, never a shell's line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import job as jobs
+from .detect import ALONE, MPIJOB_WORKER, TORCHRUN
+from .errors import Refusal
+from .tasks import TASKS, arguments, find_script
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .stack import Stack
+    from .world import World
+
+PYTHON = "python3"
+
+
+class Program(NamedTuple):
+    """A Python script with its arguments, what was translated in them, and where it writes its results."""
+
+    words: list[str]
+    notes: list[str]
+    output: str | None
+
+
+def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
+    """Find the script of a job and complete its arguments."""
+    if job.kind == jobs.SMOKE:
+        return Program([f"{root}/smoke.py", *job.words], [], None)
+    if job.kind == jobs.TASK:
+        task = TASKS[job.name]
+        made = arguments(job.name, task, job.words, stack, many=many)
+        return Program([find_script(job.name, stack, task.script), *made.words], made.notes, made.output)
+    if job.kind == jobs.SCRIPT:
+        return Program([job.name, *job.words], [], None)
+    return Program([job.name, *job.words], [], None)
+
+
+def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
+    """Start a program in this world: through torchrun where there are processes to start, directly elsewhere."""
+    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH):
+        return words
+    if not job.trains:
+        return [PYTHON, *words]
+    if world.launcher == MPIJOB_WORKER:
+        remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
+        raise Refusal("a worker of an MPIJob waits for ranks, it does not train", job.name, remedy)
+    if world.launcher == TORCHRUN:
+        return ["torchrun", *rendezvous(world, environ), *words]
+    if world.launcher == ALONE and world.sizes[1] > 1:
+        return ["torchrun", "--standalone", "--nproc-per-node", str(world.local_size), *words]
+    return [PYTHON, *words]
+
+
+def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
+    """Spell out for torchrun what it cannot read from PET_ variables, or would read wrongly."""
+    each = ["--nproc-per-node", str(world.local_size)]
+    if environ.get("PET_RDZV_ENDPOINT"):
+        return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv-backend", "c10d"]
+    nodes = ["--nnodes", str(world.nodes[1]), "--node-rank", str(world.node_rank or 0)]
+    return [*each, *nodes, "--master-addr", str(world.master), "--master-port", str(world.port)]
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """Take away empty PET_ variables: PyTorchJob sets PET_STANDALONE to "", on which torchrun dies reading a number."""
+    return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}

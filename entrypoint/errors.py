@@ -1,0 +1,24 @@
+"""The one error type: a fact, the value that caused it, and what to type instead."""
+
+from __future__ import annotations
+
+USER, WORLD = 2, 1
+
+
+class Refusal(Exception):
+    """Stop before anything is started.
+
+    Exit code 2 for what the user can mend, 1 for what went wrong outside.
+    """
+
+    def __init__(self, fact: str, value: object, remedy: str, code: int = USER) -> None:
+        """Keep the three parts apart, for tests and for programs."""
+        super().__init__(fact, value, remedy, code)
+        self.fact = fact
+        self.value = str(value)
+        self.remedy = remedy
+        self.code = code
+
+    def __str__(self) -> str:
+        """Write what is printed on stderr."""
+        return f"multinode: {self.fact}: {self.value}\n  try: {self.remedy}"

@@ -1,0 +1,113 @@
+"""Say what was decided: one line at every start, everything for --explain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .numbers import write_cpus
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .tune import Prepared, Setting
+    from .world import World
+
+
+class Decision(NamedTuple):
+    """All that was found and decided."""
+
+    world: World
+    machine: Machine
+    prepared: Prepared
+    argv: list[str]
+    notes: list[str]
+    reasons: dict[str, str]
+
+
+def give_reasons(settings: list[Setting]) -> dict[str, str]:
+    """Look up reasons by variable."""
+    return {setting.name: setting.why for setting in settings}
+
+
+def one_line(decision: Decision) -> str:
+    """Write the line that stands at the start of every log."""
+    world, prepared = decision.world, decision.prepared
+    parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
+    if prepared.added:
+        parts.append("set " + " ".join(f"{name}={short(value)}" for name, value in sorted(prepared.added.items())))
+    if prepared.kept:
+        parts.append(
+            "kept yours " + " ".join(f"{name}={short(value)}" for name, value in sorted(prepared.kept.items()))
+        )
+    return "; ".join(parts)
+
+
+def describe(decision: Decision) -> str:
+    """Put the world and the machine into a few words."""
+    world, machine = decision.world, decision.machine
+    place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.asked}"
+    nodes = world.nodes[0] if world.nodes[0] == world.nodes[1] else f"{world.nodes[0]}:{world.nodes[1]}"
+    cores = (
+        f"{machine.cores} of {machine.physical} cores"
+        if machine.cores != machine.physical
+        else f"{machine.cores} cores"
+    )
+    return f"{place} = {nodes} node(s) x {world.local_size} process(es) on {cores}"
+
+
+def short(value: str) -> str:
+    """Leave the folders out of a list of libraries, and put a value with blanks into quotes."""
+    value = ":".join(part.rpartition("/")[2] for part in value.split(":")) if ".so" in value else value
+    return f"'{value}'" if " " in value else value
+
+
+def facts(decision: Decision) -> dict[str, object]:
+    """Collect everything for programs."""
+    world, machine = decision.world, decision.machine
+    places = world._asdict()
+    why = places.pop("why")
+    launcher = places.pop("launcher")
+    low, high = world.sizes
+    places.update(size=low if low == high else None, sizes=[low, high], nodes=list(world.nodes))
+    return {
+        "launcher": launcher,
+        "why": why,
+        "world": places,
+        "machine": machine.facts(),
+        "set": decision.prepared.added,
+        "kept": decision.prepared.kept,
+        "notes": decision.notes,
+        "argv": decision.argv,
+    }
+
+
+def as_json(decision: Decision) -> str:
+    """Write everything as one JSON object."""
+    import json  # read_stack has it loaded already; tests may not
+
+    return json.dumps(facts(decision), indent=2)
+
+
+def as_text(decision: Decision) -> str:
+    """Write everything for people, each variable with its reason."""
+    world, machine, prepared = decision.world, decision.machine, decision.prepared
+    quota = "no limit" if machine.quota is None else f"{machine.quota:g} processors"
+    nodes = " | ".join(write_cpus(node) for node in machine.nodes)
+    rows = [
+        ("launcher", f"{world.launcher}: {world.why}"),
+        ("world", describe(decision)),
+        ("master", f"{world.master}:{world.port}" if world.master else "none"),
+        ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores, {machine.sockets} socket(s)"),
+        ("NUMA nodes", nodes),
+        ("quota", quota + (", pinned by the launcher" if machine.pinned else "")),
+        *(("set", f"{name}={value}  # {decision.reasons.get(name, '')}") for name, value in prepared.added.items()),
+        *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),
+        *(("note", note) for note in decision.notes),
+        ("command", " ".join(quote(word) for word in decision.argv)),
+    ]
+    return "\n".join(f"{name:11} {text}" for name, text in rows)
+
+
+def quote(word: str) -> str:
+    """Write a word so that a shell reads it as one."""
+    plain = word and all(letter.isalnum() or letter in "-_./:=,+@%" for letter in word)
+    return word if plain else "'" + word.replace("'", "'\\''") + "'"

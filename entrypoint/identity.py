@@ -1,0 +1,73 @@
+"""A name and a home for a user that /etc/passwd does not know, as with `docker run --user 123456:0`.
+
+Without a name ssh, sshd, ssh-keygen and getpass.getuser() give up; without a home caches have no place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIBRARIES = (
+    "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
+    "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so",
+)
+SHELL = "/bin/bash"
+
+
+class Identity(NamedTuple):
+    """Who we are to be: variables to set, folders to make, and files to write into the private one."""
+
+    variables: dict[str, str]
+    preload: str | None
+    folders: tuple[str, ...]
+    files: dict[str, str]
+
+
+class Who(NamedTuple):
+    """Who we are: numbers, and the name if /etc/passwd and /etc/group have one."""
+
+    uid: int
+    gid: int
+    name: str | None
+    group: str | None
+
+
+def identify(
+    who: Who, environ: Mapping[str, str], writable: Callable[[str], bool], read: Callable[[str], str | None]
+) -> Identity:
+    """Work out what is missing: nothing at all for a known user with a home."""
+    home = environ.get("HOME", "")
+    variables: dict[str, str] = {}
+    folders: tuple[str, ...] = ()
+    if not home or home == "/" or not writable(home):
+        home = f"/tmp/home-{who.uid}"
+        variables["HOME"] = home
+        folders = (home,)
+    name = who.name or f"user{who.uid}"
+    variables.update({key: name for key in ("USER", "LOGNAME") if environ.get(key) != name and not who.name})
+    library = next((path for path in LIBRARIES if read(path) is not None), None) if not who.name else None
+    if library is None:
+        return Identity(variables, None, folders, {})
+    private = f"/tmp/multinode-{who.uid}"
+    files = {f"{private}/passwd": passwd(who, name, home, read), f"{private}/group": group(who, name, read)}
+    variables.update(NSS_WRAPPER_PASSWD=f"{private}/passwd", NSS_WRAPPER_GROUP=f"{private}/group")
+    return Identity(variables, library, (*folders, private), files)
+
+
+def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) -> str:
+    """Write /etc/passwd with one line more."""
+    return f"{with_newline(read('/etc/passwd'))}{name}:x:{who.uid}:{who.gid}:{name}:{home}:{SHELL}\n"
+
+
+def group(who: Who, name: str, read: Callable[[str], str | None]) -> str:
+    """Write /etc/group, with one line more if our group has no name either."""
+    known = with_newline(read("/etc/group"))
+    return known if who.group else f"{known}{name}:x:{who.gid}:\n"
+
+
+def with_newline(text: str | None) -> str:
+    """End a file's text with a line break."""
+    return f"{text.rstrip()}\n" if text and text.strip() else ""

@@ -1,0 +1,202 @@
+"""Run a task on several nodes with Intel MPI over ssh; every rank starts through the entrypoint of its own node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from . import job as jobs
+from .disk import read_text, which, write_private
+from .errors import WORLD, Refusal
+from .hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
+from .keys import MAKE, find_keys, read_port, write_client
+from .numbers import whole
+from .rank import FAILED, SUPERVISED
+from .reach import Door, address_of, is_here, wait_for
+from .world import PORT, is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .machine import Machine
+
+USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
+TIMEOUT = 120
+# How long ranks may take to end after a signal; a container is killed 10 s after it.
+GRACE = 8.0
+# How long the other ranks may go on after one has failed.
+PATIENCE = 5.0
+NAMES = {"-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
+         "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile"}  # fmt: skip
+
+
+class Request(NamedTuple):
+    """What `launch` was asked for."""
+
+    hosts: list[Host]
+    ranks: int | None
+    each: int | None
+    timeout: int
+    words: list[str]
+
+
+def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
+    """Read the options before the task."""
+    left, given = list(words), {}
+    while left and left[0].startswith("-"):
+        name, equals, value = left.pop(0).partition("=")
+        if name not in NAMES:
+            raise Refusal("launch has no such option", name, USAGE)
+        if not equals and not left:
+            raise Refusal("an option of launch has no value", name, USAGE)
+        given[NAMES[name]] = value if equals else left.pop(0)
+    numbers = {key: whole(given[key]) for key in ("ranks", "each", "timeout") if key in given}
+    for key, number in numbers.items():
+        if not number:
+            raise Refusal("an option of launch takes a number above 0", repr(given[key]), USAGE)
+    if not left:
+        raise Refusal("launch has nothing to run", "no task", USAGE)
+    hosts = find_hosts(given, environ)
+    return Request(hosts, numbers.get("ranks"), numbers.get("each"), numbers.get("timeout") or TIMEOUT, left)
+
+
+def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Host]:
+    """List the hosts: from the command line, or from the file that an operator has left."""
+    hosts: list[Host] = []
+    path = given.get("hostfile") or ("" if "hosts" in given else default_hostfile(environ))
+    if "hosts" in given:
+        hosts = read_hosts(given["hosts"])
+    elif path:
+        text = read_text(path)
+        if text is None:
+            raise Refusal("the hostfile cannot be read", path, "--hostfile FILE, or --hosts node0,node1")
+        hosts = read_hostfile(text, path)
+    if not hosts:
+        raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
+    if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
+        raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
+    return hosts
+
+
+def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
+    """Wait for the hosts, run the ranks, and give the exit code of the job."""
+    request = read_request(words, environ)
+    jobs.read_job(request.words, environ, which)
+    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
+    warn_crowd(hosts, machine)
+    keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
+    folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
+    environ = {**environ, **job_variables(environ, hosts, ranks)}
+    if keys:
+        if keys.private is None:
+            raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
+        port = read_port(environ)
+        door = Door(write_client(keys, environ, port), port, environ, time.monotonic() + request.timeout)
+        wait_for([host.name for host in hosts if not is_here(host.name)], door, request.timeout)
+        environ = {**environ, **bootstrap(environ, door.config)}
+    else:
+        from .disk import make_private
+
+        make_private(folder)
+    lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
+    machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
+    argv = ["mpiexec.hydra", "-machinefile", machines, "-n", str(ranks), "python3", "-I", "-S", root, *request.words]
+    try:
+        return run_ranks(argv, environ)
+    finally:
+        os.unlink(machines)
+
+
+def warn_crowd(hosts: list[Host], machine: Machine) -> None:
+    """Say once that ranks will share cores, judged by this node."""
+    most = max(host.slots or 1 for host in hosts)
+    if most > machine.cores:
+        print(f"multinode: {most} ranks on a node with {machine.cores} cores: they share them", file=sys.stderr)
+
+
+def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
+    """Set what all ranks must agree on; hydra puts rank 0 on the first host, so the master is there."""
+    master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name)
+    return {
+        "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
+        "MASTER_PORT": environ.get("MASTER_PORT") or str(PORT),
+        "MULTINODE_WORLD_SIZE": str(ranks),
+    }
+
+
+def bootstrap(environ: Mapping[str, str], config: str) -> dict[str, str]:
+    """Tell hydra how to reach the others, keeping what an operator has asked of ssh."""
+    extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
+    return {
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": which("ssh", environ) or "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
+    }
+
+
+def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run hydra, pass signals on, and end everything soon after one rank has failed.
+
+    Hydra itself waits for the other ranks, which may wait half an hour for the one that is gone.
+    """
+    # Hydra would read these, too, and follow them rather than the machinefile.
+    clean = {name: value for name, value in environ.items() if name not in ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")}
+    with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}, stdout=subprocess.PIPE) as child:
+
+        def stop(number: int, _: FrameType | None) -> None:
+            child.send_signal(signal.SIGTERM)
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
+            codes.append(128 + number)
+
+        codes: list[int] = []
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, stop)
+        signal.signal(signal.SIGALRM, lambda *_: child.send_signal(signal.SIGTERM))
+        banner = pass_on(child.stdout, codes) if child.stdout else []
+        code = child.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if code and not codes:
+        print(f"multinode: the job ended with exit code {code}{verdict(banner)}", file=sys.stderr)
+    code = codes[0] if codes else code
+    return code if 0 <= code < 256 else WORLD
+
+
+def pass_on(stream: IO[bytes], codes: list[int]) -> list[str]:
+    """Copy what the ranks print, but for hydra's banner and for the reports of ranks that failed."""
+    banner: list[str] = []
+    for line in stream:
+        before, failed, facts = line.partition(FAILED)
+        if failed:
+            sys.stdout.buffer.write(before)
+            code = report(facts, first=not codes)
+            if not codes:
+                # The others get a moment to say what they lost.
+                signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            codes.append(code)
+        elif line.startswith(b"=   ") or line.rstrip() == b"=" * 83:
+            banner.append(line.decode(errors="replace").strip("= \n"))
+        else:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+    return banner
+
+
+def report(facts: bytes, *, first: bool) -> int:
+    """Print which rank failed first; the others fail because of it."""
+    rank, host, code = facts.decode(errors="replace").split()
+    if first:
+        how = f"was killed by signal {int(code) - 128}" if int(code) > 128 else f"ended with exit code {code}"
+        print(f"multinode: rank {rank} on {host} {how}; the job is ended", file=sys.stderr, flush=True)
+    return int(code)
+
+
+def verdict(banner: list[str]) -> str:
+    """Shorten hydra's banner: which rank, where, and by which signal."""
+    said = [line for line in banner if line and not line.startswith("BAD TERMINATION")]
+    return f": {'; '.join(said).lower()}" if said else ""

@@ -1,0 +1,43 @@
+"""Where we may write, and whether it outlives the container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+from .errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Writable = Callable[[str], bool]
+
+
+def mount_points(mountinfo: str | None) -> list[str]:
+    """Read the mount points of /proc/self/mountinfo, in which a space is written \\040."""
+    rows = (line.split() for line in (mountinfo or "").splitlines())
+    return [unescape(words[4]) for words in rows if len(words) > 4]
+
+
+def unescape(text: str) -> str:
+    """Undo the kernel's octal escapes of blanks."""
+    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, letter)
+    return text
+
+
+def is_mounted(path: str, points: list[str]) -> bool:
+    """Tell whether something other than the container's own root holds a path."""
+    return any(point != "/" and (path == point or path.startswith(f"{point}/")) for point in points)
+
+
+def check_output(path: str, writable: Writable) -> None:
+    """Refuse a folder for results that cannot be written, before hours of training go into it."""
+    if not writable(path):
+        remedy = "mount a folder that this user may write (docker run -v results:/workspace/output), or --output_dir"
+        raise Refusal("the folder for results cannot be written", path, remedy)
+
+
+def choose_cache(environ: Mapping[str, str], home: str, writable: Writable) -> str | None:
+    """Find another HF_HOME if the one that is set cannot be written; None if it can stay."""
+    current = environ.get("HF_HOME") or f"{home}/.cache/huggingface"
+    return None if writable(current) else f"{home}/.cache/huggingface"

@@ -1,0 +1,50 @@
+"""Stay beside a rank that `launch` started, to tell how it ended: hydra keeps that to itself until all have ended."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SUPERVISED = "MULTINODE_SUPERVISED"
+# Begins a line on stdout that `launch` reads and nobody sees: rank, host, exit code.
+FAILED = b"\x00multinode-failed "
+PR_SET_PDEATHSIG = 1
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
+    """Run the command as a child and give its exit code, 128 and more for a signal as in a shell."""
+    # Not inherited further: a rank that starts a training of its own is not ours.
+    clean = {name: value for name, value in environ.items() if name != SUPERVISED}
+    child = os.fork()
+    if child == 0:
+        become(argv, clean)
+
+    def stop(number: int, _: FrameType | None) -> None:
+        os.kill(child, number)
+
+    for number in PASSED_ON:
+        signal.signal(number, stop)
+    _, status = os.waitpid(child, 0)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    if code:
+        os.write(1, b"%s%d %s %d\n" % (FAILED, rank, socket.gethostname().encode(), code))
+    return code
+
+
+def become(argv: list[str], environ: dict[str, str]) -> None:
+    """Be the command, and die with the supervisor: hydra knows only that one."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    try:
+        os.execvpe(argv[0], argv, environ)
+    except OSError as error:
+        print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
+    os._exit(127)
