@@ -29,7 +29,10 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
         become(argv, clean)
 
     def stop(number: int, _: FrameType | None) -> None:
-        os.kill(child, number)
+        try:
+            os.kill(child, number)
+        except ProcessLookupError:  # hydra signals the child, too, and it may be gone already
+            pass
 
     for number in PASSED_ON:
         signal.signal(number, stop)

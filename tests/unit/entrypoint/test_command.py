@@ -1,0 +1,57 @@
+"""Commands for jobs in worlds."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.command import clean, command, read_program
+from entrypoint.errors import Refusal
+from entrypoint.job import Job
+from entrypoint.stack import Stack
+from entrypoint.world import World
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
+SMOKE = Job("smoke", "smoke", ["--bf16"])
+STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--master-addr", "m", "--master-port", "1"]
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "start"),
+    [
+        (World("alone", "", local_size=1), {}, ["python3"]),
+        (World("alone", "", local_size=2), {}, ["torchrun", "--standalone", "--nproc-per-node", "2"]),
+        (World("mpi", "", local_size=1, rank=0, size=2), {}, ["python3"]),
+        (World("slurm", "", local_size=1, rank=0, size=2), {}, ["python3"]),
+        (World("torchrun-worker", "", local_size=2, rank=0, size=2), {}, ["python3"]),
+        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1", "PET_RDZV_BACKEND": "c10d"},
+         ["torchrun", "--nproc-per-node", "1"]),
+        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1"},
+         ["torchrun", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]),
+        (World("torchrun", "", (2, 2), 1, 2, master="m", port=1), {}, ["torchrun", *STATIC]),
+    ],
+)  # fmt: skip
+def test_command(world: World, environ: dict[str, str], start: list[str]) -> None:
+    words = read_program(SMOKE, NEW, "/opt/multinode", many=False).words
+    assert command(SMOKE, world, words, environ) == [*start, "/opt/multinode/smoke.py", "--bf16"]
+
+
+def test_a_plain_command_stays_as_it_is() -> None:
+    job = Job("plain", "torchrun", ["--nproc-per-node", "2", "x.py"])
+    words = read_program(job, NEW, "/", many=True).words
+    assert command(job, World("torchrun", "", (2, 2), local_size=2), words, {}) == words == [job.name, *job.words]
+
+
+def test_generation_runs_once() -> None:
+    job = Job("task", "generation", [])
+    assert not job.trains
+    words = read_program(job, NEW, "/", many=True).words
+    assert command(job, World("alone", "", local_size=2), words, {})[0] == "python3"
+
+
+def test_a_worker_of_an_mpijob_does_not_train() -> None:
+    with pytest.raises(Refusal, match="MPIJob"):
+        command(SMOKE, World("mpijob-worker", ""), [], {})
+
+
+def test_empty_pet_variables_are_removed() -> None:
+    assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}

@@ -1,0 +1,39 @@
+"""What is said about a decision."""
+
+from __future__ import annotations
+
+import json
+
+from entrypoint.explain import Decision, as_json, as_text, one_line
+from entrypoint.machine import Machine
+from entrypoint.tune import Prepared
+from entrypoint.world import World
+
+MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
+PREPARED = Prepared(
+    {}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libiomp5.so"}, {"KMP_BLOCKTIME": "9"}
+)
+DECISION = Decision(
+    World("alone", "no launcher's variables are set", local_size=1),
+    MACHINE, PREPARED, ["python3", "a b.py"], ["a note"], {"OMP_NUM_THREADS": "because"},
+)  # fmt: skip
+
+
+def test_one_line() -> None:
+    assert one_line(DECISION) == (
+        "multinode: alone (no launcher's variables are set); world 1 = 1 node(s) x 1 process(es) on 2 of 4 cores; "
+        "set LD_PRELOAD=libtcmalloc.so.4:libiomp5.so OMP_NUM_THREADS=2; kept yours KMP_BLOCKTIME=9"
+    )
+
+
+def test_json() -> None:
+    found = json.loads(as_json(DECISION))
+    assert {"launcher", "why", "world", "machine", "set", "argv"} <= set(found)
+    assert found["launcher"] == "alone" and found["argv"] == ["python3", "a b.py"]
+    assert found["world"]["size"] == 1 and found["machine"]["cpus"] == "0-3"
+
+
+def test_text() -> None:
+    text = as_text(DECISION)
+    assert "OMP_NUM_THREADS=2  # because" in text
+    assert text.endswith("command     python3 'a b.py'")

@@ -1,0 +1,91 @@
+"""The whole way from arguments to a decision, with nothing started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entrypoint import network
+from entrypoint.__main__ import main
+
+STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "examples": None}))
+    return tmp_path
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(network, "resolve", lambda host: None)
+    return {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+
+
+def explain(
+    argv: list[str], environ: dict[str, str], root: Path, capsys: pytest.CaptureFixture[str]
+) -> dict[str, object]:
+    assert main(["--explain=json", *argv], environ, root) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_smoke_alone(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = explain(["--nproc", "1", "smoke", "--bf16"], environ, root, capsys)
+    assert found["launcher"] == "alone"
+    assert found["argv"] == ["python3", f"{root}/smoke.py", "--bf16"]
+    assert isinstance(found["set"], dict) and found["set"]["MULTINODE_WORLD_SIZE"] == "1"
+
+
+def test_elastic_pytorchjob(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2"}
+    found = explain(["smoke"], {**environ, **pod, "PET_STANDALONE": ""}, root, capsys)
+    assert found["launcher"] == "torchrun"
+    assert found["argv"] == ["torchrun", "--nproc-per-node", "2", f"{root}/smoke.py"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables", "code", "said"),
+    [
+        ([], {}, 2, "usage:"),
+        (["--help"], {}, 0, "usage:"),
+        (["qaa"], {}, 2, "try: qa"),
+        (["qa"], {}, 2, "--examples"),
+        (["smoke"], {"WORLD_SIZE": "2"}, 2, "meant to be one of many: WORLD_SIZE=2"),
+        (["smoke"], {"PET_NNODES": "2"}, 2, "PET_NNODES=2"),
+        (["smoke"], {"PMI_RANK": "0", "PMI_SIZE": "x"}, 2, "PMI_SIZE is not a number"),
+    ],
+)
+def test_refusals(
+    root: Path,
+    environ: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+    variables: dict[str, str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(argv, {**environ, **variables}, root) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_broken_world_is_a_note_beside_other_commands(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = explain(["sh"], {**environ, "PMI_RANK": "0", "PMI_SIZE": "x"}, root, capsys)
+    assert found["argv"] == ["sh"]
+    assert "PMI_SIZE is not a number" in str(found["notes"])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"torch": 1}'])
+def test_a_damaged_stack(
+    tmp_path: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "stack.json").write_text(text)
+    assert main(["smoke"], environ, tmp_path) == 1
+    assert "stack.json is damaged" in capsys.readouterr().err

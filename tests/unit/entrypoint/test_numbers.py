@@ -1,0 +1,47 @@
+"""Lists of processors and numbers in foreign text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import number, read_cpus, whole, write_cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("0-3,8,10-11\n", {0, 1, 2, 3, 8, 10, 11}),
+        ("0", {0}),
+        ("", set()),
+        ("3-1", set()),
+        ("a,1-x,2", {2}),
+        ("0-99999999999", set()),
+    ],
+)
+def test_read_cpus(text: str, cpus: set[int]) -> None:
+    assert read_cpus(text) == cpus
+
+
+@given(st.frozensets(st.integers(0, 500)))
+def test_written_cpus_are_read_back(cpus: frozenset[int]) -> None:
+    assert read_cpus(write_cpus(cpus)) == cpus
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert all(cpu >= 0 for cpu in read_cpus(text))
+    assert whole(text) is None or int(text) >= 0
+
+
+def test_number_names_the_variable() -> None:
+    assert number({"A": " 7 "}, "A") == 7
+    assert number({"A": ""}, "A") is None
+    with pytest.raises(Refusal) as caught:
+        number({"WORLD_SIZE": "two"}, "WORLD_SIZE")
+    assert str(caught.value) == (
+        "multinode: WORLD_SIZE is not a number: 'two'\n  try: export WORLD_SIZE=1, or unset WORLD_SIZE"
+    )
+    assert caught.value.code == 2

@@ -1,0 +1,53 @@
+"""Folders that last, and folders that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.disk import can_write, read_text, which, write_private
+from entrypoint.errors import Refusal
+from entrypoint.places import check_output, choose_cache, is_mounted, mount_points
+
+INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
+
+
+def test_mounts() -> None:
+    points = mount_points(INFO)
+    assert points == ["/", "/workspace/my output"]
+    assert is_mounted("/workspace/my output/qa", points)
+    assert not is_mounted("/workspace/my outputs", points)
+    assert mount_points(None) == []
+
+
+def test_output() -> None:
+    check_output("/out", lambda path: True)
+    with pytest.raises(Refusal, match="/out"):
+        check_output("/out", lambda path: False)
+
+
+@pytest.mark.parametrize(
+    ("environ", "bad", "cache"),
+    [
+        ({"HF_HOME": "/w/hf"}, "", None),
+        ({"HF_HOME": "/w/hf"}, "/w/hf", "/h/.cache/huggingface"),
+        ({}, "", None),
+    ],
+)
+def test_cache(environ: dict[str, str], bad: str, cache: str | None) -> None:
+    assert choose_cache(environ, "/h", lambda path: path != bad) == cache
+
+
+def test_disk(tmp_path: Path) -> None:
+    assert can_write(str(tmp_path / "a" / "b"))
+    assert not can_write("/proc/version/nothing/here")
+    path = write_private(str(tmp_path / "secret"), "text")
+    assert read_text(path) == "text"
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    assert read_text(str(tmp_path)) is None
+    program = tmp_path / "program"
+    program.touch(0o755)
+    assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
+    assert which(str(program), {}) == str(program)
+    assert which("program", {"PATH": ""}) is None
