@@ -21,13 +21,12 @@ from .world import World, check_alone, read_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 
-def main(argv: list[str], environ: Mapping[str, str], root: Path) -> int:
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Run the command of a container; root is the folder with stack.json and smoke.py."""
     try:
-        return run(argv, environ, str(root))
+        return run(argv, environ, root)
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return refusal.code

@@ -28,7 +28,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def explain(
     argv: list[str], environ: dict[str, str], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, object]:
-    assert main(["--explain=json", *argv], environ, root) == 0
+    assert main(["--explain=json", *argv], environ, str(root)) == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -70,7 +70,7 @@ def test_refusals(
     said: str,
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert main(argv, {**environ, **variables}, root) == code
+    assert main(argv, {**environ, **variables}, str(root)) == code
     assert said in capsys.readouterr().err
 
 
@@ -87,5 +87,5 @@ def test_a_damaged_stack(
     tmp_path: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     (tmp_path / "stack.json").write_text(text)
-    assert main(["smoke"], environ, tmp_path) == 1
+    assert main(["smoke"], environ, str(tmp_path)) == 1
     assert "stack.json is damaged" in capsys.readouterr().err

@@ -2,8 +2,7 @@
 
 import os
 import sys
-from pathlib import Path
 
 from entrypoint.__main__ import main
 
-sys.exit(main(sys.argv[1:], os.environ, Path(__file__).parent))
+sys.exit(main(sys.argv[1:], os.environ, os.path.dirname(os.path.abspath(__file__))))
