@@ -18,6 +18,8 @@ from .keys import MAKE, find_keys, read_port, write_client
 from .numbers import whole
 from .rank import FAILED, SUPERVISED
 from .reach import Door, address_of, is_here, wait_for
+from .tune import MARK
+from .worker import strip
 from .world import PORT, is_loopback
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     warn_crowd(hosts, machine)
     keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
     folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
-    environ = {**environ, **job_variables(environ, hosts, ranks)}
+    environ, preloads = without_preloads({**environ, **job_variables(environ, hosts, ranks)})
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
@@ -105,11 +107,24 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         make_private(folder)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
-    argv = ["mpiexec.hydra", "-machinefile", machines, "-n", str(ranks), "python3", "-I", "-S", root, *request.words]
+    start = ["mpiexec.hydra", *preloads, "-machinefile", machines, "-n", str(ranks)]
+    argv = [*start, "python3", "-I", "-S", root, *request.words]
     try:
         return run_ranks(argv, environ)
     finally:
         os.unlink(machines)
+
+
+def without_preloads(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Take tcmalloc and libiomp5 from hydra and ssh, which loses its connection with them ("Bad file descriptor").
+
+    The entrypoint of each rank puts ours back; what the user preloads goes to the ranks by an option of hydra.
+    """
+    before = environ.get("LD_PRELOAD", "")
+    after = strip(environ)
+    ours = f"LD_PRELOAD={before}" in environ.get(MARK, "").split(";")
+    option = ["-genv", "LD_PRELOAD", before] if before and not ours else []
+    return {**after, MARK: f"{environ.get(MARK, '')};LD_PRELOAD={after['LD_PRELOAD']}"}, option
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:

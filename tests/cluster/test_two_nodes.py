@@ -79,7 +79,7 @@ def test_a_killed_rank_ends_the_job(cluster: Cluster, how: str) -> None:
         cluster.worker()
         children = [cluster.nodes[0].start("launch", "--hosts", "node0,node1", "-n", "2", "--ppn", "1", *endless)]
     cluster.started += children
-    training = "until pid=$(pgrep -n -f '/opt/multinode/smoke.py'); do sleep 0.2; done; sleep 12; kill -9 $pid"
+    training = "until pid=$(pgrep -n -f 'multinode/[s]moke.py'); do sleep 0.2; done; sleep 12; kill -9 $pid"
 
     cluster.nodes[1].shell(training)
 
