@@ -13,7 +13,7 @@ from typing import IO
 
 from images import catalog, process
 from images.errors import WorldFault
-from images.layer import EPOCH, Ground, Layer, Written
+from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
 from images.store import Store, key_of
 
 RECIPE = 1  # raise it when a change below changes the bytes
@@ -61,7 +61,7 @@ def make(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping
 
     When the mirror cannot be reached, an older one is better than none.
     """
-    recipe = key_of([RECIPE, row.suite, row.packages, DPKG_OPTIONS, CLEANED, EPOCH])
+    recipe = key_of([RECIPE, row.suite, row.packages, DPKG_OPTIONS, CLEANED, EPOCH, ZSTD_LEVEL])
     known = _known(store, recipe)
     if known and known.day == today.isoformat():
         return known, True

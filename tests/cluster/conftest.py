@@ -56,7 +56,7 @@ class Cluster:
         return [finish(child, seconds) for child in children]
 
     def worker(self) -> None:
-        """Start `worker` on the second node, and wait until its port is open."""
+        """Start `worker` on the second node; it is `launch` that waits for it."""
         self.started.append(self.nodes[1].start("worker"))
 
 
@@ -91,8 +91,6 @@ def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(image: str, user: str, keys: Path) -> Iterator[Cluster]:
     """Bring two nodes up; show their logs and take them down in the end."""
-    if request_uid := int(user.partition(":")[0]):
-        os.chown(keys / "id_ed25519", request_uid, 0) if os.getuid() == 0 else None
     project = f"multinode{os.getpid()}"
     environ = {
         **os.environ,
