@@ -229,6 +229,10 @@ def _explain(told: str, plan: Plan, root: Path) -> Fault:
     if refused and int(refused[1]) in REMEDIES:
         return disk_fault(root, int(refused[1]))
     failed = re.search(r"Failed to fetch: `?(\S+?)`?$", told, re.MULTILINE)
+    if failed and failed[1].startswith(TORCH_INDEX):
+        fact = "pip's sources have no build of torch for the CPU, and PyTorch's own index cannot be reached"
+        remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
+        return WorldFault(fact, f"torch {plan.torch.version}, {TORCH_INDEX}", remedy)
     if failed:
         place = without_secrets(failed[1])
         remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"

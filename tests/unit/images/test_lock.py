@@ -58,6 +58,17 @@ def test_an_unreachable_index_is_named_without_its_password() -> None:
     assert "secret" not in str(fault)
 
 
+def test_without_a_build_for_the_cpu_torch_and_the_way_out_are_named() -> None:
+    told = (
+        f"error: Request failed after 3 retries\n  cause: Failed to fetch: {lock.TORCH_INDEX}/numpy/\n  cause: refused"
+    )
+
+    fault = lock._explain(told, PLAN, Path("/store"))
+
+    assert fault.value == f"torch {PLAN.torch.version}, {lock.TORCH_INDEX}"
+    assert fault.remedy.startswith("--wheelhouse DIR")
+
+
 def test_a_full_disk_is_the_stores() -> None:
     fault = lock._explain("error: failed to write: No space left on device (os error 28)", PLAN, Path("/store"))
 
