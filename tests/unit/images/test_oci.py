@@ -1,0 +1,49 @@
+"""Configuration, manifest and index: the fields that engines read, and the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+
+from images import oci
+from images.layer import Written
+
+PARTS = (
+    oci.Part("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),
+    oci.Part("torch", Written("c" * 64, "d" * 64, 20, 200), reused=False),
+)
+
+
+def test_the_configuration_names_uncompressed_layers_in_order() -> None:
+    made = json.loads(oci.config(PARTS, {"User": "1000:0"}, "2026-01-01T00:00:00Z"))
+
+    assert made["rootfs"]["diff_ids"] == ["sha256:" + "a" * 64, "sha256:" + "c" * 64]
+    assert [row["created_by"] for row in made["history"]] == ["multinode: base", "multinode: torch"]
+    assert made["config"] == {"User": "1000:0"}
+
+
+def test_whether_a_layer_was_reused_does_not_show() -> None:
+    again = tuple(oci.Part(part.name, part.written, not part.reused) for part in PARTS)
+
+    assert oci.config(PARTS, {}, "t") == oci.config(again, {}, "t")
+
+
+def test_the_manifest_and_the_index_name_what_they_hold() -> None:
+    config = oci.config(PARTS, {}, "t")
+    manifest = oci.manifest(config, [("b" * 64, 10)], "zstd")
+    index = json.loads(oci.index(manifest, "multinode:x"))["manifests"][0]
+
+    assert json.loads(manifest)["config"]["digest"] == oci.digest_of(config)
+    assert json.loads(manifest)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
+    assert json.loads(oci.manifest(config, [], "none"))["layers"] == []
+    assert (index["digest"], index["size"]) == (oci.digest_of(manifest), len(manifest))
+    assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
+
+
+def test_dockers_manifest_points_at_the_same_blobs() -> None:
+    made = json.loads(oci.docker_manifest(b"{}", ["a" * 64], "multinode:x"))[0]
+
+    assert made == {
+        "Config": "blobs/sha256/" + oci.digest_of(b"{}").removeprefix("sha256:"),
+        "RepoTags": ["multinode:x"],
+        "Layers": ["blobs/sha256/" + "a" * 64],
+    }
