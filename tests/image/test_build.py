@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -32,13 +33,20 @@ def store_with(folder: Path, *kinds: str) -> dict[str, str]:
     for blob in (real / "blobs").glob("*/*"):
         if kinds or blob.name != "blob":
             (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
-            os.link(blob, fresh / "blobs" / blob.parent.name / blob.name)
+            _link(blob, fresh / "blobs" / blob.parent.name / blob.name)
     for kind in kinds:
         shutil.copytree(real / "records" / kind, fresh / "records" / kind)
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             path.chmod(0o777)
     return {"XDG_CACHE_HOME": str(folder)}
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy(source, target)
 
 
 def test_json_says_what_was_built(image: str) -> None:
@@ -54,14 +62,21 @@ def test_json_says_what_was_built(image: str) -> None:
     assert inspected["Config"]["Labels"]["multinode.torch"] == "2.13.0+cpu"
 
 
-def test_two_empty_stores_two_users_one_image(image: str, tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Lend a folder that every user may enter; pytest closes its own again when another session starts."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_two_empty_stores_two_users_one_image(image: str, open_folder: Path) -> None:
     """As root with one job; as nobody with two, another folder, umask and time zone."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    first = built(*SMALL, "--jobs", "1", env=store_with(tmp_path / "a", "bases"))
-    home = tmp_path / "home"
-    home.mkdir(mode=0o777)
-    env = {**os.environ, **store_with(tmp_path / "b", "bases"), "TZ": "Asia/Tokyo", "HOME": str(home)}
+    first = built(*SMALL, "--jobs", "1", env=store_with(open_folder / "a", "bases"))
+    home = open_folder / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    env = {**os.environ, **store_with(open_folder / "b", "bases"), "TZ": "Asia/Tokyo", "HOME": str(home)}
 
     second = json.loads(_as_nobody([*SMALL, "--json", "--jobs", "2"], home, env))
 
