@@ -293,7 +293,14 @@ def test_a_damaged_wheel_in_the_store_is_fetched_again(image: str, tmp_path: Pat
 def test_interrupted_twice_then_whole(image: str, tmp_path: Path) -> None:
     env = {**os.environ, **store_with(tmp_path, "bases", "bytecode")}
     for _ in range(2):
-        with subprocess.Popen([sys.executable, "build.py", *SMALL], cwd=ROOT, env=env, stderr=subprocess.PIPE) as child:
+        command = [
+            "env",
+            "--default-signal=INT",
+            sys.executable,
+            "build.py",
+            *SMALL,
+        ]  # a job in the background ignores it
+        with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE) as child:
             assert child.stderr
             while b"writing layers" not in child.stderr.readline():
                 pass
