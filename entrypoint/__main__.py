@@ -58,7 +58,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if options.explain:
         print(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
-    if not decision.world.local_rank:
+    if not decision.world.local_rank and job.kind != jobs.SSH:
         print("\n".join([one_line(decision), *(f"multinode: {note}" for note in decision.notes)]), file=sys.stderr)
     return become(job, decision, root)
 
@@ -75,6 +75,10 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from .worker import serve
 
         argv, environ = serve(environ)
+    elif job.kind == jobs.SSH:
+        from .connect import connect
+
+        argv, environ = connect(job.words, environ)
     elif job.kind == jobs.LAUNCH:
         from .launch import launch
 
@@ -153,12 +157,16 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
 
 def assemble(environ: Mapping[str, str], identity: Identity, forced: list[Setting], wanted: list[Setting]) -> Prepared:
     """Put the environment together; the user's own preloads stay, the one that gives us a name comes last."""
-    if identity.preload and identity.preload not in environ.get("LD_PRELOAD", ""):
-        mine = next((each.value for each in wanted if each.name == "LD_PRELOAD"), "")
-        parts = (environ.get("LD_PRELOAD") or mine, identity.preload)
+    before = {**environ, **identity.variables}
+    parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if part]
+    name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
+    if name:
+        yours = [part for part in parts if part != name]
+        mine = [each.value for each in wanted if each.name == "LD_PRELOAD"]
+        before["LD_PRELOAD"] = ":".join([*yours, name])
         wanted = [each for each in wanted if each.name != "LD_PRELOAD"]
-        forced = [*forced, Setting("LD_PRELOAD", ":".join(filter(None, parts)), "the name of this user")]
-    prepared = prepare({**environ, **identity.variables}, forced, wanted)
+        forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
+    prepared = prepare(before, forced, wanted)
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 

@@ -41,7 +41,7 @@ def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progr
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
     """Start a program in this world: through torchrun where there are processes to start, directly elsewhere."""
-    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH):
+    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH):
         return words
     if not job.trains:
         return [PYTHON, *words]

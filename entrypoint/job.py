@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
-WORKER, LAUNCH, LIST, SHELL, USAGE = "worker", "launch", "tasks", "shell", "usage"
-OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST}
+WORKER, LAUNCH, LIST, SSH, USAGE = "worker", "launch", "tasks", "ssh", "usage"
+OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a minute's training, offline, to see that all ranks work together
@@ -22,6 +22,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
+  ssh HOST [COMMAND...]     reach a worker with the mounted key
   anything else             runs as it stands, with the environment prepared"""
 
 

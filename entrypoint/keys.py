@@ -28,10 +28,22 @@ class Keys(NamedTuple):
 
 
 def find_keys(environ: Mapping[str, str]) -> Keys:
+    """Find the mounted key, and say how to mount one where there is none."""
+    keys = look_for_keys(environ)
+    if keys is None:
+        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MAKE)
+    return keys
+
+
+def places(environ: Mapping[str, str]) -> list[str]:
+    """List the folders where a key may be mounted."""
+    return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, os.path.join(environ.get("HOME", "/"), ".ssh")]
+
+
+def look_for_keys(environ: Mapping[str, str]) -> Keys | None:
     """Copy the mounted key to where ssh takes it: a Secret is mounted readable for all, which ssh refuses."""
     folder = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
-    places = [environ.get("MULTINODE_SSH_KEYS") or MOUNT, os.path.join(environ.get("HOME", "/"), ".ssh")]
-    for place in places:
+    for place in places(environ):
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
         authorized = read_text(f"{place}/authorized_keys")
         if key is None and authorized is None:
@@ -43,7 +55,7 @@ def find_keys(environ: Mapping[str, str]) -> Keys:
         # Where the key is the only thing mounted, whoever has it may come in.
         write_private(f"{folder}/authorized_keys", authorized or public)
         return Keys(folder, private, public, f"{folder}/authorized_keys")
-    raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places)}", MAKE)
+    return None
 
 
 def copy_key(path: str, folder: str) -> str:

@@ -18,7 +18,6 @@ from .keys import MAKE, find_keys, read_port, write_client
 from .numbers import whole
 from .rank import FAILED, SUPERVISED
 from .reach import Door, address_of, is_here, wait_for
-from .tune import MARK
 from .worker import strip
 from .world import PORT, is_loopback
 
@@ -93,38 +92,26 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     warn_crowd(hosts, machine)
     keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
     folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
-    environ, preloads = without_preloads({**environ, **job_variables(environ, hosts, ranks)})
+    environ = {**environ, **job_variables(environ, hosts, ranks)}
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
         port = read_port(environ)
-        door = Door(write_client(keys, environ, port), port, environ, time.monotonic() + request.timeout)
+        door = Door(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for([host.name for host in hosts if not is_here(host.name)], door, request.timeout)
-        environ = {**environ, **bootstrap(environ, door.config)}
+        environ = {**environ, **bootstrap(environ, door.config, root)}
     else:
         from .disk import make_private
 
         make_private(folder)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
-    start = ["mpiexec.hydra", *preloads, "-machinefile", machines, "-n", str(ranks)]
+    start = ["mpiexec.hydra", "-machinefile", machines, "-n", str(ranks)]
     argv = [*start, "python3", "-I", "-S", root, *request.words]
     try:
         return run_ranks(argv, environ)
     finally:
         os.unlink(machines)
-
-
-def without_preloads(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Take tcmalloc and libiomp5 from hydra and ssh, which loses its connection with them ("Bad file descriptor").
-
-    The entrypoint of each rank puts ours back; what the user preloads goes to the ranks by an option of hydra.
-    """
-    before = environ.get("LD_PRELOAD", "")
-    after = strip(environ)
-    ours = f"LD_PRELOAD={before}" in environ.get(MARK, "").split(";")
-    option = ["-genv", "LD_PRELOAD", before] if before and not ours else []
-    return {**after, MARK: f"{environ.get(MARK, '')};LD_PRELOAD={after['LD_PRELOAD']}"}, option
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:
@@ -144,12 +131,12 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     }
 
 
-def bootstrap(environ: Mapping[str, str], config: str) -> dict[str, str]:
+def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, str]:
     """Tell hydra how to reach the others, keeping what an operator has asked of ssh."""
     extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
     return {
         "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": which("ssh", environ) or "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
     }
 

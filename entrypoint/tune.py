@@ -162,21 +162,35 @@ class Prepared(NamedTuple):
 
 
 MARK = "MULTINODE_SET"
+BEFORE = "MULTINODE_BEFORE"
 
 
 def forget(environ: Mapping[str, str]) -> dict[str, str]:
     """Take away what an entrypoint further up set, for it was right for that process and is not the user's.
 
-    It left a list of names and values; a variable that has another value by now is the user's.
+    It left a list of names and values; a variable that has another value by now is the user's. What it had to set
+    over a value of the image or the user gets that value back.
     """
-    marks = (mark.partition("=") for mark in environ.get(MARK, "").split(";"))
-    stale = {name for name, _, value in marks if environ.get(name) == value} | {MARK}
-    return {name: value for name, value in environ.items() if name not in stale}
+    stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
+    before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
+    return {name: value for name, value in environ.items() if name not in {*stale, MARK, BEFORE}} | before
+
+
+def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:
+    """Read `name=value;name=value`."""
+    rows = (row.partition("=") for row in environ.get(name, "").split(";"))
+    return [(key, value) for key, equals, value in rows if equals]
+
+
+def write_list(values: Mapping[str, str]) -> str:
+    """Write `name=value;name=value`, leaving out what could not be read back."""
+    return ";".join(f"{name}={value}" for name, value in values.items() if ";" not in value)
 
 
 def prepare(environ: Mapping[str, str], forced: list[Setting], wanted: list[Setting]) -> Prepared:
     """Set what is forced over everything, and what is wanted where the user said nothing."""
     kept = {each.name: environ[each.name] for each in wanted if environ.get(each.name)}
     added = {each.name: each.value for each in (*forced, *wanted) if each.name not in kept}
-    mark = ";".join(f"{name}={value}" for name, value in added.items() if ";" not in value)
-    return Prepared({**environ, **added, MARK: mark}, added, kept)
+    before = {name: environ[name] for name in added if environ.get(name)}
+    marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
+    return Prepared({**environ, **added, **marks}, added, kept)

@@ -30,6 +30,8 @@ ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
     "HF_HOME": "/workspace/.cache/huggingface",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{HOME}/ssh",  # with the mounted key, for every mpirun, also from a shell
     "LANG": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "PIP_CONSTRAINT": f"/{HOME}/constraints.txt",
@@ -98,7 +100,7 @@ def write(
         layer.folder(path, 0o775, 1000, 0)
     layer.file("etc/passwd", (passwd.rstrip("\n") + f"\n{USER}\n").encode())
     for path, data in sorted({**sources, **pyc}.items()):
-        layer.file(path, data)
+        layer.file(path, data, 0o755 if data.startswith(b"#!") else 0o644)
     for name, text in sorted(texts.items()):
         layer.file(f"{HOME}/{name}", text.encode())
     for path, target in LINKS.items():

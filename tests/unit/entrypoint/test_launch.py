@@ -7,8 +7,7 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.hosts import Host
 from entrypoint.keys import read_port
-from entrypoint.launch import bootstrap, job_variables, read_request, verdict, without_preloads
-from entrypoint.tune import forget
+from entrypoint.launch import bootstrap, job_variables, read_request, verdict
 from entrypoint.worker import escape, set_env, strip
 
 
@@ -43,8 +42,9 @@ def test_variables_for_all() -> None:
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:
-    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c")
+    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x")
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
 
 
 def test_the_banner_is_shortened() -> None:
@@ -67,21 +67,3 @@ def test_ports(text: str) -> None:
     assert read_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_port({"MULTINODE_SSH_PORT": text})
-
-
-@pytest.mark.parametrize(
-    ("preload", "mark", "left", "option"),
-    [
-        ("/a/libtcmalloc.so.4", "LD_PRELOAD=/a/libtcmalloc.so.4", "", []),
-        ("/a/libtcmalloc.so.4:/b/libnss_wrapper.so", "X=1;LD_PRELOAD=/a/libtcmalloc.so.4:/b/libnss_wrapper.so",
-         "/b/libnss_wrapper.so", []),
-        ("/a/libmine.so", "", "", ["-genv", "LD_PRELOAD", "/a/libmine.so"]),
-        ("", "", "", []),
-    ],
-)  # fmt: skip
-def test_ssh_runs_without_preloads_and_ranks_with_theirs(preload: str, mark: str, left: str, option: list[str]) -> None:
-    environ, given = without_preloads({"LD_PRELOAD": preload, "MULTINODE_SET": mark})
-
-    assert environ["LD_PRELOAD"] == left
-    assert given == option
-    assert "LD_PRELOAD" not in forget(environ) or not left

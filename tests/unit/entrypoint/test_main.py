@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from entrypoint import network
-from entrypoint.__main__ import main
+from entrypoint.__main__ import assemble, main
+from entrypoint.identity import Identity
+from entrypoint.tune import Setting, forget
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
 
@@ -89,3 +91,27 @@ def test_a_damaged_stack(
     (tmp_path / "stack.json").write_text(text)
     assert main(["smoke"], environ, str(tmp_path)) == 1
     assert "stack.json is damaged" in capsys.readouterr().err
+
+
+NSS = "/usr/lib/libnss_wrapper.so"
+TCMALLOC = Setting("LD_PRELOAD", "/a/libtcmalloc.so.4", "")
+
+
+@pytest.mark.parametrize(
+    ("environ", "preload", "expected"),
+    [
+        ({}, None, "/a/libtcmalloc.so.4"),
+        ({"LD_PRELOAD": "/mine.so"}, None, "/mine.so"),
+        ({}, NSS, f"/a/libtcmalloc.so.4:{NSS}"),
+        ({"LD_PRELOAD": "/mine.so"}, NSS, f"/mine.so:{NSS}"),
+    ],
+)
+def test_preloads_of_an_entrypoint_and_of_one_below_it(
+    environ: dict[str, str], preload: str | None, expected: str
+) -> None:
+    above = assemble(environ, Identity({}, preload, (), {}), [], [TCMALLOC]).environ
+    assert above["LD_PRELOAD"] == expected
+
+    # The name is known below, because nss_wrapper is loaded there.
+    below = assemble(forget(above), Identity({}, None, (), {}), [], [TCMALLOC]).environ
+    assert below["LD_PRELOAD"] == expected

@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.machine import Machine
 from entrypoint.stack import Stack
-from entrypoint.tune import Scene, forget, is_training, place, prepare, spread, tune
+from entrypoint.tune import Scene, Setting, forget, is_training, place, prepare, spread, tune
 from entrypoint.world import World
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
@@ -101,3 +101,11 @@ def test_what_an_outer_entrypoint_set_is_forgotten_unless_changed() -> None:
     outer = prepare({"HOME": "/h"}, [], wanted).environ
     assert forget(outer) == {"HOME": "/h"}
     assert forget({**outer, "OMP_NUM_THREADS": "1"}) == {"HOME": "/h", "OMP_NUM_THREADS": "1"}
+
+
+def test_what_was_set_over_something_comes_back() -> None:
+    moved = [Setting("HF_HOME", "/tmp/h", "cannot be written")]
+    outer = prepare({"HF_HOME": "/workspace", "LD_PRELOAD": ""}, moved, []).environ
+    assert outer["HF_HOME"] == "/tmp/h"
+    assert forget(outer) == {"HF_HOME": "/workspace", "LD_PRELOAD": ""}
+    assert forget({**outer, "HF_HOME": "/mine"})["HF_HOME"] == "/mine"
