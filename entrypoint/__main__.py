@@ -16,7 +16,7 @@ from .identity import Identity, Who, identify
 from .machine import Machine, read_machine
 from .places import check_output, choose_cache, is_mounted, mount_points
 from .stack import Stack, read_stack
-from .tune import Prepared, Scene, Setting, forget, is_training, place, prepare, spread, tune
+from .tune import Prepared, Scene, Setting, crowd, forget, is_training, place, prepare, spread, tune
 from .world import World, check_alone, read_world
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from .launch import launch
 
         return launch(job.words, environ, root, decision.machine)
+    elif job.trains and decision.world.sizes[1] > 1:
+        from .master import check_master
+
+        check_master(decision.world, environ)
     sys.stdout.flush()
     sys.stderr.flush()
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
@@ -105,7 +109,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
         clean(environ), identity, [*forced, *find_cache(environ, identity), *take_setvars(environ, stack)], wanted
     )
     argv = command(job, world, program.words, prepared.environ)
-    notes = [*notes, *program.notes, *check_places(program.output, prepared.environ, world)]
+    notes = [*notes, *program.notes, *crowd(world, machine), *check_places(program.output, prepared.environ, world)]
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Between two tries of a host that is not there yet.
 PAUSE = 0.5
+# So long we wait without a word.
+SILENCE = 2.0
 
 
 class Door(NamedTuple):
@@ -32,13 +35,24 @@ def wait_for(hosts: list[str], door: Door, timeout: float) -> None:
     threads = [threading.Thread(target=knock, args=(host, door, states), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
+    remind = threading.Timer(SILENCE, say, [states])
+    remind.daemon = True
+    remind.start()
     for thread in threads:
         thread.join(max(0.0, door.deadline - time.monotonic()) + 0.1)
+    remind.cancel()
     shut = {host: state for host, state in states.items() if state}
     if shut:
         value = ", ".join(f"{host} ({state})" for host, state in shut.items())
         remedy = f"start `worker` there with the same key, reachable on port {door.port}, or wait longer: --timeout S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
+
+
+def say(states: dict[str, str]) -> None:
+    """Tell people what is being waited for."""
+    shut = ", ".join(f"{host} ({state})" for host, state in states.items() if state)
+    if shut:
+        print(f"multinode: waiting for {shut}", file=sys.stderr, flush=True)
 
 
 def knock(host: str, door: Door, states: dict[str, str]) -> None:

@@ -56,6 +56,14 @@ def spread(world: World, machine: Machine) -> World:
     return world._replace(local_size=count)
 
 
+def crowd(world: World, machine: Machine) -> list[str]:
+    """Say that the processes started here will share cores; where a launcher started them, it has said so."""
+    count = world.local_size or 1
+    if world.launcher not in (ALONE, TORCHRUN) or count <= machine.cores:
+        return []
+    return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
+
+
 def share(scene: Scene) -> int:
     """Count the cores of one rank."""
     if scene.machine.pinned and scene.world.rank is not None:

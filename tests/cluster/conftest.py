@@ -1,112 +1,128 @@
-"""Two containers that stand for two nodes, up before a test and gone after it, whatever happens."""
+"""Containers that stand for nodes: up once, restarted before every test, gone in the end, whatever happens."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness import Done, call
+from tests.cluster.nodes import Cluster, Container, Node
+from tests.harness import HARDENED, call
 
 COMPOSE = Path(__file__).with_name("compose.yaml")
+# docker-compose 1.x and the plugin of newer engines take the same file and the same words.
+COMMAND = "docker-compose" if call(["docker", "compose", "version"]).code else "docker compose"
 
 
-@dataclass
-class Node:
-    """One container."""
-
-    name: str
-
-    def run(self, *command: str, environ: dict[str, str] | None = None, seconds: float = 120) -> Done:
-        """Run a command through the entrypoint, as `docker run` would."""
-        return call(self.command(*command, environ=environ), seconds=seconds)
-
-    def start(self, *command: str, environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start a command through the entrypoint and go on."""
-        return subprocess.Popen(
-            self.command(*command, environ=environ), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def shell(self, script: str) -> Done:
-        """Run a line of shell beside the entrypoint."""
-        return call(["docker", "exec", self.name, "bash", "-c", script], seconds=60)
-
-    def command(self, *command: str, environ: dict[str, str] | None = None) -> list[str]:
-        """Write the command line."""
-        variables = [word for name, value in (environ or {}).items() for word in ("--env", f"{name}={value}")]
-        return ["docker", "exec", *variables, self.name, "python3", "-I", "-S", "/opt/multinode", *command]
+@pytest.fixture(scope="session")
+def docker_compose_command() -> str:
+    """Name the compose of this machine, for pytest-docker."""
+    return COMMAND
 
 
-@dataclass
-class Cluster:
-    """Two nodes, and what was started on them."""
-
-    nodes: tuple[Node, Node]
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def both(self, *command: str, environ: Sequence[dict[str, str]], seconds: float = 150) -> list[Done]:
-        """Run one command on both nodes at once, each with variables of its own."""
-        children = [n.start(*command, environ=e) for n, e in zip(self.nodes, environ, strict=True)]
-        self.started += children
-        return [finish(child, seconds) for child in children]
-
-    def worker(self) -> None:
-        """Start `worker` on the second node; it is `launch` that waits for it."""
-        self.started.append(self.nodes[1].start("worker"))
+@pytest.fixture(scope="session")
+def docker_compose_file() -> str:
+    """Name the file, for pytest-docker."""
+    return str(COMPOSE)
 
 
-def finish(child: subprocess.Popen[str], seconds: float) -> Done:
-    """Wait for the end of a started command; what it said is shown when the test fails."""
-    timer = threading.Timer(seconds, child.kill)
-    timer.start()
-    try:
-        out, _ = child.communicate()
-    finally:
-        timer.cancel()
-    print(f"+ {child.args!r}\n{out}[exit code {child.returncode}]")
-    return Done(child.returncode, out, "")
+@pytest.fixture(scope="session")
+def docker_compose_project_name(image: str, keys: Path, monkeypatch_session: pytest.MonkeyPatch) -> Iterator[str]:
+    """Name the project, and leave nothing of it behind even where it did not come up."""
+    monkeypatch_session.setenv("MULTINODE_TEST_IMAGE", image)
+    monkeypatch_session.setenv("MULTINODE_TEST_KEYS", str(keys))
+    name = f"multinode{os.getpid()}"
+    yield name
+    compose = [*COMMAND.split(), "--file", str(COMPOSE), "--project-name", name]
+    call([*compose, "logs", "--no-color"])
+    call([*compose, "down", "--timeout", "2", "--volumes", "--remove-orphans"], seconds=120)
 
 
-@pytest.fixture(params=["123456:0"])
-def user(request: pytest.FixtureRequest) -> str:
-    """Name the user of both containers: one that no file knows, with nothing allowed."""
-    return str(request.param)
+@pytest.fixture(scope="session")
+def docker_setup() -> list[str]:
+    """Bring the nodes up, for pytest-docker; compose 1.x does not know --wait."""
+    return ["up --detach"]
 
 
-@pytest.fixture(params=[0o644])
-def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Make a key, with the mode that a Secret has."""
-    folder = tmp_path / "keys"
-    folder.mkdir()
-    call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "id_ed25519")])
-    (folder / "id_ed25519").chmod(request.param)
+@pytest.fixture(scope="session")
+def docker_cleanup() -> list[str]:
+    """Take the nodes down, for pytest-docker."""
+    return ["down --timeout 2 --volumes"]
+
+
+@pytest.fixture(scope="session")
+def monkeypatch_session() -> Iterator[pytest.MonkeyPatch]:
+    """Change the environment for the session."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a key, once with the mode that a Secret has, once as ssh-keygen leaves it for the image's user."""
+    folder = tmp_path_factory.mktemp("keys")
+    for mode in (0o644, 0o600):
+        place = folder / f"{mode:04o}"
+        place.mkdir()
+        call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / "id_ed25519")])
+        (place / "id_ed25519").chmod(mode)
+    os.chown(folder / "0600" / "id_ed25519", 1000, 0)
     return folder
 
 
+@pytest.fixture(scope="session")
+def pairs(docker_services: object, docker_compose_project_name: str) -> dict[str, tuple[Node, Node]]:
+    """Find the containers of both pairs."""
+    name = docker_compose_project_name
+    wanted = f"label=com.docker.compose.project={name}"
+    rows = call(["docker", "ps", "--filter", wanted, "--format", '{{.Label "com.docker.compose.service"}} {{.ID}}'])
+    found = dict(row.split() for row in rows.out.splitlines())
+    nodes = {service: Node(service, container) for service, container in found.items()}
+    return {kind: (nodes[f"{kind}0"], nodes[f"{kind}1"]) for kind in ("node", "user")}
+
+
+def fresh(nodes: tuple[Node, Node]) -> Iterator[Cluster]:
+    """Restart both nodes, so that nothing of an earlier test runs there, and end in the end what was started."""
+    names = [node.container for node in nodes]
+    assert call(["docker", "restart", "--time", "0", *names], seconds=60).code == 0
+    cluster = Cluster(nodes)
+    yield cluster
+    for child in cluster.started:
+        child.end()
+
+
 @pytest.fixture
-def cluster(image: str, user: str, keys: Path) -> Iterator[Cluster]:
-    """Bring two nodes up; show their logs and take them down in the end."""
-    project = f"multinode{os.getpid()}"
-    environ = {
-        **os.environ,
-        "MULTINODE_TEST_IMAGE": image, "MULTINODE_TEST_USER": user, "MULTINODE_TEST_KEYS": str(keys),
-    }  # fmt: skip
-    compose = ["docker-compose", "--project-name", project, "--file", str(COMPOSE)]
-    try:
-        assert call([*compose, "up", "--detach"], env=environ, seconds=120).code == 0
-        names = [call([*compose, "ps", "--quiet", f"node{n}"], env=environ).out.strip() for n in (0, 1)]
-        made = Cluster((Node(names[0]), Node(names[1])))
-        yield made
-        for child in made.started:
-            child.kill()
-            child.wait(30)
-            if child.stdout and not child.stdout.closed:
-                child.stdout.close()
-    finally:
-        call([*compose, "logs", "--no-color"], env=environ)
-        call([*compose, "down", "--timeout", "2", "--volumes"], env=environ, seconds=120)
+def cluster(pairs: dict[str, tuple[Node, Node]]) -> Iterator[Cluster]:
+    """Lend the hardened pair."""
+    yield from fresh(pairs["node"])
+
+
+@pytest.fixture(params=["node", "user"])
+def any_cluster(request: pytest.FixtureRequest, pairs: dict[str, tuple[Node, Node]]) -> Iterator[Cluster]:
+    """Lend both pairs, one after the other."""
+    yield from fresh(pairs[request.param])
+
+
+@pytest.fixture
+def container(
+    image: str, keys: Path, docker_services: object, docker_compose_project_name: str
+) -> Iterator[Callable[..., Container]]:
+    """Start containers of their own on the network of the cluster; their logs are shown when the test fails."""
+    made: list[Container] = []
+
+    def start(host: str, core: int, *command: str, environ: dict[str, str] | None = None) -> Container:
+        name = f"{docker_compose_project_name}-{host}"
+        options = ["--name", name, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core)]
+        options += ["--network", f"{docker_compose_project_name}_default", *HARDENED]
+        options += ["--volume", f"{keys}/0644:/etc/multinode/ssh:ro"]
+        options += [word for key, value in (environ or {}).items() for word in ("--env", f"{key}={value}")]
+        made.append(Container(name))
+        assert call(["docker", "run", "--detach", *options, image, *command]).code == 0
+        return made[-1]
+
+    yield start
+    for each in made:
+        call(["docker", "logs", each.name])
+        call(["docker", "rm", "--force", each.name])

@@ -1,0 +1,147 @@
+"""Two nodes and what runs on them."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.harness import Done, call
+
+# Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
+ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
+# A rank that has used 15 s of its core has imported everything and trains.
+NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
+BUSY = "[ $(awk '{print $14}' /proc/$pid/stat 2> /dev/null || echo 0) -ge 1500 ]"
+UNTIL_IT_TRAINS = f"until {NEWEST} && {BUSY}; do sleep 0.2; done"
+# No rank is left, and no process that nobody has waited for.
+UNTIL_CLEAN = (
+    f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 20 ] || exit 1; sleep 0.2; done"
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One container and its name on the network."""
+
+    host: str
+    container: str
+
+    def run(self, *command: str, environ: dict[str, str] | None = None, seconds: float = 120) -> Done:
+        """Run a command through the entrypoint, as `docker run` would."""
+        return call(self.command(*command, environ=environ), seconds=seconds)
+
+    def start(self, *command: str, environ: dict[str, str] | None = None) -> Started:
+        """Start a command through the entrypoint and go on."""
+        return Started(self.command(*command, environ=environ))
+
+    def shell(self, script: str, seconds: float = 90) -> Done:
+        """Run a line of shell beside the entrypoint."""
+        return call(["docker", "exec", self.container, "bash", "-c", script], seconds=seconds)
+
+    def command(self, *command: str, environ: dict[str, str] | None = None) -> list[str]:
+        """Write the command line."""
+        variables = [word for name, value in (environ or {}).items() for word in ("--env", f"{name}={value}")]
+        return ["docker", "exec", *variables, self.container, *ENTRYPOINT, *command]
+
+
+class Started:
+    """A command that goes on; what it says is collected, and shown when the test fails."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._lines: list[str] = []
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._child.stdout
+        for line in self._child.stdout:
+            with self._news:
+                self._lines.append(line)
+                self._news.notify_all()
+
+    @property
+    def text(self) -> str:
+        """Give what it has said so far."""
+        return "".join(self._lines)
+
+    def said(self, text: str, seconds: float = 60) -> bool:
+        """Wait until it says something."""
+        with self._news:
+            return self._news.wait_for(lambda: text in self.text, seconds)
+
+    def finish(self, seconds: float = 150) -> Done:
+        """Wait for its end."""
+        try:
+            code = self._child.wait(seconds)
+        finally:
+            print(f"+ {self._child.args!r}\n{self.text}[exit code {self._child.poll()}]")
+        self._reader.join(10)
+        return Done(code, self.text, "")
+
+    def end(self) -> None:
+        """End it if it still runs, and show what it said."""
+        self._child.kill()
+        self.finish(30)
+        if self._child.stdout:
+            self._child.stdout.close()
+
+
+@dataclass
+class Cluster:
+    """Two nodes, and what was started on them."""
+
+    nodes: tuple[Node, Node]
+    started: list[Started] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> str:
+        """Write the hosts as `launch --hosts` takes them."""
+        return ",".join(node.host for node in self.nodes)
+
+    @property
+    def elastic(self) -> dict[str, str]:
+        """Give the variables that an elastic PyTorchJob sets in both pods."""
+        return {
+            "PET_RDZV_ENDPOINT": f"{self.nodes[0].host}:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "2:2",
+            "PET_NPROC_PER_NODE": "auto", "PET_RDZV_ID": "job", "PET_MAX_RESTARTS": "0",
+        }  # fmt: skip
+
+    def start(self, number: int, *command: str, environ: dict[str, str] | None = None) -> Started:
+        """Start a command on a node; it is ended with the test."""
+        self.started.append(self.nodes[number].start(*command, environ=environ))
+        return self.started[-1]
+
+    def both(self, *command: str, environ: Sequence[dict[str, str]], seconds: float = 150) -> list[Done]:
+        """Run one command on both nodes at once, each with variables of its own."""
+        children = [self.start(number, *command, environ=each) for number, each in enumerate(environ)]
+        return [child.finish(seconds) for child in children]
+
+    def launch(self, *words: str) -> tuple[str, ...]:
+        """Write `launch` with one rank on each node."""
+        return ("launch", "--hosts", self.hosts, "-n", "2", "--ppn", "1", *words)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container whose main process is the entrypoint, as a user or Kubernetes starts it."""
+
+    name: str
+
+    def stop(self) -> float:
+        """Send SIGTERM and wait for the end; answer the seconds it took."""
+        began = time.monotonic()
+        assert call(["docker", "stop", "--time", "30", self.name], seconds=60).code == 0
+        return time.monotonic() - began
+
+    def code(self, seconds: float = 90) -> int:
+        """Wait for its end and answer its exit code."""
+        return int(call(["docker", "wait", self.name], seconds=seconds).out)
+
+    def shell(self, script: str, seconds: float = 90) -> Done:
+        """Run a line of shell in it."""
+        return call(["docker", "exec", self.name, "bash", "-c", script], seconds=seconds)

@@ -1,0 +1,105 @@
+"""What can be wrong with two nodes, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.nodes import Cluster
+
+LISTEN = "import socket, time; s = socket.create_server(('', {port})); print('ready', flush=True); time.sleep(300)"
+
+
+def occupy(cluster: Cluster, number: int, port: int) -> None:
+    """Listen on a port of a node until the test ends."""
+    job = cluster.start(number, "python3", "-c", LISTEN.format(port=port))
+    assert job.said("ready")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        [{"WORLD_SIZE": "2", "RANK": "0"}, {"WORLD_SIZE": "2", "RANK": "1"}],
+        [{"PET_NNODES": "2"}, {"PET_NNODES": "2"}],
+        [{"SLURM_NTASKS": "2"}, {"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}],
+    ],
+)
+def test_two_that_were_meant_to_be_one_world_do_not_train_alone(
+    cluster: Cluster, environ: list[dict[str, str]]
+) -> None:
+    done = cluster.both("smoke", environ=environ)
+
+    assert [each.code for each in done] == [2, 2]
+    assert all("meant to be one of many" in each.out for each in done)
+
+
+def test_the_rendezvous_port_is_in_use(cluster: Cluster) -> None:
+    occupy(cluster, 0, 23456)
+    environ = {"MASTER_ADDR": "node0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "0"}
+
+    done = cluster.nodes[0].run("smoke", environ=environ)
+
+    assert done.code == 1
+    assert "in use: 23456" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_port_of_ssh_is_in_use(cluster: Cluster) -> None:
+    occupy(cluster, 1, 2222)
+
+    done = cluster.nodes[1].run("worker")
+
+    assert done.code == 2
+    assert "2222" in done.err
+    assert "MULTINODE_SSH_PORT=2223" in done.err
+
+
+def test_a_master_that_does_not_resolve(cluster: Cluster) -> None:
+    environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": "nobody:23456", "MULTINODE_TIMEOUT": "3"}
+
+    done = cluster.nodes[0].run("smoke", environ=environ)
+
+    assert done.code == 1
+    assert "did not resolve within 3 s: nobody" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_host_that_refuses_ssh(cluster: Cluster) -> None:
+    make = "mkdir /tmp/other && ssh-keygen -q -t ed25519 -N '' -f /tmp/other/id_ed25519"
+    assert cluster.nodes[1].run("bash", "-c", make).code == 0
+    cluster.start(1, "worker", environ={"MULTINODE_SSH_KEYS": "/tmp/other"})
+
+    done = cluster.nodes[0].run("launch", "--hosts", "node0,node1", "--timeout", "6", "smoke")
+
+    assert done.code == 1
+    assert "node1 (ssh is refused: " in done.err
+
+
+@pytest.mark.parametrize("command", [("worker",), ("launch", "--hosts", "node0,node1", "smoke")])
+def test_a_key_that_is_not_a_key(cluster: Cluster, command: tuple[str, ...]) -> None:
+    assert cluster.nodes[0].shell("mkdir /tmp/bad && echo hello > /tmp/bad/id_ed25519").code == 0
+
+    done = cluster.nodes[0].run(*command, environ={"MULTINODE_SSH_KEYS": "/tmp/bad"})
+
+    assert done.code == 2
+    assert "not a private ssh key" in done.err
+    assert "/tmp/bad/id_ed25519" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--nproc", "3", "smoke", "--max_steps", "0", "--world_size", "3"),
+        ("launch", "--hosts", "node0", "-n", "3", "true"),
+    ],
+)
+def test_more_ranks_than_cores_get_one_warning(cluster: Cluster, command: tuple[str, ...]) -> None:
+    done = cluster.nodes[0].run(*command)
+
+    assert done.err.count("they share them") == 1
+
+
+def test_launch_without_hosts(cluster: Cluster) -> None:
+    done = cluster.nodes[0].run("launch", "smoke")
+
+    assert done.code == 2
+    assert "--hosts" in done.err
