@@ -158,7 +158,8 @@ def _report(image: oci.Image, archive: str | None, seconds: float) -> dict[str, 
         for p in image.parts
     ]
     named = {"image": image.tag, "id": image.id, "digest": image.digest, "archive": archive}
-    return {**named, "layers": layers, "seconds": round(seconds, 3)}
+    sizes = {"size": sum(p.written.size for p in image.parts), "unpacked": sum(p.written.unpacked for p in image.parts)}
+    return {**named, "layers": layers, **sizes, "seconds": round(seconds, 3)}
 
 
 if __name__ == "__main__":

@@ -34,10 +34,10 @@ def one_line(decision: Decision) -> str:
     parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
     if prepared.added:
         parts.append("set " + " ".join(f"{name}={short(value)}" for name, value in sorted(prepared.added.items())))
-    if prepared.kept:
-        parts.append(
-            "kept yours " + " ".join(f"{name}={short(value)}" for name, value in sorted(prepared.kept.items()))
-        )
+    # MULTINODE_WORLD_SIZE comes from `launch`, not from the user.
+    yours = {name: value for name, value in prepared.kept.items() if not name.startswith("MULTINODE_")}
+    if yours:
+        parts.append("kept yours " + " ".join(f"{name}={short(value)}" for name, value in sorted(yours.items())))
     return "; ".join(parts)
 
 

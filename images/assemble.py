@@ -67,8 +67,10 @@ def layers(
     progress: Progress, jobs: int,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
-    root = tree.unpack(store, base.written.digest)
-    compiler = Compiler(store, root, plan.base.python, base.written.diff_id) if plan.bytecode else None
+    compiler = None
+    if plan.bytecode:
+        root = tree.unpack(store, base.written.digest)
+        compiler = Compiler(store, root, plan.base.python, base.written.diff_id)
 
     def group(name: str, belongs: Callable[[str], bool]) -> Part:
         members = [wheel for wheel in found if belongs(wheel.project)]

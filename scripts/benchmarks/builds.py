@@ -1,0 +1,150 @@
+"""Our build against an expert's Dockerfile, from the same wheels on the same base."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from images import base, catalog, lock, oci, ours, plan, sdist, ship, sources
+from images.store import Store
+from scripts.benchmarks import registry
+from scripts.benchmarks.commands import buildkit, call, machine
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = Path(__file__).with_name("Dockerfile")
+RELEASES = ("5.23.0", "5.22.2")  # what is built first, and what is changed to
+ROWS = ("first", "next")
+BASE = "multinode-bench-base:latest"
+THEIRS = "multinode-bench-theirs"
+STABLE = ("torch", "impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib", "pip")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One build: seconds until it can be pushed, seconds until it is pushed, bytes pushed in all and this time."""
+
+    built: float
+    pushed: float
+    size: int
+    sent: int
+
+
+def measure(work: Path, runs: int) -> dict[str, Any]:
+    """Build both ways in turn, each time from nothing but the downloaded parts, then once more with a new release."""
+    client = buildkit()
+    cache = work / "cache"
+    for release in RELEASES:
+        call([*build_py(release), "--output", f"{work}/warm/"], env={"XDG_CACHE_HOME": str(cache)})
+    contexts = [context(work, cache, release) for release in RELEASES]
+    load_base(client, cache)
+    figures: dict[str, list[Run]] = {f"{side} {row}": [] for row in ROWS for side in ("ours", "theirs")}
+    for number in range(runs):
+        print(f"run {number + 1} of {runs}", file=sys.stderr)
+        forget_layers(cache)
+        with registry.running(work) as address:
+            for row, release in zip(ROWS, RELEASES, strict=True):
+                figures[f"ours {row}"].append(run_ours(release, work, cache, address))
+        with registry.running(work) as address:
+            for row, place in zip(ROWS, contexts, strict=True):
+                figures[f"theirs {row}"].append(run_theirs(client, place, address, cached=row == "next"))
+    unpacked = int(call([client, "image", "inspect", "--format", "{{.Size}}", THEIRS]))
+    return {
+        "machine": machine(client),
+        "releases": RELEASES,
+        "unpacked": {"ours": unpacked_size(work), "theirs": unpacked},
+        "runs": {name: [asdict(run) for run in made] for name, made in figures.items()},
+    }
+
+
+def build_py(release: str) -> list[str]:
+    """Write our command line; neither side ships bytecode or examples."""
+    options = ["--no-load", "--no-bytecode", "--examples", "none", "--transformers", release, "--json"]
+    return [sys.executable, str(ROOT / "build.py"), *options]
+
+
+def run_ours(release: str, work: Path, cache: Path, address: str) -> Run:
+    """Build a layout and push it."""
+    layout = work / f"layout-{release}"
+    shutil.rmtree(layout, ignore_errors=True)
+    began = time.monotonic()
+    answer = json.loads(call([*build_py(release), "--output", f"{layout}/"], env={"XDG_CACHE_HOME": str(cache)}))
+    built = time.monotonic() - began
+    target = f"docker://{address}/ours:{release}"
+    before = registry.stored(work)
+    call(["skopeo", "copy", "--quiet", "--dest-tls-verify=false", f"oci:{layout}", target])
+    pushed = time.monotonic() - began
+    (work / "ours.json").write_text(json.dumps(answer))
+    return Run(built, pushed, registry.manifest_size(address, "ours", release), registry.stored(work) - before)
+
+
+def run_theirs(client: str, place: Path, address: str, *, cached: bool) -> Run:
+    """Build into the engine and push from there; the first time no layer may be reused, the second time any."""
+    tag = f"{address}/theirs:{place.name}"
+    began = time.monotonic()
+    fresh = [] if cached else ["--no-cache"]
+    call([client, "build", *fresh, "--tag", tag, "--tag", THEIRS, "--file", str(DOCKERFILE), str(place)])
+    built = time.monotonic() - began
+    before = registry.stored(place.parent)
+    call([client, "push", "--quiet", tag])
+    pushed = time.monotonic() - began
+    call([client, "rmi", tag])
+    return Run(
+        built, pushed, registry.manifest_size(address, "theirs", place.name), registry.stored(place.parent) - before
+    )
+
+
+def context(work: Path, cache: Path, release: str) -> Path:
+    """Lay out a build context with the wheels of our lock: links to the files that our build has downloaded."""
+    place = work / f"context-{release}"
+    table = catalog.load()
+    planned = plan.resolve(plan.Request(transformers=release, examples="none"), table)
+    store = Store(cache / "multinode")
+    for artifact in lock.make(planned, sources.read(os.environ), store, os.environ).artifacts:
+        digest, name = artifact.sha256, artifact.filename
+        if not name.endswith(".whl"):
+            row = next(row for row in table.source_only if row.name == artifact.name)
+            digest, name = sdist.to_wheel(store, store.root / "blobs" / digest / name, digest, row)
+        folder = place / ("stable" if artifact.name in STABLE else "changing")
+        folder.mkdir(parents=True, exist_ok=True)
+        os.link(store.root / "blobs" / digest / name, folder / name)
+        if artifact.name == "pip":
+            (place / "pip").mkdir()
+            os.link(folder / name, place / "pip" / "pip.whl")
+    for path, data in ours.files().items():
+        target = place / "own" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return place
+
+
+def load_base(client: str, cache: Path) -> None:
+    """Give the Dockerfile the very layer that our images stand on."""
+    store = Store(cache / "multinode")
+    debian, _ = base.make(store, catalog.load().debian, datetime.datetime.now(datetime.timezone.utc).date(), os.environ)
+    part = oci.Part("debian base", debian.written, reused=True)
+    path = {"Env": [f"PATH={ours.ENVIRONMENT['PATH']}"]}
+    config = oci.config([part], path, "2024-01-01T00:00:00Z")
+    image = oci.Image(BASE, config, ship.registry_manifest(config, (part,), store, "zstd"), (part,))
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        archive = ship.save(f"{folder}/base.tar", image, store, "none")
+        call([client, "load", "--quiet", "--input", str(archive)])
+
+
+def forget_layers(cache: Path) -> None:
+    """Leave the downloads and the base, nothing that our build has made of them."""
+    for kind in ("layers", "bytecode", "packed", "looks"):
+        shutil.rmtree(cache / "multinode" / "records" / kind, ignore_errors=True)
+    shutil.rmtree(cache / "multinode" / "trees", ignore_errors=True)
+
+
+def unpacked_size(work: Path) -> int:
+    """Read the unpacked size of our image, in bytes, as the build told it."""
+    return int(json.loads((work / "ours.json").read_text())["unpacked"])
