@@ -35,11 +35,12 @@ def test_launch_over_ssh(any_cluster: Cluster) -> None:
 
 
 def test_mpirun_from_a_shell(any_cluster: Cluster) -> None:
-    """The guide's own command: a hostfile, MASTER_ADDR exported, no word of ssh."""
+    """The guide's own command: hostfile, MASTER_ADDR, no word of ssh; hydra does not know its own address."""
     any_cluster.start(1, "worker")
     first, second = (node.host for node in any_cluster.nodes)
     script = (
-        f"printf '{first}\\n{second}\\n' > /tmp/hostfile; export MASTER_ADDR={first}\n"
+        f"export MASTER_ADDR=$(getent hosts {first} | cut -d' ' -f1)\n"
+        f'printf "$MASTER_ADDR\\n{second}\\n" > /tmp/hostfile\n'
         f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done\n"
         "mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode smoke --bf16"
     )
