@@ -10,43 +10,84 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, fields
 
 try:
     from rich.console import Console
 
-    from images import assemble, base, catalog, check, examples, labels, lock, oci, ours, plan, ship, sources
-    from images.errors import Fault, UserFault
+    from images import (
+        assemble,
+        base,
+        catalog,
+        check,
+        examples,
+        labels,
+        lock,
+        oci,
+        ours,
+        plan,
+        report,
+        ship,
+        sources,
+        tables,
+    )
+    from images.errors import Fault, Parser, UserFault
     from images.progress import Progress
     from images.store import Store, default_root
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse with errors in three parts."""
+COMMANDS = {
+    "plan": "say what would be built, and build nothing",
+    "list": "say which versions go together",
+}
 
-    def error(self, message: str) -> NoReturn:
-        raise UserFault("cannot read the command line", message, f"{self.prog} --help")
+
+def parser(command: str | None = None) -> Parser:
+    """Describe the command line: of a build, or of one of the commands."""
+    if command == "list":
+        made = Parser(prog="build.py list", description=COMMANDS[command], allow_abbrev=False)
+        made.add_argument("--markdown", action="store_true", help="print the table of the README")
+    elif command == "plan":
+        made = Parser(prog="build.py plan", description=COMMANDS[command], allow_abbrev=False, parents=[_wanted()])
+    else:
+        commands = "\n".join(f"  build.py {name} --help   {text}" for name, text in COMMANDS.items())
+        made = Parser(
+            prog="build.py", description=__doc__, allow_abbrev=False, parents=[_wanted(), _result()],
+            epilog=f"commands:\n{commands}", formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+    made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
+    return made
 
 
-def parser() -> Parser:
-    """Describe the command line."""
-    made = Parser(prog="build.py", description=__doc__, allow_abbrev=False)
+def _wanted() -> argparse.ArgumentParser:
+    """Describe what is to be built; shared by a build and by `plan`."""
+    made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--torch", metavar="VERSION", help="release of PyTorch")
     made.add_argument("--transformers", metavar="VERSION", help="release of transformers")
+    made.add_argument("--python", metavar="3.N", help="Python of the image (default: the base's)")
+    made.add_argument("--base", metavar="debian|intel|IMAGE", help="what it stands on (default: Intel's image, if any)")
+    made.add_argument(
+        "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
+    )
+    made.add_argument("--as-of", metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)")
     made.add_argument("--tasks", metavar="A,B", help="example folders whose requirements go in (default: all of text)")
     made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
     made.add_argument("--wheelhouse", metavar="DIR", help="a folder of wheels to prefer")
     made.add_argument("--tag", help="name of the image (default: multinode:torchX-transformersY)")
+    made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
+    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
+    return made
+
+
+def _result() -> argparse.ArgumentParser:
+    """Describe what becomes of the image, and how it is made."""
+    made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
     made.add_argument("--compression", choices=("zstd", "gzip", "none"), default="zstd", help="of a layout's layers")
     made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
-    made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
-    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
     made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
-    made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     return made
 
 
@@ -63,8 +104,9 @@ def main(argv: Sequence[str], world: World) -> int:
     """Build an image; answer the exit code: 0, 1 when the world failed, 2 when the request is wrong."""
     out = Console(stderr="--json" in argv)
     try:
-        options = parser().parse_args(argv)
-        _build(options, world, out)
+        command = argv[0] if argv and argv[0] in COMMANDS else None
+        options = parser(command).parse_args(argv[1:] if command else argv)
+        {None: _build, "plan": _plan, "list": _list}[command](options, world, out)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
@@ -77,9 +119,33 @@ def main(argv: Sequence[str], world: World) -> int:
     return 0
 
 
+def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = plan.resolve(_request(options), catalog.load())
+    if options.json:
+        print(json.dumps(tables.plan_fields(planned), indent=1))
+    else:
+        tables.show_plan(planned, out)
+
+
+def _list(options: argparse.Namespace, world: World, out: Console) -> None:
+    table = catalog.load()
+    if options.markdown and options.json:
+        raise UserFault("one format at a time", "--markdown --json", "build.py list --json")
+    if options.json:
+        print(json.dumps(tables.list_fields(table), indent=1))
+    elif options.markdown:
+        print(tables.markdown(table))
+    else:
+        tables.show_list(table, out)
+
+
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
+    if options.jobs < 1:
+        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     planned = plan.resolve(_request(options), catalog.load())
+    if planned.base_reference:
+        raise UserFault("only the debian base can be built so far", planned.base_reference, "--base debian")
     engine = _engine(options.load, world.environ)
     store = Store(default_root(world.environ))
     progress = Progress(Console(stderr=True))
@@ -92,15 +158,16 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         with progress.step("importing every package once"):
             check.imports(engine, image, modules, store, world.environ)
     archive = str(ship.save(options.output, image, store, options.compression)) if options.output else None
-    _tell(image, archive, engine, world.clock() - start, out, as_json=options.json)
+    seconds = world.clock() - start
+    if options.json:
+        print(json.dumps(report.fields(image, archive, seconds), indent=1))
+    report.show(image, archive, engine.name if engine else None, seconds, out)
 
 
 def _request(options: argparse.Namespace) -> plan.Request:
-    if options.jobs < 1:
-        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
-    same = ("torch", "transformers", "examples", "tag", "wheelhouse", "trim", "bytecode")
-    return plan.Request(tasks=tasks, **{name: getattr(options, name) for name in same})
+    same = {field.name: getattr(options, field.name) for field in fields(plan.Request) if field.name != "tasks"}
+    return plan.Request(tasks=tasks, **same)
 
 
 def _engine(wanted: bool | None, environ: Mapping[str, str]) -> ship.Engine | None:
@@ -132,34 +199,6 @@ def _image(
         config, parts, store, "zstd" if options.compression == "none" else options.compression
     )
     return oci.Image(planned.tag, config, manifest, parts), check.modules(wheel.path for wheel in found)
-
-
-def _tell(
-    image: oci.Image, archive: str | None, engine: ship.Engine | None, seconds: float, out: Console, *, as_json: bool
-) -> None:
-    if as_json:
-        print(json.dumps(_report(image, archive, seconds), indent=1))
-    for part in image.parts:
-        state = "reused" if part.reused else "new"
-        out.print(f"{part.name:<14} {part.written.size / 1e6:7.1f} MB  {state}", highlight=False)
-    total = sum(part.written.size for part in image.parts)
-    unpacked = sum(part.written.unpacked for part in image.parts)
-    out.print(f"{'total':<14} {total / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
-    lines = {"id": image.id, "digest": image.digest, "tag": image.tag, "archive": archive}
-    lines |= {"loaded": f"into {engine.name}" if engine else None, "seconds": f"{seconds:.1f}"}
-    for name, value in lines.items():
-        if value:
-            out.print(f"{name:<14} {value}", highlight=False, soft_wrap=True)
-
-
-def _report(image: oci.Image, archive: str | None, seconds: float) -> dict[str, Any]:
-    layers = [
-        {"name": p.name, "digest": f"sha256:{p.written.digest}", "size": p.written.size, "reused": p.reused}
-        for p in image.parts
-    ]
-    named = {"image": image.tag, "id": image.id, "digest": image.digest, "archive": archive}
-    sizes = {"size": sum(p.written.size for p in image.parts), "unpacked": sum(p.written.unpacked for p in image.parts)}
-    return {**named, "layers": layers, **sizes, "seconds": round(seconds, 3)}
 
 
 if __name__ == "__main__":

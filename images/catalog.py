@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
+from images import schema
 from images.errors import UserFault
 
 if sys.version_info >= (3, 11):
@@ -24,30 +24,47 @@ TABLE = Path(__file__).with_name("versions.toml")
 
 @dataclass(frozen=True, kw_only=True)
 class Torch:
-    """One torch release and what goes with it."""
+    """One torch release and what goes with it; the fields from `bindings` to `find_links` are a ccl stack's."""
 
     version: Version
     released: datetime.date
     python: tuple[str, ...]
     backend: str
+    bindings: Version | None
+    ipex: Version | None
+    module: str | None
+    ccl_python: tuple[str, ...]
+    index: str | None
+    find_links: str | None
     intel: tuple[str, ...]
+    image: str | None
+    numpy: str | None
+    glibc: str | None
+    notes: tuple[str, ...]
+    source: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transformers:
-    """One transformers release; `requires` are the floors under which its set can be imported together."""
+    """One transformers release; `requires` are the bounds under which its set imports together."""
 
     version: Version
     released: datetime.date
-    python: SpecifierSet
-    torch: SpecifierSet
+    era: str
+    python: str
+    torch: str
+    accelerate: str
     requires: tuple[str, ...]
+    libraries: datetime.date
+    ccl: bool
+    flags: tuple[str, ...]
+    source: str
     yanked: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A Debian root file system: suite, its Python and glibc, and the packages in it."""
+    """A root file system: suite, its Python and glibc, and the packages that are put into it."""
 
     suite: str
     python: str
@@ -70,9 +87,15 @@ class Catalog:
 
     default_torch: Version
     default_transformers: Version
+    tested_torch: tuple[Version, ...]
+    tested_transformers: tuple[Version, ...]
+    ccl_accelerate: str
     torch: Mapping[Version, Torch]
     transformers: Mapping[Version, Transformers]
     debian: Base
+    intel: Base
+    intel_repository: str
+    reference_glibc: str
     tasks: Mapping[str, tuple[str, ...]]
     source_only: tuple[SourceOnly, ...]
 
@@ -82,75 +105,73 @@ def load(path: Path = TABLE) -> Catalog:
 
     Raises UserFault with every fault of the table in one message.
     """
+    raw = read(path)
+    bases = raw["base"]
+    intel = dict(bases["intel"])
+    repository = intel.pop("repository")
+    return Catalog(
+        default_torch=Version(raw["default"]["torch"]),
+        default_transformers=Version(raw["default"]["transformers"]),
+        tested_torch=tuple(map(Version, raw["tested"]["torch"])),
+        tested_transformers=tuple(map(Version, raw["tested"]["transformers"])),
+        ccl_accelerate=raw["ccl"]["accelerate"],
+        torch={row.version: row for line in raw["torch"] for row in _torch(line)},
+        transformers={row.version: row for era in raw["transformers"] for row in _transformers(era)},
+        debian=_tuples(Base, bases["debian"]),
+        intel=_tuples(Base, intel),
+        intel_repository=repository,
+        reference_glibc=bases["reference"]["glibc"],
+        tasks={name: tuple(requires) for name, requires in raw["tasks"].items()},
+        source_only=tuple(_tuples(SourceOnly, row) for row in raw["source-only"]),
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read the table as it stands in the file, once it is found to be sound."""
     try:
         raw = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:
         raise UserFault("the version table is not TOML", f"{path}: {error}", "mend that line") from error
-    faults = list(_faults(raw))
+    faults = schema.faults(raw)
     if faults:
         raise UserFault("the version table has faults", "; ".join(faults), f"mend them in {path}")
-    torch = {row.version: row for row in map(_torch, raw["torch"])}
-    return Catalog(
-        default_torch=Version(raw["default"]["torch"]),
-        default_transformers=Version(raw["default"]["transformers"]),
-        torch=torch,
-        transformers={row.version: row for era in raw["transformers"] for row in _transformers(era)},
-        debian=_tuples(Base, raw["base"]["debian"]),
-        tasks={name: tuple(requires) for name, requires in raw["tasks"].items()},
-        source_only=tuple(_tuples(SourceOnly, row) for row in raw["source-only"]),
-    )
+    return raw
 
 
 def _tuples(kind: Any, row: Mapping[str, Any]) -> Any:
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
 
 
-def _torch(row: Mapping[str, Any]) -> Torch:
-    made: Torch = _tuples(Torch, {**row, "version": Version(row["version"])})
-    return made
+def _torch(line: Mapping[str, Any]) -> Iterable[Torch]:
+    for text, row in line["releases"].items():
+        yield Torch(
+            version=Version(text),
+            released=row["released"],
+            python=tuple(line["python"]),
+            backend=line["backend"],
+            bindings=_version(row.get("bindings")),
+            ipex=_version(row.get("ipex")),
+            module=line.get("module"),
+            ccl_python=tuple(line.get("ccl_python", ())),
+            index=line.get("index"),
+            find_links=line.get("find_links"),
+            intel=(f"impi-rt=={row['impi']}", f"intel-openmp=={row['openmp']}"),
+            image=row.get("image"),
+            numpy=line.get("numpy"),
+            glibc=line.get("glibc"),
+            notes=tuple(line.get("notes", ())),
+            source=line["source"],
+        )
+
+
+def _version(text: str | None) -> Version | None:
+    return Version(text) if text else None
 
 
 def _transformers(era: Mapping[str, Any]) -> Iterable[Transformers]:
     good = {text: (day, None) for text, day in era["released"].items()}
     yanked = {text: (row["released"], row["reason"]) for text, row in era["yanked"].items()}
+    same = {key: era[key] for key in ("era", "python", "torch", "accelerate", "libraries", "ccl", "source")}
+    same |= {key: tuple(era[key]) for key in ("requires", "flags")}
     for text, (day, reason) in {**good, **yanked}.items():
-        yield Transformers(
-            version=Version(text), released=day, yanked=reason, requires=tuple(era["requires"]),
-            python=SpecifierSet(era["python"]), torch=SpecifierSet(era["torch"]),
-        )  # fmt: skip
-
-
-KEYS = {
-    "torch": {"version", "released", "python", "backend", "intel"},
-    "transformers": {"era", "source", "python", "torch", "requires", "released", "yanked"},
-    "source-only": {"name", "version", "requires"},
-}
-
-
-def _faults(raw: Mapping[str, Any]) -> Iterable[str]:
-    for section in ("default", "torch", "transformers", "base", "tasks", "source-only"):
-        if section not in raw:
-            yield f"no section {section!r}"
-    for section, keys in KEYS.items():
-        for number, row in enumerate(raw.get(section, []), 1):
-            where = f"{section} row {number}"
-            yield from (f"{where}: no key {key!r}" for key in sorted(keys - row.keys()))
-            yield from (f"{where}: unknown key {key!r}" for key in sorted(row.keys() - keys))
-            yield from _bad_values(where, row)
-
-
-def _bad_values(where: str, row: Mapping[str, Any]) -> Iterable[str]:
-    versions = [row["version"]] if "version" in row else []
-    if isinstance(row.get("released"), dict):
-        versions += [*row["released"], *row.get("yanked", {})]
-    for text in versions:
-        try:
-            Version(text)
-        except InvalidVersion:
-            yield f"{where}: {text!r} is not a version"
-    for key in ("python", "torch"):
-        if isinstance(row.get(key), str):
-            try:
-                SpecifierSet(row[key])
-            except InvalidSpecifier:
-                yield f"{where}: {key} = {row[key]!r} is not a version range"
+        yield Transformers(version=Version(text), released=day, yanked=reason, **same)

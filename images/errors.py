@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from typing import NoReturn
+
 
 class Fault(Exception):
     """A failure that the user can read: the fact, the value that caused it, what to type instead."""
@@ -24,3 +27,10 @@ class UserFault(Fault):
 
 class WorldFault(Fault):
     """Something outside went wrong: network, disk, engine; exit code 1."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors in three parts."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserFault("cannot read the command line", message, f"{self.prog} --help")

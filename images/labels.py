@@ -20,6 +20,6 @@ def make(plan: Plan, lock: Lock, debian: Debian) -> dict[str, str]:
         f"{own}.torch": lock.torch,
         f"{own}.transformers": lock.transformers,
         f"{own}.python": debian.packages.get(f"python{lock.python}", lock.python),
-        f"{own}.backend": plan.torch.backend,
+        f"{own}.backend": plan.backend,
         f"{own}.as-of": str(plan.family_as_of),
     }

@@ -98,18 +98,28 @@ def _listing(links: Iterable[str]) -> list[Any]:
 
 
 def _resolve(plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Ask the configured sources; ask PyTorch's own index too if they have no torch for the CPU."""
+    """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have."""
     told, packages = _compile(plan, sources, root, environ)
-    if packages is None or _gpu(packages):
-        more = Sources(**{**asdict(sources), "extra": (*sources.extra, TORCH_INDEX)})
-        if packages is not None or _misses(told, "torch"):
-            told, packages = _compile(plan, more, root, environ)
+    while (wider := _wider(sources, told, packages, plan)) != sources:
+        sources = wider
+        told, packages = _compile(plan, sources, root, environ)
     if packages is None:
         raise _explain(told, plan, root)
     if found := _gpu(packages):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(found), remedy)
     return packages
+
+
+def _wider(sources: Sources, told: str, packages: list[dict[str, Any]] | None, plan: Plan) -> Sources:
+    """Add the place of what was missed, unless it was asked already."""
+    extra, links = sources.extra, sources.links
+    if (_gpu(packages) if packages is not None else _misses(told, "torch")) and TORCH_INDEX not in extra:
+        extra = (*extra, TORCH_INDEX)
+    if packages is None and _misses(told, "oneccl-bind-pt"):
+        extra = (*extra, *(place for place in (plan.index,) if place and place not in extra))
+        links = (*links, *(place for place in (plan.find_links,) if place and place not in links))
+    return Sources(**{**asdict(sources), "extra": extra, "links": links})
 
 
 def _misses(told: str, name: str) -> bool:
@@ -145,6 +155,8 @@ def _options(plan: Plan) -> list[str]:
     options += ["--exclude-newer", _end_of(plan.as_of)]
     for name in FAMILY:
         options += ["--exclude-newer-package", f"{name}={_end_of(plan.family_as_of)}"]
+    for name in plan.undated:
+        options += ["--exclude-newer-package", f"{name}=false"]
     for row in plan.source_only:
         options += ["--no-binary", row.name]
     return options

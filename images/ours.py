@@ -55,7 +55,7 @@ def stack(plan: Plan, lock: Lock) -> dict[str, Any]:
         "torch": lock.torch,
         "transformers": lock.transformers,
         "python": plan.base.python,
-        "backend": plan.torch.backend,
+        "backend": plan.backend,
         "examples": f"/{PLACE}" if plan.examples else None,
         "site": "/" + schemes(plan.base.python, "")["purelib"],
     }

@@ -3,45 +3,48 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from packaging.version import InvalidVersion, Version
+from packaging.requirements import Requirement
+from packaging.version import Version
 
+from images import rules, suggest
 from images.catalog import Base, Catalog, SourceOnly, Torch, Transformers
 from images.errors import UserFault
-from images.suggest import close_match, nearest_version
+from images.request import Problem, Request, problems
+from images.rules import Ground
+
+__all__ = ["FAMILY", "Plan", "Request", "resolve"]
 
 # The packages that move with transformers; all others stay as they were when torch was released,
 # so that images of several transformers releases share their large layers.
 FAMILY = ("transformers", "tokenizers", "huggingface-hub", "hf-xet", "safetensors", "accelerate")
+# Pinned with a ccl stack, and published on another day than torch or on an index that names no days.
+UNDATED = ("oneccl-bind-pt", "intel-extension-for-pytorch")
 ARCHIVE = "https://github.com/huggingface/transformers/archive/refs/tags/v{version}.tar.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user asked for; None and () stand for the default."""
-
-    torch: str | None = None
-    transformers: str | None = None
-    tasks: tuple[str, ...] = ()
-    examples: str | None = None
-    tag: str | None = None
-    wheelhouse: str | None = None
-    trim: bool = True
-    bytecode: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be built: pins, the days as of which the rest is resolved, the base, and what to tell the user."""
+    """What will be built: pins, the days as of which the rest is resolved, the base, and what to tell the user.
+
+    `base_reference` names an image to build on; without one, `base` is made from Debian's packages.
+    `undated` packages are pinned and exempt from the days; `index` and `find_links` are where Intel keeps them.
+    """
 
     torch: Torch
     transformers: Transformers
+    python: str
     base: Base
+    base_reference: str | None
+    backend: str
     requirements: tuple[str, ...]
     as_of: datetime.date
     family_as_of: datetime.date
+    undated: tuple[str, ...]
+    index: str | None
+    find_links: str | None
     source_only: tuple[SourceOnly, ...]
     examples: str | None
     tag: str
@@ -54,71 +57,119 @@ class Plan:
 def resolve(request: Request, catalog: Catalog) -> Plan:
     """Turn a request into a plan.
 
-    Raises UserFault that names every conflict of the request at once.
+    Raises UserFault that names every conflict of the request at once, and the nearest request that works.
     """
-    torch = catalog.torch[_version("torch", request.torch, catalog.default_torch, catalog.torch)]
-    transformers = catalog.transformers[
-        _version("transformers", request.transformers, catalog.default_transformers, catalog.transformers)
-    ]
-    tasks = _tasks(request.tasks, catalog)
-    _refuse_conflicts(torch, transformers, catalog)
-    newest = max(torch.released, transformers.released)
-    requirements = {*torch.intel, *transformers.requires, "pip", *(r for task in tasks for r in catalog.tasks[task])}
+    _refuse(problems(request, catalog), request, catalog)
+    torch, transformers = _pair(request, catalog)
+    ground = _ground(torch, transformers, request, catalog)
+    backend, against = rules.backend(torch, transformers, ground.base.python, request.wishes)
+    ccl = backend == "ccl"
+    asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
+    as_of = asked or max(torch.released, transformers.libraries)
     return Plan(
         torch=torch,
         transformers=transformers,
-        base=catalog.debian,
-        requirements=(f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements)),
-        as_of=torch.released,
-        family_as_of=newest,
+        python=ground.base.python,
+        base=ground.base,
+        base_reference=ground.reference,
+        backend=backend,
+        requirements=_requirements(torch, transformers, request.tasks or tuple(catalog.tasks), catalog, ccl=ccl),
+        as_of=as_of,
+        family_as_of=asked or max(as_of, transformers.released),
+        undated=UNDATED if ccl else (),
+        index=torch.index if ccl else None,
+        find_links=torch.find_links if ccl else None,
         source_only=catalog.source_only,
         examples=_examples(request.examples, transformers.version),
         tag=request.tag or f"multinode:torch{torch.version}-transformers{transformers.version}",
         wheelhouse=request.wheelhouse,
         trim=request.trim,
         bytecode=request.bytecode,
-        notes=tuple(_notes(transformers, catalog)),
+        notes=tuple(_notes(request, torch, transformers, against, as_of, catalog, ccl=ccl)),
     )
 
 
-def _version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> Version:
-    if asked is None:
-        return default
-    try:
-        wanted = Version(asked)
-    except InvalidVersion as error:
-        raise UserFault(f"that is not a version of {name}", repr(asked), f"--{name} {default}") from error
-    if wanted not in known:
-        nearest = nearest_version(wanted, known)
-        raise UserFault(f"no such release of {name} in images/versions.toml", asked, f"--{name} {nearest}")
-    return wanted
+def _refuse(found: list[Problem], request: Request, catalog: Catalog) -> None:
+    if not found:
+        return
+    fact, value, remedy = found[0]
+    if len(found) > 1:
+        fact = "several values cannot be used"
+        value = "; ".join(f"{fact}: {value}" for fact, value, _ in found)
+        remedy = " ".join(remedy for _, _, remedy in found)
+    elif (asked := _corrected(remedy, request)) is not None:
+        try:
+            resolve(asked, catalog)
+        except UserFault as further:
+            remedy = further.remedy
+    raise UserFault(fact, value, remedy)
 
 
-def _tasks(asked: tuple[str, ...], catalog: Catalog) -> tuple[str, ...]:
-    for task in asked:
-        if task not in catalog.tasks:
-            guess = close_match(task, catalog.tasks.keys())
-            remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
-            raise UserFault("no example folder of that name", repr(task), remedy)
-    return asked or tuple(catalog.tasks)
+def _corrected(remedy: str, request: Request) -> Request | None:
+    """Put the version that a remedy names into the request."""
+    option, _, version = remedy.partition(" ")
+    if option == "--torch":
+        return replace(request, torch=version)
+    return replace(request, transformers=version) if option == "--transformers" else None
 
 
-def _refuse_conflicts(torch: Torch, transformers: Transformers, catalog: Catalog) -> None:
-    conflicts = list(_conflicts(torch, transformers, catalog.debian))
-    if conflicts:
-        fitting = [v for v, row in catalog.transformers.items() if not list(_conflicts(torch, row, catalog.debian))]
-        near = nearest_version(transformers.version, fitting or [catalog.default_transformers])
-        remedy = f"python build.py --torch {torch.version} --transformers {near}"
-        raise UserFault("these do not go together", "; ".join(conflicts), remedy)
+def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
+    """Take the two releases; the one that was not asked for follows the one that was."""
+    torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
+    row = catalog.transformers[Version(request.transformers) if request.transformers else catalog.default_transformers]
+    if suggest.works(torch, row, request.wishes, catalog) or (request.torch and request.transformers):
+        return torch, row
+    if not request.transformers and (found := suggest.transformers_for(torch, row.version, request.wishes, catalog)):
+        return torch, catalog.transformers[found]
+    if not request.torch and (found := suggest.torch_for(row, torch.version, request.wishes, catalog)):
+        return catalog.torch[found], row
+    return torch, row
 
 
-def _conflicts(torch: Torch, transformers: Transformers, base: Base) -> Iterable[str]:
-    if torch.version not in transformers.torch:
-        yield f"transformers {transformers.version} wants torch {transformers.torch}, not {torch.version}"
-    if base.python not in transformers.python:
-        yield f"transformers {transformers.version} wants Python {transformers.python}, {base.suite} has {base.python}"
-    if base.python not in torch.python:
-        yield f"torch {torch.version} is known for Python {', '.join(torch.python)}, {base.suite} has {base.python}"
+def _ground(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> Ground:
+    """Choose the first base without a conflict; without one, raise all conflicts together."""
+    every = rules.grounds(torch, request.wishes, catalog)
+    against = {ground: rules.conflicts(torch, transformers, ground, request.wishes) for ground in every}
+    early = list(_too_early(request.as_of, torch, transformers))
+    good = next((ground for ground, found in against.items() if not found), None)
+    if good is not None and not early:
+        return good
+    facts = [] if good else [fact for found in against.values() for fact in found]
+    near_torch, near, kept = suggest.nearest_pair(torch, transformers, request.wishes, catalog)
+    day = None
+    if request.as_of:
+        floor = _floor(catalog.torch[near_torch], catalog.transformers[near])
+        day = max(datetime.date.fromisoformat(request.as_of), floor)
+    remedy = suggest.command(near_torch, near, kept, day)
+    raise UserFault("these do not go together", "; ".join(dict.fromkeys([*facts, *early])), remedy)
+
+
+def _floor(torch: Torch, transformers: Transformers) -> datetime.date:
+    """The first day on which everything in the plan had been published."""
+    return max(torch.released, transformers.released, transformers.libraries)
+
+
+def _too_early(as_of: str | None, torch: Torch, transformers: Transformers) -> Iterable[str]:
+    floor = _floor(torch, transformers)
+    if as_of and datetime.date.fromisoformat(as_of) < floor:
+        family = (
+            f"transformers {transformers.version} of {transformers.released}, libraries for it {transformers.libraries}"
+        )
+        yield f"{as_of} is before the releases: torch {torch.version} is of {torch.released}, {family} (PyPI)"
+
+
+def _requirements(
+    torch: Torch, transformers: Transformers, tasks: Iterable[str], catalog: Catalog, *, ccl: bool
+) -> tuple[str, ...]:
+    wanted = {"pip", *torch.intel, f"accelerate{transformers.accelerate}"}
+    wanted |= {requirement for task in tasks for requirement in catalog.tasks[task]}
+    # What torch was built against decides on NumPy: a floor that transformers could do with is dropped.
+    wanted |= {r for r in transformers.requires if not (torch.numpy and Requirement(r).name == "numpy")}
+    wanted |= {f"numpy{torch.numpy}"} if torch.numpy else set()
+    if ccl:
+        wanted |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
+        wanted.add(f"accelerate{catalog.ccl_accelerate}")
+    return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(wanted))
 
 
 def _examples(asked: str | None, version: Version) -> str | None:
@@ -127,8 +178,21 @@ def _examples(asked: str | None, version: Version) -> str | None:
     return asked or ARCHIVE.format(version=version)
 
 
-def _notes(transformers: Transformers, catalog: Catalog) -> Iterable[str]:
+def _notes(
+    request: Request, torch: Torch, transformers: Transformers, against: list[str], as_of: datetime.date,
+    catalog: Catalog, *, ccl: bool,
+) -> Iterable[str]:  # fmt: skip
     if transformers.yanked is not None:
         good = [version for version, row in catalog.transformers.items() if row.yanked is None]
-        near = min((version for version in good if version > transformers.version), default=good[-1])
+        near = min((version for version in good if version > transformers.version), default=max(good))
         yield f"transformers {transformers.version} was yanked ({transformers.yanked}); the nearest good one is {near}"
+    if not request.transformers and transformers.version != catalog.default_transformers:
+        yield f"transformers {transformers.version} is the newest of the table that goes with torch {torch.version}"
+    if not request.torch and torch.version != catalog.default_torch:
+        yield f"torch {torch.version} is the nearest to the default that goes with transformers {transformers.version}"
+    if torch.backend == "ccl" and not ccl and request.backend is None:
+        yield "gloo instead of oneCCL: " + "; ".join(against)
+    if ccl or torch.backend == "gloo":
+        yield from (f"{note} ({torch.source})" for note in torch.notes)
+    if not request.as_of and as_of > torch.released:
+        yield f"libraries as of {as_of}, not of torch's release: transformers {transformers.version} wants newer ones"

@@ -8,6 +8,7 @@ import pytest
 
 from images import catalog, lock, plan
 from images.errors import UserFault, WorldFault
+from images.sources import Sources
 
 PLAN = plan.resolve(plan.Request(), catalog.load())
 
@@ -100,3 +101,23 @@ def test_the_public_lock_names_no_place() -> None:
     made = lock.Lock(torch="2", transformers="5", python="3.11", artifacts=(artifact,))
 
     assert "secret" not in str(made.public())
+
+
+CCL = plan.resolve(plan.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+
+
+def test_intels_index_is_asked_only_for_what_was_missed() -> None:
+    missed = "Because oneccl-bind-pt was not found in the package registry"
+
+    assert lock._wider(Sources(), "other words", None, CCL) == Sources()
+    assert lock._wider(Sources(), missed, None, PLAN) == Sources()
+    wider = lock._wider(Sources(), missed, None, CCL)
+    assert wider.extra == (CCL.index,)
+    assert lock._wider(wider, missed, None, CCL) == wider
+
+
+def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
+    options = lock._options(CCL)
+
+    assert "oneccl-bind-pt=false" in options
+    assert not any(option.endswith("=false") for option in lock._options(PLAN))

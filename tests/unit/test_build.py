@@ -1,0 +1,58 @@
+"""The command line: which command, what it prints where, with which exit code."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+
+import pytest
+
+import build
+
+WORLD = build.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
+
+
+def run(words: Sequence[str]) -> int:
+    return build.main(words, WORLD)
+
+
+def test_plan_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["plan", "--torch", "2.4.0", "--transformers", "4.46.0", "--backend", "gloo", "--json"])
+
+    made = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (made["backend"], made["bindings"], made["python"]) == ("gloo", None, "3.10")
+
+
+def test_a_conflict_ends_with_2_and_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["plan", "--torch", "1.10.0", "--json"])
+
+    told = capsys.readouterr()
+    assert (code, told.out) == (2, "")
+    assert told.err.splitlines()[-1].startswith("  try: python build.py --torch ")
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])
+def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 0
+    assert "2.13.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "remedy"),
+    [
+        (["plan", "--output", "x"], "--output", "build.py plan --help"),
+        (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
+        (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
+        (["plans"], "plans", "build.py --help"),
+        (["--torch", "2.4.0", "--transformers", "4.46.0"], "2.4.0-pip-multinode", "--base debian"),
+    ],
+)
+def test_what_cannot_be_done_gets_three_parts(
+    words: list[str], value: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: ") and value in first
+    assert second == f"  try: {remedy}"
