@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -24,6 +25,7 @@ class Store:
     root/blobs/<sha256>/<name>   downloads and compressed layers
     root/records/<kind>/<key>    JSON, written once
     root/trees/<key>             unpacked root file systems
+    root/unfinished/<sha256>     downloads that can be continued where they stopped
     root/aside/                  what is being written; nothing here is ever read
     """
 
@@ -94,6 +96,30 @@ class Store:
                 yield path
             finally:
                 shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
+
+    @contextmanager
+    def unfinished(self, digest: str) -> Iterator[Path]:
+        """Lend the unfinished file of a blob, with what an earlier attempt left in it; `keep` ends it.
+
+        One build at a time has it, others wait: look whether the blob has come meanwhile.
+        """
+        path = self.root / "unfinished" / digest
+        with _disk(self.root), _locked(path):
+            yield path
+            if path.is_file() and path.stat().st_size == 0:
+                path.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file alone, by flock(2); who held it before may have moved it away, then it is made anew."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                yield
+                return
 
 
 def default_root(environ: Mapping[str, str]) -> Path:

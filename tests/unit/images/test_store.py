@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,34 @@ def test_equal_values_have_equal_keys() -> None:
 def test_the_store_follows_xdg() -> None:
     assert default_root({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/multinode")
     assert default_root({"HOME": "/h"}) == Path("/h/.cache/multinode")
+
+
+def test_an_unfinished_download_outlives_its_build(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.unfinished("0" * 64) as path:
+        path.write_bytes(b"half")
+
+    with Store(tmp_path).unfinished("0" * 64) as path:
+        assert path.read_bytes() == b"half"
+        store.keep(path, "0" * 64)
+
+    with store.unfinished("0" * 64) as path:
+        assert path.read_bytes() == b""
+    assert list((tmp_path / "unfinished").iterdir()) == []
+
+
+def test_an_unfinished_download_is_with_one_build_at_a_time(tmp_path: Path) -> None:
+    store, seen = Store(tmp_path), list[bytes]()
+
+    def second() -> None:
+        with store.unfinished("0" * 64) as path:
+            seen.append(path.read_bytes())
+
+    with store.unfinished("0" * 64) as path:
+        thread = threading.Thread(target=second)
+        thread.start()
+        path.write_bytes(b"whole")
+        store.keep(path, "0" * 64)
+    thread.join(timeout=10)
+
+    assert seen == [b""]  # what the first one finished is in its place, and the second begins anew

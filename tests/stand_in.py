@@ -1,0 +1,153 @@
+"""A small image that stands in for Intel's: same paths, none of the content."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import random
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+SITE = "usr/local/lib/python3.10/dist-packages"
+IPEX = f"{SITE}/intel_extension_for_pytorch"
+LIBRARY = "usr/lib/x86_64-linux-gnu"
+
+RECORD = """\
+intel_extension_for_pytorch-2.3.0+cpu.dist-info/METADATA,,
+intel_extension_for_pytorch-2.3.0+cpu.dist-info/RECORD,,
+intel_extension_for_pytorch/__init__.py,sha256=AAAA,3
+intel_extension_for_pytorch/__pycache__/__init__.cpython-310.pyc,,
+intel_extension_for_pytorch/lib/libintel-ext-pt-cpu.so,,
+../../../bin/ipexrun,,
+"""
+STATUS = """\
+Package: libc6
+Status: install ok installed
+Version: 2.35-0ubuntu3.8
+
+Package: openssh-server
+Status: install ok installed
+Version: 1:8.9p1-3ubuntu0.10
+"""
+
+# A value that is a str is where a link leads to, None a folder.
+Files = Mapping[str, "bytes | str | None"]
+SYSTEM: Files = {
+    "bin": "usr/bin",
+    "lib": "usr/lib",
+    "lib64": "usr/lib64",
+    "etc": None,
+    "etc/passwd": b"root:x:0:0:root:/root:/bin/bash\n",
+    "etc/group": b"root:x:0:\n",
+    "etc/os-release": "../usr/lib/os-release",
+    "usr/lib/os-release": b'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\n',
+    "usr/bin/python3.10": b"an interpreter",
+    "usr/bin/python3": "python3.10",
+    "usr/lib/python3/dist-packages/six-1.16.0.egg-info": b"Metadata-Version: 1.2\nName: six\nVersion: 1.16.0\n",
+    f"{LIBRARY}/libc.so.6": b"an ELF file without the words that the real one has",
+    "usr/sbin/sshd": b"a server",
+    "var/lib/dpkg/status": STATUS.encode(),
+    "tmp/left": b"by an installation",
+}
+PACKAGES: Files = {
+    "etc/ssh/sshd_config": b"# ours\nPort 3022\nLogLevel DEBUG3\n",
+    "tmp/.wh.left": b"",
+    "usr/local/bin/ipexrun": b"#!/usr/bin/python3\n",
+    f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info/METADATA": b"Name: intel_extension_for_pytorch\n",
+    f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info/RECORD": RECORD.encode(),
+    f"{IPEX}/__init__.py": b"1\n",
+    f"{IPEX}/__pycache__/__init__.cpython-310.pyc": b"compiled",
+    f"{IPEX}/lib/libintel-ext-pt-cpu.so": random.Random(0).randbytes(400_000),  # which no compression makes smaller
+    f"{SITE}/oneccl_bind_pt-2.4.0+cpu.dist-info/RECORD": b"oneccl_bindings_for_pytorch/__init__.py,,\n",
+    f"{SITE}/oneccl_bindings_for_pytorch/__init__.py": b"2\n",
+}
+SETTINGS = {
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
+    "Entrypoint": ["/usr/local/bin/dockerd-entrypoint.sh"],
+    "Labels": {"org.opencontainers.image.vendor": "a stand-in"},
+}
+
+
+def layer(files: Files) -> bytes:
+    """Write files as a tar."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path, content in files.items():
+            info = tarfile.TarInfo(path)
+            if content is None:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+            elif isinstance(content, str):
+                info.type, info.linkname = tarfile.SYMTYPE, content
+            else:
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content) if isinstance(content, bytes) else None)
+    return stream.getvalue()
+
+
+def packed(tar: bytes, compression: str) -> bytes:
+    """Compress a layer; equal input, equal bytes."""
+    if compression == "gzip":
+        return gzip.compress(tar, mtime=0)
+    return zstandard.ZstdCompressor().compress(tar) if compression == "zstd" else tar
+
+
+class Image:
+    """An image as registries have it: `blobs` by their digests, and the digest of the manifest."""
+
+    def __init__(
+        self, layers: Sequence[Files] = (SYSTEM, PACKAGES), compression: str = "gzip", architecture: str = "amd64"
+    ) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.tars = [layer(files) for files in layers]
+        diff_ids = [digest(tar) for tar in self.tars]
+        suffix = "" if compression == "none" else f"+{compression}"
+        parts = [self._add("layer.v1.tar" + suffix, packed(tar, compression)) for tar in self.tars]
+        self.config = {"architecture": architecture, "os": "linux", "config": SETTINGS,
+                       "rootfs": {"type": "layers", "diff_ids": diff_ids}}  # fmt: skip
+        config = self._add("config.v1+json", json.dumps(self.config).encode())
+        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
+        self.entry = self._add("manifest.v1+json", json.dumps({**manifest, "config": config, "layers": parts}).encode())
+        self.digest: str = self.entry["digest"]
+        self.layers: list[str] = [part["digest"] for part in parts]
+
+    def _add(self, kind: str, data: bytes) -> dict[str, Any]:
+        self.blobs[digest(data)] = data
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": digest(data), "size": len(data)}
+
+
+def digest(data: bytes) -> str:
+    """Name bytes as registries do."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def layout(images: Mapping[str, Image]) -> dict[str, bytes]:
+    """Write images by their tags as the files of one OCI layout."""
+    names = "org.opencontainers.image.ref.name"
+    entries = [{**image.entry, "annotations": {names: tag}} for tag, image in images.items()]
+    files = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}'}
+    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
+    for image in images.values():
+        files |= {"blobs/" + name.replace(":", "/"): data for name, data in image.blobs.items()}
+    return files
+
+
+def saved(image: Image) -> dict[str, bytes]:
+    """Write an image as the files of an archive by `docker save` before Docker 25."""
+    paths = [f"{number:064x}/layer.tar" for number in range(len(image.tars))]
+    entry = {"Config": "config.json", "RepoTags": ["stand-in:1"], "Layers": paths}
+    files = dict(zip(paths, image.tars, strict=True))
+    return {**files, "config.json": json.dumps(image.config).encode(), "manifest.json": json.dumps([entry]).encode()}
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write files to disk."""
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
