@@ -11,84 +11,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 try:
     from rich.console import Console
 
-    from images import (
-        assemble,
-        base,
-        catalog,
-        check,
-        examples,
-        labels,
-        lock,
-        oci,
-        ours,
-        plan,
-        report,
-        ship,
-        sources,
-        tables,
-    )
-    from images.errors import Fault, Parser, UserFault
+    from images import bundle, catalog, check, inside, lockfile, make, plan, report, ship, sources, tables, verify
+    from images.errors import Fault, UserFault, WorldFault
+    from images.fetch import Reach
+    from images.lockfile import Locked
+    from images.make import Workshop
+    from images.options import COMMANDS, parser
     from images.progress import Progress
+    from images.registry import Access
     from images.store import Store, default_root
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
-
-
-COMMANDS = {
-    "plan": "say what would be built, and build nothing",
-    "list": "say which versions go together",
-}
-
-
-def parser(command: str | None = None) -> Parser:
-    """Describe the command line: of a build, or of one of the commands."""
-    if command == "list":
-        made = Parser(prog="build.py list", description=COMMANDS[command], allow_abbrev=False)
-        made.add_argument("--markdown", action="store_true", help="print the table of the README")
-    elif command == "plan":
-        made = Parser(prog="build.py plan", description=COMMANDS[command], allow_abbrev=False, parents=[_wanted()])
-    else:
-        commands = "\n".join(f"  build.py {name} --help   {text}" for name, text in COMMANDS.items())
-        made = Parser(
-            prog="build.py", description=__doc__, allow_abbrev=False, parents=[_wanted(), _result()],
-            epilog=f"commands:\n{commands}", formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-    made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
-    return made
-
-
-def _wanted() -> argparse.ArgumentParser:
-    """Describe what is to be built; shared by a build and by `plan`."""
-    made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--torch", metavar="VERSION", help="release of PyTorch")
-    made.add_argument("--transformers", metavar="VERSION", help="release of transformers")
-    made.add_argument("--python", metavar="3.N", help="Python of the image (default: the base's)")
-    made.add_argument("--base", metavar="debian|intel|IMAGE", help="what it stands on (default: Intel's image, if any)")
-    made.add_argument(
-        "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
-    )
-    made.add_argument("--as-of", metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)")
-    made.add_argument("--tasks", metavar="A,B", help="example folders whose requirements go in (default: all of text)")
-    made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
-    made.add_argument("--wheelhouse", metavar="DIR", help="a folder of wheels to prefer")
-    made.add_argument("--tag", help="name of the image (default: multinode:torchX-transformersY)")
-    made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
-    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
-    return made
-
-
-def _result() -> argparse.ArgumentParser:
-    """Describe what becomes of the image, and how it is made."""
-    made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
-    made.add_argument("--compression", choices=("zstd", "gzip", "none"), default="zstd", help="of a layout's layers")
-    made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
-    made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
-    return made
 
 
 @dataclass(frozen=True)
@@ -101,12 +39,12 @@ class World:
 
 
 def main(argv: Sequence[str], world: World) -> int:
-    """Build an image; answer the exit code: 0, 1 when the world failed, 2 when the request is wrong."""
+    """Run a command; answer the exit code: 0, 1 when the world failed, 2 when the request is wrong."""
     out = Console(stderr="--json" in argv)
     try:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parser(command).parse_args(argv[1:] if command else argv)
-        {None: _build, "plan": _plan, "list": _list}[command](options, world, out)
+        _COMMANDS[command](options, world, out)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
@@ -139,29 +77,117 @@ def _list(options: argparse.Namespace, world: World, out: Console) -> None:
         tables.show_list(table, out)
 
 
+def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = plan.resolve(_request(options), catalog.load())
+    text = lockfile.text(make.resolve(_buildable(planned), _workshop(options, world)), beside=True)
+    if options.output:
+        Path(options.output).write_text(text)
+    else:
+        print(text, end="")
+
+
+def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
+    shop = _workshop(options, world)
+    locked = make.fetched(_locked(options, shop), shop)
+    with shop.progress.step("writing the bundle"):
+        place = bundle.write(locked, shop.store, options.output)
+    if options.json:
+        print(json.dumps({"bundle": str(place), "files": len(make.files(locked))}))
+    out.print(f"bundle         {place}  ({len(make.files(locked))} files)", highlight=False, soft_wrap=True)
+
+
+def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
+    shop = _workshop(options, world)
+    with inside.opened(options.image, shop.store, _access(options, shop)) as found:
+        text = found.file(inside.LOCK).decode(errors="replace")
+        asked = plan.Request(tag=options.image)
+        locked = make.gather(lockfile.read(text, f"the lock in {options.image}", asked, catalog.load()), shop)
+        made = make.image(locked, shop, "zstd").image
+        ours = [shop.store.root / "blobs" / part.written.digest / "blob" for part in made.parts]
+        difference = verify.compare(found, made, ours)
+    if options.json:
+        print(json.dumps(report.verified(options.image, made, difference), indent=1))
+    if difference:
+        remedy = "find out who changed it; build.py --lock builds what the lock says"
+        raise WorldFault("the image is not what its lock says", difference.text, remedy)
+    out.print(
+        f"verified       {options.image}: {len(made.parts)} layers, id {made.id}", highlight=False, soft_wrap=True
+    )
+
+
+def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
+    shop = _workshop(options, world)
+    with inside.opened(options.image, shop.store, _access(options, shop)) as found:
+        sys.stdout.write(found.file(inside.SBOM).decode(errors="replace"))
+
+
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
-    if options.jobs < 1:
-        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
-    planned = plan.resolve(_request(options), catalog.load())
-    if planned.base_reference:
-        raise UserFault("only the debian base can be built so far", planned.base_reference, "--base debian")
     engine = _engine(options.load, world.environ)
-    store = Store(default_root(world.environ))
-    progress = Progress(Console(stderr=True))
-    for note in planned.notes:
-        progress.say(f"note: {note}")
-    image, modules = _image(planned, options, world, store, progress)
+    shop = _workshop(options, world)
+    made = make.image(make.gather(_locked(options, shop), shop), shop, options.compression)
     if engine:
-        with progress.step(f"loading into {engine.name}"):
-            ship.load(engine, image, store, world.environ)
-        with progress.step("importing every package once"):
-            check.imports(engine, image, modules, store, world.environ)
-    archive = str(ship.save(options.output, image, store, options.compression)) if options.output else None
+        with shop.progress.step(f"loading into {engine.name}"):
+            ship.load(engine, made.image, shop.store, world.environ)
+        with shop.progress.step("importing every package once"):
+            check.imports(engine, made.image, made.modules, shop.store, world.environ)
+    archive = None
+    if options.output:
+        archive = str(ship.save(options.output, made.image, shop.store, options.compression))
+        Path(f"{archive.rstrip('/')}.lock.json").write_text(lockfile.text(made.locked, beside=True))
     seconds = world.clock() - start
     if options.json:
-        print(json.dumps(report.fields(image, archive, seconds), indent=1))
-    report.show(image, archive, engine.name if engine else None, seconds, out)
+        print(json.dumps(report.fields(made.image, archive, seconds), indent=1))
+    report.show(made.image, archive, engine.name if engine else None, seconds, out)
+
+
+_COMMANDS: Mapping[str | None, Callable[[argparse.Namespace, World, Console], None]] = {
+    None: _build, "plan": _plan, "list": _list, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+}  # fmt: skip
+
+
+def _workshop(options: argparse.Namespace, world: World) -> Workshop:
+    jobs = getattr(options, "jobs", 1)
+    if jobs < 1:
+        raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
+    offline = getattr(options, "offline", None) is not None
+    return Workshop(
+        store=Store(default_root(world.environ)), environ=world.environ, today=world.today,
+        progress=Progress(Console(stderr=True)), jobs=jobs, pip=None if offline else sources.read(world.environ),
+    )  # fmt: skip
+
+
+def _locked(options: argparse.Namespace, shop: Workshop) -> Locked:
+    """Take the lock that was named, the one of the bundle, or make one."""
+    request, table = _request(options), catalog.load()
+    if options.offline:
+        if options.lock:
+            raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
+        with shop.progress.step("taking the bundle"):
+            text = bundle.take(options.offline, shop.store)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", request, table)
+    if options.lock:
+        if not Path(options.lock).is_file():
+            raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
+        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request, table)
+    if shop.pip is None:
+        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
+    planned = _buildable(plan.resolve(request, table))
+    for note in planned.notes:
+        shop.progress.say(f"note: {note}")
+    return make.resolve(planned, shop)
+
+
+def _buildable(planned: plan.Plan) -> plan.Plan:
+    if planned.base_reference:
+        raise UserFault("only the debian base can be built so far", planned.base_reference, "--base debian")
+    return planned
+
+
+def _access(options: argparse.Namespace, shop: Workshop) -> Access:
+    certificate = shop.pip.certificate if shop.pip else None
+    reach = Reach(certificate=certificate)
+    return Access(environ=shop.environ, reach=reach, mirror=options.registry_mirror, say=shop.progress.say)
 
 
 def _request(options: argparse.Namespace) -> plan.Request:
@@ -176,29 +202,6 @@ def _engine(wanted: bool | None, environ: Mapping[str, str]) -> ship.Engine | No
         remedy = "start Docker (or install podman), or --no-load --output FILE"
         raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
     return engine
-
-
-def _image(
-    planned: plan.Plan, options: argparse.Namespace, world: World, store: Store, progress: Progress
-) -> tuple[oci.Image, list[str]]:
-    pip = sources.read(world.environ)
-    with progress.step("resolving"):
-        locked = lock.make(planned, pip, store, world.environ)
-    found = assemble.collect(locked, planned, store, pip.certificate, progress, options.jobs)
-    with progress.step("fetching the examples"):
-        taken = (
-            examples.obtain(store, planned.examples, pip.certificate, progress.advance) if planned.examples else None
-        )
-    with progress.step("Debian base"):
-        debian, reused = base.make(store, planned.base, world.today, world.environ)
-    below = oci.Part("debian base", debian.written, reused)
-    parts = (below, *assemble.layers(planned, locked, found, debian, taken, store, progress, options.jobs))
-    created = f"{planned.family_as_of}T00:00:00Z"
-    config = oci.config(parts, ours.settings(labels.make(planned, locked, debian)), created)
-    manifest = ship.registry_manifest(
-        config, parts, store, "zstd" if options.compression == "none" else options.compression
-    )
-    return oci.Image(planned.tag, config, manifest, parts), check.modules(wheel.path for wheel in found)
 
 
 if __name__ == "__main__":

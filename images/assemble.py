@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from images import bytecode, examples, ours, sdist, tree, trim, wheels
+from images import bytecode, examples, lockfile, ours, sdist, tree, trim, wheels
 from images.base import Debian
+from images.choose import Artifact
 from images.fetch import fetch
 from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
-from images.lock import Artifact, Lock
+from images.lock import Lock
+from images.lockfile import Locked
 from images.oci import Part
 from images.plan import FAMILY, Plan
 from images.progress import Progress
@@ -63,11 +65,11 @@ def collect(
 
 
 def layers(
-    plan: Plan, lock: Lock, found: Sequence[Wheel], base: Debian, archive: tuple[str, Path] | None, store: Store,
+    locked: Locked, found: Sequence[Wheel], base: Debian, archive: tuple[str, Path] | None, bill: str, store: Store,
     progress: Progress, jobs: int,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
-    compiler = None
+    plan, compiler = locked.plan, None
     if plan.bytecode:
         root = tree.unpack(store, base.written.digest)
         compiler = Compiler(store, root, plan.base.python, base.written.diff_id)
@@ -78,7 +80,7 @@ def layers(
         return _wheel_layer(name, members, extra, plan, base.ground, store, compiler)
 
     tasks: list[Callable[[], Part]] = [lambda g=g: group(*g) for g in GROUPS]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(plan, lock, found, base, store, compiler))
+    tasks.append(lambda: _own_layer(locked, found, base, bill, store, compiler))
     with progress.step("writing layers", len(tasks)):
         return _all(tasks, jobs, progress)
 
@@ -116,13 +118,14 @@ def _wheel_layer(
 
 
 def _own_layer(
-    plan: Plan, lock: Lock, found: Sequence[Wheel], base: Debian, store: Store, compiler: Compiler | None
+    locked: Locked, found: Sequence[Wheel], base: Debian, bill: str, store: Store, compiler: Compiler | None
 ) -> Part:
-    files = ours.files()
+    plan, files = locked.plan, ours.files()
     pyc: Mapping[str, bytes] = ours.compiled(store, files, compiler.root, compiler.python) if compiler else {}
     texts = {
-        "stack.json": json.dumps(ours.stack(plan, lock), indent=1) + "\n",
-        "lock.json": json.dumps({**lock.public(), "debian": base.packages}, indent=1, sort_keys=True) + "\n",
+        "stack.json": json.dumps(ours.stack(plan, locked.lock), indent=1) + "\n",
+        "lock.json": lockfile.text(locked),
+        "sbom.cdx.json": bill,
         "constraints.txt": "".join(f"{wheel.project}=={wheel.version}\n" for wheel in found),
     }
     inputs = [sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()), texts, base.passwd, plan.base.python]

@@ -1,22 +1,26 @@
-"""The lowest layer: a Debian root file system by mmdebstrap, cleaned of everything that differs between two runs."""
+"""The lowest layer: a root file system from exact .debs by mmdebstrap, cleaned of all that differs between two runs."""
 
 from __future__ import annotations
 
-import datetime
 import io
+import posixpath
 import re
+import shlex
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from images import catalog, process
+import zstandard
+
+from images import catalog, process, repository
+from images.debs import ALWAYS, REMEDY, Deb, complaint, sources
 from images.errors import WorldFault
 from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
 from images.store import Store, key_of
 
-RECIPE = 1  # raise it when a change below changes the bytes
+RECIPE = 2  # raise it when a change below changes the bytes
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
@@ -42,46 +46,49 @@ CLEANED = (
 )
 DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 
-REMEDY = "sudo apt-get install mmdebstrap debian-archive-keyring"
+# Put into the root while it is made: nobody needs one that survives a power cut before it is a tar.
+UNSAFE = "etc/dpkg/dpkg.cfg.d/unsafe-io"
+SOURCES = f"{repository.FOLDER}/sources.list"
+# apt runs outside of the root, whose place only the hooks know: as root and in a user namespace alike.
+BEFORE = f'echo "deb [trusted=yes] file:$1/{repository.FOLDER} ./" >"$1/etc/apt/sources.list"'
+AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{repository.FOLDER}" "$1/{UNSAFE}"'
 
 
 @dataclass(frozen=True)
 class Debian:
-    """A finished base: its layer, what later layers must know of it, and its packages as name -> version."""
+    """A finished base: its layer, what later layers must know of it, its packages as name -> version and as files."""
 
     written: Written
     ground: Ground
     packages: Mapping[str, str]
     passwd: str
-    day: str
+    debs: tuple[Deb, ...]
 
 
-def make(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping[str, str]) -> tuple[Debian, bool]:
-    """Take the base from the store if it was made today, else make it; answer it, and whether it was there.
+def make(store: Store, row: catalog.Base, debs: Sequence[Deb], environ: Mapping[str, str]) -> tuple[Debian, bool]:
+    """Make the base from exactly these packages, without network; answer it, and whether the store had it.
 
-    When the mirror cannot be reached, an older one is better than none.
+    The same packages give the same bytes. Raises WorldFault when one is not in the store.
     """
-    recipe = key_of([RECIPE, row.suite, row.packages, DPKG_OPTIONS, CLEANED, EPOCH, ZSTD_LEVEL])
-    known = _known(store, recipe)
-    if known and known.day == today.isoformat():
+    parts = tuple(sorted(debs))
+    hashes = [deb.sha256 for deb in parts]
+    texts = [DPKG_OPTIONS, CLEANED, ALWAYS, BEFORE, AFTER, sources(row.suite)]
+    key = key_of([RECIPE, row.suite, row.packages, hashes, texts, EPOCH, ZSTD_LEVEL])
+    known = _known(store, key, parts)
+    if known:
         return known, True
-    try:
-        made = _build(store, row, today, environ)
-    except WorldFault:
-        if known is None:
-            raise
-        return known, True
-    store.write_record("bases", recipe, _plain(made))
-    return made, bool(known and known.written == made.written)
+    made = _build(store, row, parts, environ)
+    store.write_record("bases", key, _plain(made))
+    return made, False
 
 
-def _known(store: Store, recipe: str) -> Debian | None:
-    record = store.record("bases", recipe)
+def _known(store: Store, key: str, debs: tuple[Deb, ...]) -> Debian | None:
+    record = store.record("bases", key)
     if record is None or store.blob(record["written"][1]) is None:
         return None
     folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["folders"].items()}
     ground = Ground(folders, record["links"])
-    return Debian(Written(*record["written"]), ground, record["packages"], record["passwd"], record["day"])
+    return Debian(Written(*record["written"]), ground, record["packages"], record["passwd"], debs)
 
 
 def _plain(made: Debian) -> dict[str, object]:
@@ -92,34 +99,50 @@ def _plain(made: Debian) -> dict[str, object]:
         "links": made.ground.links,
         "packages": made.packages,
         "passwd": made.passwd,
-        "day": made.day,
     }
 
 
-def _build(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping[str, str]) -> Debian:
-    with store.aside() as raw, store.aside() as out:
-        _bootstrap(row, raw, environ)
+def _build(store: Store, row: catalog.Base, debs: tuple[Deb, ...], environ: Mapping[str, str]) -> Debian:
+    path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
+    with store.aside() as parts, store.aside() as raw, store.aside() as out:
+        repository.write(store, debs, {SOURCES: sources(row.suite), UNSAFE: "force-unsafe-io\n"}, parts, env)
+        _bootstrap(row, parts, raw, env)
+        ground, installed, passwd = _facts(raw)
+        _check(debs, installed)
         with tarfile.open(raw) as source, Layer(out, Ground()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
-        facts = _facts(raw)
         store.keep(out, written.digest)
-    return Debian(written, facts[0], facts[1], facts[2], today.isoformat())
+    return Debian(written, ground, installed, passwd, debs)
 
 
-def _bootstrap(row: catalog.Base, out: Path, environ: Mapping[str, str]) -> None:
-    options = [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
-    command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--include=" + ",".join(row.packages)]
-    path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
-    done = process.run([*command, *options, row.suite, str(out)], env, REMEDY)
+def _bootstrap(row: catalog.Base, parts: Path, out: Path, env: Mapping[str, str]) -> None:
+    command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
+    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *row.packages])]
+    command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
+    command += [
+        f"--setup-hook=tar-in {shlex.quote(str(parts))} /",
+        f"--setup-hook={BEFORE}",
+        f"--customize-hook={AFTER}",
+    ]
+    nowhere = ""  # neither a suite nor a mirror: the first hook brings them
+    done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY)
     if done.code:
-        said = [line for line in done.err.splitlines() if line.startswith("E:")] or done.err.strip().splitlines()[-1:]
-        remedy = "check that Debian's mirror can be reached and the disk has 1 GB free; not root? " + (
+        remedy = "check that the disk and /tmp have 1 GB free; not root? " + (
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
-        raise WorldFault("mmdebstrap could not make the base", " ".join(said) or f"exit code {done.code}", remedy)
+        raise WorldFault("mmdebstrap could not make the base", complaint(done), remedy)
+
+
+def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
+    """Refuse a base that is not what the lock says: an archive may call a package required that does not say so."""
+    left = {(deb.package, deb.version) for deb in debs} ^ set(installed.items())
+    if left:
+        names = ", ".join(sorted(f"{name} {version}" for name, version in left))
+        remedy = "name them under packages in images/versions.toml, in the row of this base"
+        raise WorldFault("packages of the base that nothing in it asks for", names, remedy)
 
 
 def cleaned(source: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
@@ -162,7 +185,53 @@ def _facts(raw: Path) -> tuple[Ground, dict[str, str], str]:
 
 def _text(source: tarfile.TarFile, info: tarfile.TarInfo) -> str:
     file = source.extractfile(info)
-    return file.read().decode() if file else ""
+    return file.read().decode(errors="replace") if file else ""
+
+
+def texts(store: Store, debian: Debian, names: Sequence[str]) -> dict[str, str]:
+    """Read files out of the base's layer by their paths, in which `*` is any part of one name; answer path -> text.
+
+    Links count as files, and so do the paths through them: Debian shares one copyright file between packages.
+    Raises WorldFault when the layer is not in the store.
+    """
+    blob = store.blob(debian.written.digest)
+    if blob is None:
+        raise WorldFault("the layer of the base is not in the store", debian.written.digest, "run the build again")
+    pattern = _pattern(names)
+    every = _read(blob, _pattern([posixpath.basename(name) for name in names]))
+    return {path: every[path] for path in sorted(every) if pattern.fullmatch(path)}
+
+
+def _read(blob: Path, ends: re.Pattern[str]) -> dict[str, str]:
+    """Read the files whose last name matches, also as they are called through links."""
+    found, links = {}, {}
+    with (
+        blob.open("rb") as file,
+        zstandard.ZstdDecompressor().stream_reader(file) as plain,
+        tarfile.open(fileobj=plain, mode="r|") as layer,
+    ):
+        for info in layer:
+            if info.issym():
+                target = posixpath.join("/", posixpath.dirname(info.name), info.linkname)
+                links[info.name] = posixpath.normpath(target).lstrip("/")
+            elif info.islnk():
+                links[info.name] = info.linkname
+            elif info.isreg() and ends.fullmatch(posixpath.basename(info.name)):
+                found[info.name] = _text(layer, info)
+    return {**_through(links, found), **found}
+
+
+def _pattern(names: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names))
+
+
+def _through(links: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    return {
+        link + path[len(target) :]: text
+        for link, target in links.items()
+        for path, text in found.items()
+        if path == target or path.startswith(target + "/")
+    }
 
 
 def packages(status: str) -> dict[str, str]:

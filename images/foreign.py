@@ -75,13 +75,25 @@ def bring(wanted: Reference, store: Store, access: Access, advance: Advance) -> 
 
     Raises UserFault when it is not there, not for linux/amd64 or no image, WorldFault when it cannot be had whole.
     """
+    found, config, paths = _parts(wanted, store, access, advance)
+    layers, known = _read(store, found, config, paths)
+    return Foreign(name=str(wanted), digest=found.digest, config=config, layers=layers, facts=known)
+
+
+def contents(wanted: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
+    """Bring an image into the store; answer its configuration and its layers, from the lowest, as they are packed."""
+    _, config, paths = _parts(wanted, store, access, advance)
+    return config, paths
+
+
+def _parts(
+    wanted: Reference, store: Store, access: Access, advance: Advance
+) -> tuple[Manifest, Mapping[str, Any], list[Path]]:
     name = str(wanted)
     with _source(wanted, store, access) as source:
         found = manifest.resolve(source.manifest, name)
         config = _config(source, found, name, advance)
-        paths = _blobs(source, found, advance, AT_ONCE if isinstance(wanted, reference.Remote) else 1)
-    layers, known = _read(store, found, config, paths)
-    return Foreign(name=name, digest=found.digest, config=config, layers=layers, facts=known)
+        return found, config, _blobs(source, found, advance, AT_ONCE if isinstance(wanted, reference.Remote) else 1)
 
 
 def refuse(image: Foreign, python: str, glibc: str) -> None:

@@ -7,16 +7,16 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from images import process
 from images.catalog import SourceOnly
+from images.choose import Artifact, choose
 from images.errors import Fault, UserFault, WorldFault
 from images.plan import FAMILY, Plan
 from images.sources import Sources, without_secrets
@@ -33,29 +33,17 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Artifact:
-    """A wheel, or the source archive of a project that has none; `url` may be a path."""
-
-    name: str
-    version: str
-    filename: str
-    url: str
-    sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Lock:
-    """Everything that decides an image's Python side; equal locks make equal images."""
+    """Everything that decides an image's Python side; equal artifacts make equal images.
+
+    `undated` packages came from a place that does not say when: a folder, or an index without upload times.
+    """
 
     torch: str
     transformers: str
     python: str
     artifacts: tuple[Artifact, ...]
-
-    def public(self) -> dict[str, Any]:
-        """Say what goes in, without the places it came from: those differ between machines."""
-        fields = [{key: value for key, value in asdict(a).items() if key != "url"} for a in self.artifacts]
-        return {"version": 1, **asdict(self), "artifacts": fields}
+    undated: tuple[str, ...] = ()
 
 
 def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str]) -> Lock:
@@ -67,19 +55,55 @@ def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str])
     key = key_of([_question(plan), asdict(sources), _listing(sources.links)])
     known = store.record("locks", key)
     packages = known if known is not None else _resolve(plan, sources, store.root, environ)
-    lock = Lock(
+    store.write_record("locks", key, packages)
+    return Lock(
         torch=_version(packages, "torch"),
         transformers=_version(packages, "transformers"),
-        python=plan.base.python,
-        artifacts=tuple(_artifact(package, plan) for package in packages),
+        python=plan.python,
+        artifacts=tuple(choose(package, plan.python, plan.base.glibc) for package in packages),
+        undated=tuple(str(package["name"]) for package in packages if not package["dated"]),
     )
-    store.write_record("locks", key, packages)
-    return lock
+
+
+def locate(lock: Lock, plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str]) -> Lock:
+    """Find where the files of a lock can be fetched; those that the store has need no place.
+
+    Raises WorldFault that names what no source has any more, and where it normally comes from.
+    """
+    missing = [a for a in lock.artifacts if not a.url and store.blob(a.sha256, a.filename) is None]
+    if not missing:
+        return lock
+    pins = tuple(f"{a.name}=={a.version}" for a in missing)
+    sources = _with_wheelhouse(sources, plan.wheelhouse)
+    told, packages = _search(plan, sources, store.root, environ, pins, "--no-deps")
+    if packages is None:
+        raise _explain(told, plan, store.root)
+    places = {file["sha256"]: file["url"] for package in packages for file in package["files"]}
+    if lost := [a.filename for a in missing if a.sha256 not in places]:
+        raise gone(lost)
+    return replace(lock, artifacts=tuple(replace(a, url=places.get(a.sha256, a.url)) for a in lock.artifacts))
+
+
+def gone(names: Sequence[str]) -> WorldFault:
+    """Say which files of a lock cannot be had here, and where they normally come from."""
+    value = ", ".join(f"{name} ({origin(name)})" for name in names)
+    remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
+    return WorldFault("files of the lock are missing", value, remedy)
+
+
+def origin(filename: str) -> str:
+    """Say where a file normally comes from."""
+    name = canonicalize_name(filename.partition("-")[0])
+    if filename.endswith(".deb"):
+        return "Debian's mirror, while it is current"
+    if name == "torch":
+        return TORCH_INDEX
+    return "Intel's wheel index" if name == "oneccl-bind-pt" else "PyPI"
 
 
 def _question(plan: Plan) -> list[Any]:
     source_only = [asdict(row) for row in plan.source_only]
-    return [plan.requirements, plan.as_of, plan.family_as_of, plan.base.python, plan.base.glibc, source_only]
+    return ["dated", plan.requirements, plan.as_of, plan.family_as_of, plan.base.python, plan.base.glibc, source_only]
 
 
 def _with_wheelhouse(sources: Sources, wheelhouse: str | None) -> Sources:
@@ -98,17 +122,25 @@ def _listing(links: Iterable[str]) -> list[Any]:
 
 
 def _resolve(plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have."""
-    told, packages = _compile(plan, sources, root, environ)
-    while (wider := _wider(sources, told, packages, plan)) != sources:
-        sources = wider
-        told, packages = _compile(plan, sources, root, environ)
+    """Resolve, and refuse what is for a GPU."""
+    told, packages = _search(plan, sources, root, environ, plan.requirements)
     if packages is None:
         raise _explain(told, plan, root)
     if found := _gpu(packages):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(found), remedy)
     return packages
+
+
+def _search(
+    plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str], wanted: Sequence[str], *options: str
+) -> tuple[str, list[dict[str, Any]] | None]:
+    """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have."""
+    told, packages = _compile(plan, sources, root, environ, wanted, *options)
+    while (wider := _wider(sources, told, packages, plan)) != sources:
+        sources = wider
+        told, packages = _compile(plan, sources, root, environ, wanted, *options)
+    return told, packages
 
 
 def _wider(sources: Sources, told: str, packages: list[dict[str, Any]] | None, plan: Plan) -> Sources:
@@ -127,15 +159,15 @@ def _misses(told: str, name: str) -> bool:
 
 
 def _compile(
-    plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str]
+    plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str], wanted: Sequence[str], *more: str
 ) -> tuple[str, list[dict[str, Any]] | None]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "uv.toml"
         config.write_text("".join(map(_metadata, plan.source_only)))
         command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
-        command += [*_options(plan), *sources.uv_options()]
+        command += [*_options(plan), *more, *sources.uv_options()]
         env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
-        done = process.run(command, env, "pip install -e .", feed="\n".join(plan.requirements))
+        done = process.run(command, env, "pip install -e .", feed="\n".join(wanted))
     if done.code:
         return done.err, None
     parsed = tomllib.loads(done.out)
@@ -153,13 +185,18 @@ def _options(plan: Plan) -> list[str]:
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", plan.base.python, "--python-platform", f"x86_64-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(plan.as_of)]
-    for name in FAMILY:
-        options += ["--exclude-newer-package", f"{name}={_end_of(plan.family_as_of)}"]
-    for name in plan.undated:
-        options += ["--exclude-newer-package", f"{name}=false"]
+    days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(_pinned(plan), "false")
+    for name, day in sorted(days.items()):
+        options += ["--exclude-newer-package", f"{name}={day}"]
     for row in plan.source_only:
         options += ["--no-binary", row.name]
     return options
+
+
+def _pinned(plan: Plan) -> list[str]:
+    """List what is asked for by version: no day decides about it, and its index may not know the days."""
+    asked = [Requirement(text) for text in plan.requirements]
+    return [canonicalize_name(each.name) for each in asked if str(each.specifier).startswith("==")]
 
 
 def _end_of(day: datetime.date) -> str:
@@ -178,6 +215,7 @@ def _plain(package: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": package["name"],
         "version": package["version"],
+        "dated": any("upload-time" in file for file in files),
         "files": [{"url": _place(file), "sha256": file["hashes"]["sha256"]} for file in files],
     }
 
@@ -193,46 +231,6 @@ def _version(packages: Sequence[Mapping[str, Any]], name: str) -> str:
 def _gpu(packages: Sequence[Mapping[str, Any]]) -> list[str]:
     names = [f"{package['name']} {package['version']}" for package in packages]
     return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
-
-
-def _artifact(package: Mapping[str, Any], plan: Plan) -> Artifact:
-    """Choose the file that fits the base's Python best, as an installer would."""
-    tags = _tags(plan.base.python, plan.base.glibc)
-    file = min(package["files"], key=lambda file: _rank(_filename(file["url"]), tags))
-    return Artifact(
-        name=canonicalize_name(package["name"]),
-        version=package["version"],
-        filename=_filename(file["url"]),
-        url=file["url"],
-        sha256=file["sha256"],
-    )
-
-
-def _filename(url: str) -> str:
-    return Path(unquote(urlsplit(url).path)).name
-
-
-def _tags(python: str, glibc: str) -> list[Tag]:
-    """List what the base can run, best first (PEP 425, PEP 600)."""
-    major, minor = map(int, python.split("."))
-    newest = int(glibc.split(".")[1])
-    legacy = {17: "manylinux2014_x86_64", 12: "manylinux2010_x86_64", 5: "manylinux1_x86_64"}
-    platforms = []
-    for release in range(newest, 4, -1):
-        platforms += [f"manylinux_2_{release}_x86_64"] + ([legacy[release]] if release in legacy else [])
-    platforms.append("linux_x86_64")
-    return [
-        *cpython_tags((major, minor), platforms=platforms),
-        *compatible_tags((major, minor), interpreter=f"cp{major}{minor}", platforms=platforms),
-    ]
-
-
-def _rank(filename: str, tags: Sequence[Tag]) -> int:
-    try:
-        offered = parse_wheel_filename(filename)[3]
-    except InvalidWheelFilename:
-        return len(tags)
-    return next((position for position, tag in enumerate(tags) if tag in offered), len(tags) + 1)
 
 
 def _explain(told: str, plan: Plan, root: Path) -> Fault:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from images import oci
+from images.verify import Difference
 
 
 def show(image: oci.Image, archive: str | None, engine: str | None, seconds: float, out: Console) -> None:
@@ -33,3 +34,12 @@ def fields(image: oci.Image, archive: str | None, seconds: float) -> dict[str, A
     named = {"image": image.tag, "id": image.id, "digest": image.digest, "archive": archive}
     sizes = {"size": sum(p.written.size for p in image.parts), "unpacked": sum(p.written.unpacked for p in image.parts)}
     return {**named, "layers": layers, **sizes, "seconds": round(seconds, 3)}
+
+
+def verified(name: str, made: oci.Image, difference: Difference | None) -> dict[str, Any]:
+    """Say what a comparison found, as JSON has it."""
+    found = None
+    if difference:
+        found = {"layer": difference.layer, "path": difference.path, "image": difference.image}
+        found["rebuilt"] = difference.rebuilt
+    return {"image": name, "same": difference is None, "id": made.id, "digest": made.digest, "difference": found}

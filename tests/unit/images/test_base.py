@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base import DIRTY, cleaned, packages
-from images.layer import EPOCH
+from images.base import DIRTY, Debian, cleaned, packages, texts
+from images.errors import WorldFault
+from images.layer import EPOCH, Ground, Layer
+from images.store import Store
 
 
 @pytest.mark.parametrize(
@@ -84,3 +87,48 @@ def test_package_versions() -> None:
 @given(st.text())
 def test_any_status_is_read(status: str) -> None:
     assert isinstance(packages(status), dict)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Store, Debian]:
+    """Write a layer with licences as Debian lays them out: some shared through links."""
+    store = Store(tmp_path / "store")
+    with Layer(tmp_path / "layer", Ground()) as layer:
+        layer.file("usr/share/doc/gcc-12-base/copyright", b"GPL-3+")
+        layer.link("usr/share/doc/libgcc-s1", "gcc-12-base")
+        layer.link("usr/share/doc/tini/copyright", "../gcc-12-base/copyright")
+        layer.file("usr/share/doc/same/copyright", b"GPL-3+")
+        layer.file("usr/share/doc/latin/copyright", b"J\xf6rg")
+        layer.file("usr/share/doc/deep/er/copyright", b"no")
+        layer.file("var/lib/dpkg/status", b"Package: tini\n")
+        layer.file("usr/lib/status", b"no")
+        written = layer.finish()
+    store.keep(tmp_path / "layer", written.digest)
+    return store, Debian(written, Ground(), {}, "", ())
+
+
+def test_texts_are_read_through_links(stored: tuple[Store, Debian]) -> None:
+    read = texts(*stored, ["var/lib/dpkg/status", "usr/share/doc/*/copyright"])
+
+    licence = {name: "GPL-3+" for name in ("gcc-12-base", "libgcc-s1", "same", "tini")} | {"latin": "J\ufffdrg"}
+    assert read == {f"usr/share/doc/{name}/copyright": text for name, text in licence.items()} | {
+        "var/lib/dpkg/status": "Package: tini\n"
+    }
+    assert list(read) == sorted(read)
+
+
+def test_one_text_behind_a_link(stored: tuple[Store, Debian]) -> None:
+    path = "usr/share/doc/libgcc-s1/copyright"
+
+    assert texts(*stored, [path]) == {path: "GPL-3+"}
+    assert texts(*stored, ["usr/share/doc/nothing/copyright"]) == {}
+
+
+def test_texts_of_a_layer_that_is_gone(stored: tuple[Store, Debian]) -> None:
+    store, debian = stored
+    blob = store.blob(debian.written.digest)
+    assert blob
+    blob.unlink()
+
+    with pytest.raises(WorldFault, match=debian.written.digest):
+        texts(store, debian, ["var/lib/dpkg/status"])

@@ -1,0 +1,45 @@
+"""The bill of materials of an image, from what went into it; kept, because the base's texts take a second to read."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from importlib.metadata import version as installed
+from pathlib import Path
+
+from images import base, lockfile
+from images.assemble import Wheel
+from images.base import Debian
+from images.lockfile import Locked
+from images.store import Store, key_of
+
+STATUS = "var/lib/dpkg/status"
+COPYRIGHT = "usr/share/doc/*/copyright"
+
+
+def write(locked: Locked, found: Sequence[Wheel], debian: Debian, store: Store) -> str:
+    """Write the CycloneDX document for everything in an image; equal locks give equal bytes."""
+    makers = [Path(__file__).with_name(name).read_text() for name in ("bill.py", "sbom.py", "licences.py")]
+    key = key_of([lockfile.text(locked), makers, installed("cyclonedx-python-lib")])
+    known = store.record("sboms", key)
+    if known is None:
+        known = _make(locked, found, debian, store)
+        store.write_record("sboms", key, known)
+    return str(known)
+
+
+def _make(locked: Locked, found: Sequence[Wheel], debian: Debian, store: Store) -> str:
+    from images import sbom  # a tenth of a second that most builds do not need
+
+    texts = base.texts(store, debian, [STATUS, COPYRIGHT])
+    status = texts.pop(STATUS, "")
+    copyrights = {path.split("/")[3]: text for path, text in texts.items()}
+    hashes = {deb.package: deb.sha256 for deb in locked.debs}
+    items = [*sbom.python_components(found, locked.plan.python), *sbom.debian_components(status, copyrights, hashes)]
+    items.append(sbom.program("multinode", None, "Apache-2.0"))
+    release = str(locked.plan.transformers.version)
+    if locked.examples:
+        items.append(sbom.archive("transformers-examples", release, locked.examples.sha256))
+    created = datetime.datetime.combine(locked.plan.family_as_of, datetime.time())
+    name = f"torch{locked.plan.torch.version}-transformers{release}"
+    return sbom.write("multinode", name, created, items).decode()

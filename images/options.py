@@ -1,0 +1,119 @@
+"""The command line's words: what each command takes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from images.errors import Parser
+
+COMMANDS = {
+    "plan": "say what would be built, and build nothing",
+    "list": "say which versions go together",
+    "lock": "fix every file by sha256, and write the lock",
+    "bundle": "put a lock and all its files into one folder or .tar",
+    "verify": "build an image again from the lock inside it, and compare layer by layer",
+    "sbom": "print the bill of materials (CycloneDX) of an image",
+}
+PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
+
+
+def parser(command: str | None = None) -> Parser:
+    """Describe the command line: of a build, or of one of the commands."""
+    made = _build_parser() if command is None else _PARSERS[command](command)
+    if command != "sbom":
+        made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
+    return made
+
+
+def _build_parser() -> Parser:
+    commands = "\n".join(f"  build.py {name:<7} {text}" for name, text in COMMANDS.items())
+    return Parser(
+        prog="build.py", description=PURPOSE, allow_abbrev=False, parents=[_wanted(), _parts(), _result(), _effort()],
+        epilog=f"commands:\n{commands}", formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+
+
+def _named(command: str, *parents: argparse.ArgumentParser) -> Parser:
+    return Parser(prog=f"build.py {command}", description=COMMANDS[command], allow_abbrev=False, parents=list(parents))
+
+
+def _list_parser(command: str) -> Parser:
+    made = _named(command)
+    made.add_argument("--markdown", action="store_true", help="print the table of the README")
+    return made
+
+
+def _lock_parser(command: str) -> Parser:
+    made = _named(command, _wanted())
+    made.add_argument("--output", metavar="FILE", help="write the lock there instead of on stdout")
+    return made
+
+
+def _bundle_parser(command: str) -> Parser:
+    made = _named(command, _wanted(), _parts(), _effort())
+    made.add_argument("--output", metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
+    return made
+
+
+def _image_parser(command: str) -> Parser:
+    made = _named(command, *([_parts(), _effort()] if command == "verify" else []))
+    made.add_argument("image", metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry")
+    made.add_argument("--registry-mirror", metavar="HOST[/PATH]", help="asked before any registry")
+    return made
+
+
+_PARSERS = {
+    "plan": lambda command: _named(command, _wanted()),
+    "list": _list_parser,
+    "lock": _lock_parser,
+    "bundle": _bundle_parser,
+    "verify": _image_parser,
+    "sbom": _image_parser,
+}
+
+
+def _wanted() -> argparse.ArgumentParser:
+    """Describe what is to be built."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--torch", metavar="VERSION", help="release of PyTorch")
+    made.add_argument("--transformers", metavar="VERSION", help="release of transformers")
+    made.add_argument("--python", metavar="3.N", help="Python of the image (default: the base's)")
+    made.add_argument("--base", metavar="debian|intel|IMAGE", help="what it stands on (default: Intel's image, if any)")
+    made.add_argument(
+        "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
+    )
+    made.add_argument("--as-of", metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)")
+    made.add_argument("--tasks", metavar="A,B", help="example folders whose requirements go in (default: all of text)")
+    made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
+    made.add_argument("--wheelhouse", metavar="DIR", help="a folder of wheels to prefer")
+    made.add_argument("--tag", help="name of the image (default: multinode:torchX-transformersY)")
+    made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
+    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
+    return made
+
+
+def _parts() -> argparse.ArgumentParser:
+    """Describe where the files come from."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--lock", metavar="FILE", help="use exactly the files of this lock")
+    made.add_argument(
+        "--offline", metavar="BUNDLE", nargs="?", const="", help="fetch nothing; take the files from a bundle"
+    )
+    return made
+
+
+def _result() -> argparse.ArgumentParser:
+    """Describe what becomes of the image."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
+    made.add_argument("--compression", choices=("zstd", "gzip", "none"), default="zstd", help="of a layout's layers")
+    made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
+    return made
+
+
+def _effort() -> argparse.ArgumentParser:
+    """Describe how hard the machine works."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
+    return made

@@ -1,0 +1,183 @@
+"""The base for real: apt chooses and downloads it, mmdebstrap makes it, again without any network."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from images import base, catalog, debs, repository
+from images.errors import WorldFault
+from images.store import Store
+from tests.harness import call
+
+ROW = catalog.load().debian
+DAY, NEXT = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)
+LIMIT = 600  # seconds for a base, of which it takes a minute on two busy cores
+
+# In a process of its own, because only a process can be without network.
+PROGRAM = f"""
+import datetime, json, os, sys
+from pathlib import Path
+from images import base, catalog, debs
+from images.store import Store
+store, row = Store(Path(sys.argv[1])), catalog.load().debian
+chosen = debs.resolve(store, row, datetime.date.fromisoformat("{DAY}"), os.environ)
+made, reused = base.make(store, row, chosen, os.environ)
+print(json.dumps(dict(diff_id=made.written.diff_id, digest=made.written.digest, reused=reused)))
+"""
+
+
+def make(root: Path, *before: str) -> dict[str, Any]:
+    """Choose and make a base in this store, within a time limit."""
+    done = call([*before, sys.executable, "-c", PROGRAM, str(root)], seconds=LIMIT)
+    assert done.code == 0
+    answer: dict[str, Any] = json.loads(done.out)
+    return answer
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A base from an empty store."""
+
+    store: Store
+    answer: dict[str, Any]
+    debs: tuple[debs.Deb, ...]
+    debian: base.Debian
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    root = tmp_path_factory.mktemp("base") / "multinode"
+    answer = make(root)
+    store = Store(root)
+    chosen = debs.resolve(store, ROW, DAY, {})  # no PATH: a second choice of the day starts nothing
+    debian, reused = base.make(store, ROW, chosen, {})
+    assert reused
+    return Fresh(store, answer, chosen, debian)
+
+
+def copy_of(fresh: Fresh, root: Path, *, without: Sequence[str] = ()) -> Store:
+    """Make a store with the packages of another and the choice among them, without a base."""
+    shutil.copytree(fresh.store.root / "records/debs", root / "records/debs")
+    for deb in fresh.debs:
+        if deb.package not in without:
+            target = root / "blobs" / deb.sha256 / deb.filename
+            target.parent.mkdir(parents=True)
+            os.link(fresh.store.root / "blobs" / deb.sha256 / deb.filename, target)
+    return Store(root)
+
+
+def test_the_base_is_its_packages(fresh: Fresh) -> None:
+    assert not fresh.answer["reused"]
+    assert fresh.debian.packages == {deb.package: deb.version for deb in fresh.debs}
+    assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.debian.packages.keys()
+    assert list(fresh.debs) == sorted(fresh.debs)
+    for deb in fresh.debs:
+        assert fresh.store.whole(deb.sha256, deb.filename)
+    assert not list((fresh.store.root / "aside").iterdir())
+
+
+def test_the_same_bytes_without_network(fresh: Fresh, tmp_path: Path) -> None:
+    if os.getuid():
+        pytest.skip("needs root for an empty network namespace")
+    copy_of(fresh, tmp_path / "again")
+
+    again = make(tmp_path / "again", "unshare", "--net")
+
+    assert again == fresh.answer
+
+
+@contextmanager
+def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
+    """Open the layer for one reading."""
+    blob = fresh.store.blob(fresh.answer["digest"])
+    assert blob
+    with (
+        blob.open("rb") as file,
+        zstandard.ZstdDecompressor().stream_reader(file) as plain,
+        tarfile.open(fileobj=plain, mode="r|") as layer,
+    ):
+        yield layer
+
+
+def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with opened(fresh) as layer:
+        layer.extractall(root, filter="tar")
+
+    assert (root / "etc/apt/sources.list").read_text() == debs.sources(ROW.suite)
+    assert not list((root / "etc/apt/sources.list.d").iterdir())
+    audit = call(["dpkg", f"--admindir={root}/var/lib/dpkg", "--audit"])
+    assert (audit.code, audit.text) == (0, "")
+    if os.getuid() == 0:
+        assert call(["chroot", str(root), "apt-get", "check"]).code == 0
+        uris = call(["chroot", str(root), "apt-get", "--print-uris", "update"]).out.split("\n")
+        places = {line.split("'")[1].removesuffix("/InRelease") for line in uris if "/InRelease" in line}
+        mirror, suite = "http://deb.debian.org", ROW.suite
+        assert places == {
+            f"{mirror}/debian/dists/{suite}", f"{mirror}/debian/dists/{suite}-updates",
+            f"{mirror}/debian-security/dists/{suite}-security",
+        }  # fmt: skip
+
+
+def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
+    with opened(fresh) as layer:
+        for info in layer:
+            assert not info.name.startswith(repository.FOLDER), info.name
+            assert info.name != base.UNSAFE
+            data = layer.extractfile(info) if info.isreg() else None
+            text = data.read() if data else b""
+            assert os.fsencode(fresh.store.root) not in text, info.name
+            assert b"trusted=yes" not in text, info.name
+
+
+def test_every_package_has_its_licence(fresh: Fresh) -> None:
+    read = base.texts(fresh.store, fresh.debian, ["var/lib/dpkg/status", "usr/share/doc/*/copyright"])
+
+    assert base.packages(read.pop("var/lib/dpkg/status")) == fresh.debian.packages
+    assert {path.split("/")[3] for path in read} >= fresh.debian.packages.keys()
+    assert all(read.values())
+
+
+def test_a_lost_package_is_downloaded_again(fresh: Fresh, tmp_path: Path) -> None:
+    store = copy_of(fresh, tmp_path / "lossy", without=["tini"])
+
+    chosen = debs.resolve(store, ROW, DAY, os.environ)
+
+    assert not debs.missing(store, chosen)
+    assert "tini" in {deb.package for deb in chosen}
+
+
+@pytest.fixture
+def no_mirror(tmp_path: Path) -> dict[str, str]:
+    """Configure apt, as a machine would, to go through a proxy that is not there."""
+    config = tmp_path / "proxy.conf"
+    config.write_text('Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::Retries "0";\n')
+    return {**os.environ, "APT_CONFIG": str(config)}
+
+
+def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(WorldFault) as fault:
+        debs.resolve(Store(tmp_path / "empty"), ROW, DAY, no_mirror)
+
+    assert "127.0.0.1:9" in fault.value.value
+    assert "mirror" in fault.value.remedy
+    assert not list((tmp_path / "empty/aside").iterdir())
+
+
+def test_an_older_choice_is_better_than_none(fresh: Fresh, no_mirror: dict[str, str], tmp_path: Path) -> None:
+    store = copy_of(fresh, tmp_path / "older")
+
+    assert debs.resolve(store, ROW, NEXT, no_mirror) == fresh.debs

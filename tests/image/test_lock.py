@@ -1,0 +1,164 @@
+"""An image from its lock: again, without a network, and compared with one that somebody changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from tests.harness import Done, build, built, call
+
+# No bytecode: half the time, and nothing that a lock decides.
+OPTIONS = ("--no-load", "--no-bytecode", "--examples", "none", "--tag", "multinode:locked")
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Build online, with a lock beside the image."""
+    place = tmp_path_factory.mktemp("locked") / "layout"
+    return place, built(*OPTIONS, "--output", f"{place}/")
+
+
+@pytest.fixture(scope="module")
+def bundle(layout: tuple[Path, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Collect everything that the lock names."""
+    place = tmp_path_factory.mktemp("bundled") / "bundle"
+    assert build("bundle", "--lock", f"{layout[0]}.lock.json", "--output", str(place)).code == 0
+    return place
+
+
+def offline(bundle: Path, store: Path, *options: str) -> Done:
+    """Build in an empty network namespace."""
+    command = [
+        "unshare",
+        "--net",
+        sys.executable,
+        "build.py",
+        "--json",
+        "--offline",
+        str(bundle),
+        "--no-load",
+        *options,
+    ]
+    return call(command, env={**os.environ, "XDG_CACHE_HOME": str(store)}, seconds=600)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace takes root: run scripts/test as root")
+def test_a_bundle_builds_the_same_image_without_a_network(
+    layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
+) -> None:
+    done = offline(bundle, tmp_path, "--tag", "multinode:locked")
+
+    assert done.code == 0
+    answer = json.loads(done.out)
+    assert answer["digest"] == layout[1]["digest"]
+    assert answer["id"] == layout[1]["id"]
+    assert not any(layer["reused"] for layer in answer["layers"])
+
+
+def test_sums_are_read_by_sha256sum(bundle: Path) -> None:
+    assert call(["sh", "-c", f"cd {bundle} && sha256sum --quiet --check SHA256SUMS"]).code == 0
+
+
+def test_a_piece_that_is_missing_is_named_with_its_origin(bundle: Path, tmp_path: Path) -> None:
+    part = next(bundle.glob("wheels/torch-*.whl"))
+    aside = part.rename(tmp_path / part.name)
+    try:
+        done = build("--offline", str(bundle), "--no-load", env={"XDG_CACHE_HOME": str(tmp_path)})
+    finally:
+        aside.rename(part)
+
+    assert done.code == 1
+    assert part.name in done.err
+    assert "normally comes from" in done.err
+
+
+def test_an_image_is_what_its_lock_says(layout: tuple[Path, dict[str, Any]]) -> None:
+    done = build("verify", str(layout[0]))
+
+    assert done.code == 0
+    assert layout[1]["id"] in done.out
+
+
+def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    changed = change_a_byte(layout[0], tmp_path / "changed")
+
+    done = build("verify", "--json", str(tmp_path / "changed"))
+
+    assert done.code == 1
+    found = json.loads(done.out)["difference"]
+    assert found["path"] == changed
+    assert found["image"].split()[0] != found["rebuilt"].split()[0]
+    assert changed in done.err
+
+
+def change_a_byte(layout: Path, place: Path) -> str:
+    """Copy a layout with one byte changed in a file of the layer that holds transformers; answer the file's path."""
+    call(["cp", "-r", str(layout), str(place)])
+    index = json.loads((place / "index.json").read_text())
+    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_bytes())
+    config = json.loads(blob(place, manifest["config"]["digest"]).read_bytes())
+    number = next(n for n, row in enumerate(config["history"]) if row["created_by"].endswith(" transformers"))
+    packed = blob(place, manifest["layers"][number]["digest"]).read_bytes()
+    data = bytearray(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
+    path = b"usr/local/lib/python3.11/dist-packages/transformers/trainer.py"
+    header = data.index(path)
+    data[header + 512] ^= 1
+    config["rootfs"]["diff_ids"][number] = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    manifest["layers"][number] |= put(place, zstandard.ZstdCompressor(level=1).compress(bytes(data)))
+    manifest["config"] |= put(place, json.dumps(config).encode())
+    index["manifests"][0] |= put(place, json.dumps(manifest).encode())
+    (place / "index.json").write_text(json.dumps(index))
+    return path.decode()
+
+
+def blob(place: Path, digest: str) -> Path:
+    return place / "blobs/sha256" / digest.removeprefix("sha256:")
+
+
+def put(place: Path, data: bytes) -> dict[str, Any]:
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    blob(place, digest).write_bytes(data)
+    return {"digest": digest, "size": len(data)}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--torch", "2.12.0"), ("does not fit", "--torch 2.12.0", "2.13.0")),
+        (("--tasks", "translation"), ("does not fit", "translation")),
+    ],
+)
+def test_a_lock_and_another_request(
+    layout: tuple[Path, dict[str, Any]], options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    done = build("--lock", f"{layout[0]}.lock.json", "--no-load", *options)
+
+    assert done.code == 2
+    assert all(word in done.err for word in words)
+
+
+def test_a_lock_whose_file_nobody_has(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    raw = json.loads(Path(f"{layout[0]}.lock.json").read_text())
+    wheel = next(row for row in raw["artifacts"] if row["name"] == "six")
+    wheel["sha256"] = "0" * 64
+    (tmp_path / "lock.json").write_text(json.dumps(raw))
+
+    done = build("--lock", str(tmp_path / "lock.json"), "--no-load")
+
+    assert done.code == 1
+    assert wheel["filename"] in done.err
+    assert "PyPI" in done.err
+
+
+def test_nothing_is_resolved_offline() -> None:
+    done = build("--offline", "--no-load")
+
+    assert done.code == 2
+    assert "--offline BUNDLE" in done.err

@@ -1,0 +1,108 @@
+"""The lock as a file: written, read back, and refused with every reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images import catalog, lockfile, plan
+from images.choose import Artifact
+from images.debs import Deb
+from images.errors import UserFault
+from images.lock import Lock
+from images.lockfile import Archive, Locked
+
+TABLE = catalog.load()
+NOTHING = plan.Request()
+
+
+def artifact(name: str, version: str) -> Artifact:
+    return Artifact(name=name, version=version, filename=f"{name}.whl", url="file:///secret/place", sha256="0" * 64)
+
+
+@pytest.fixture
+def locked() -> Locked:
+    return Locked(
+        plan=plan.resolve(plan.Request(examples="none", bytecode=False), TABLE),
+        lock=Lock(
+            torch="2.13.0+cpu", transformers="5.23.0", python="3.11", undated=("torch",),
+            artifacts=(artifact("torch", "2.13.0+cpu"), artifact("transformers", "5.23.0")),
+        ),
+        debs=(Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64),),
+        examples=Archive("examples.tar", "2" * 64),
+    )  # fmt: skip
+
+
+def test_what_is_written_is_read_back(locked: Locked) -> None:
+    read = lockfile.read(lockfile.text(locked, beside=True), "x", NOTHING, TABLE)
+
+    assert lockfile.text(read, beside=True) == lockfile.text(locked, beside=True)
+    assert read.plan.bytecode is False
+    assert read.debs == locked.debs
+    assert read.plan.examples == f"sha256:{'2' * 64}"
+
+
+def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(locked: Locked) -> None:
+    assert "secret" not in lockfile.text(locked, beside=True)
+    assert "undated" in lockfile.text(locked, beside=True)
+    assert "undated" not in lockfile.text(locked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "value"),
+    [
+        ({"format": 99}, "another format", "99"),
+        ({"machine": "aarch64"}, "another kind of machine", "aarch64"),
+        ({"tools": {}}, "does not fit", "zstandard"),
+        ({"debs": 3}, "damaged", "TypeError"),
+        ({"artifacts": []}, "damaged", "torch"),
+        ({"plan": {}}, "damaged", "torch"),
+    ],
+)
+def test_what_does_not_fit_is_named(locked: Locked, changes: dict[str, Any], fact: str, value: str) -> None:
+    raw = {**lockfile.fields(locked), **changes}
+
+    with pytest.raises(UserFault) as caught:
+        lockfile.read(json.dumps(raw), "my.lock", NOTHING, TABLE)
+
+    assert fact in caught.value.fact
+    assert value in caught.value.value
+    assert "my.lock" in str(caught.value)
+
+
+def test_every_drift_is_named_at_once(locked: Locked) -> None:
+    asked = replace(NOTHING, torch="2.12.0", transformers="5.22.2", tasks=("translation",), as_of="2026-11-20")
+
+    with pytest.raises(UserFault) as caught:
+        lockfile.read(lockfile.text(locked), "my.lock", asked, TABLE)
+
+    for word in ("--torch 2.12.0", "--transformers 5.22.2", "--tasks translation", "--as-of 2026-11-20", "2.13.0"):
+        assert word in caught.value.value
+
+
+def test_what_the_lock_says_may_be_asked_for_again(locked: Locked) -> None:
+    asked = replace(NOTHING, torch="2.13.0", backend="gloo", base="debian", tag="mine:1")
+
+    assert lockfile.read(lockfile.text(locked), "x", asked, TABLE).plan.tag == "mine:1"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)
+)
+KEYS = ("format", "machine", "plan", "artifacts", "debs", "examples", "tools", "undated")
+
+
+@given(
+    st.text()
+    | st.dictionaries(st.sampled_from(KEYS), json_values).map(
+        lambda raw: json.dumps({**raw, "format": lockfile.FORMAT, "machine": lockfile.MACHINE})
+    )
+)
+def test_any_text_is_a_lock_or_a_fault(text: str) -> None:
+    with pytest.raises(UserFault):
+        lockfile.read(text, "x", NOTHING, TABLE)
