@@ -15,7 +15,7 @@ from typing import IO
 import zstandard
 
 from images import catalog, process, repository
-from images.debs import ALWAYS, REMEDY, Deb, complaint, sources
+from images.debs import ALWAYS, REMEDY, Choice, Deb, complaint
 from images.errors import WorldFault
 from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
 from images.store import Store, key_of
@@ -65,19 +65,19 @@ class Debian:
     debs: tuple[Deb, ...]
 
 
-def make(store: Store, row: catalog.Base, debs: Sequence[Deb], environ: Mapping[str, str]) -> tuple[Debian, bool]:
+def make(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, str]) -> tuple[Debian, bool]:
     """Make the base from exactly these packages, without network; answer it, and whether the store had it.
 
     The same packages give the same bytes. Raises WorldFault when one is not in the store.
     """
-    parts = tuple(sorted(debs))
+    parts = tuple(sorted(choice.debs))
     hashes = [deb.sha256 for deb in parts]
-    texts = [DPKG_OPTIONS, CLEANED, ALWAYS, BEFORE, AFTER, sources(row.suite)]
+    texts = [DPKG_OPTIONS, CLEANED, ALWAYS, BEFORE, AFTER, choice.sources]
     key = key_of([RECIPE, row.suite, row.packages, hashes, texts, EPOCH, ZSTD_LEVEL])
     known = _known(store, key, parts)
     if known:
         return known, True
-    made = _build(store, row, parts, environ)
+    made = _build(store, row, Choice(parts, choice.sources), environ)
     store.write_record("bases", key, _plain(made))
     return made, False
 
@@ -102,20 +102,20 @@ def _plain(made: Debian) -> dict[str, object]:
     }
 
 
-def _build(store: Store, row: catalog.Base, debs: tuple[Deb, ...], environ: Mapping[str, str]) -> Debian:
+def _build(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, str]) -> Debian:
     path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
     env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
-        repository.write(store, debs, {SOURCES: sources(row.suite), UNSAFE: "force-unsafe-io\n"}, parts, env)
+        repository.write(store, choice.debs, {SOURCES: choice.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(row, parts, raw, env)
         ground, installed, passwd = _facts(raw)
-        _check(debs, installed)
+        _check(choice.debs, installed)
         with tarfile.open(raw) as source, Layer(out, Ground()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
         store.keep(out, written.digest)
-    return Debian(written, ground, installed, passwd, debs)
+    return Debian(written, ground, installed, passwd, choice.debs)
 
 
 def _bootstrap(row: catalog.Base, parts: Path, out: Path, env: Mapping[str, str]) -> None:

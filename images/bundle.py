@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from images import lockfile, make
+from images import lockfile, make, origin
 from images.errors import UserFault, WorldFault
 from images.layer import EPOCH
 from images.lockfile import Locked
@@ -135,13 +135,11 @@ def _inside(name: str) -> bool:
 
 
 def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]:
-    from images.lock import origin
-
     try:
         return open_(name)
     except (FileNotFoundError, KeyError) as error:
         base = PurePosixPath(name).name
-        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin(base)}"
+        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin.origin(base)}"
         raise WorldFault("a file of the bundle is missing", f"{place}: {name}", remedy) from error
 
 

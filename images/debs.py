@@ -14,14 +14,11 @@ from images import catalog, process
 from images.errors import WorldFault
 from images.store import Store, key_of, sha256
 
-RECIPE = 1  # raise it when a change below changes which packages are chosen
+RECIPE = 2  # raise it when a change below changes which packages are chosen
 
-# Where a suite comes from, for the choice and later for apt in the image, as in Debian's own images.
-SOURCES = (
-    "deb http://deb.debian.org/debian {suite} main",
-    "deb http://deb.debian.org/debian {suite}-updates main",
-    "deb http://deb.debian.org/debian-security {suite}-security main",
-)
+# mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
+MARK = "SOURCE: "
+SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # What debootstrap calls minbase. Only the suite itself is asked: updates may say otherwise of a package's importance.
@@ -80,23 +77,33 @@ class Deb:
     sha256: str
 
 
-def resolve(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping[str, str]) -> tuple[Deb, ...]:
+@dataclass(frozen=True)
+class Choice:
+    """The packages of a base in order, and the sources.list that it will have: where they came from."""
+
+    debs: tuple[Deb, ...]
+    sources: str
+
+
+def resolve(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping[str, str]) -> Choice:
     """Choose the packages of a base, once a day, and bring each into the store; answer them in order.
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
     """
-    key = key_of([RECIPE, row.suite, row.packages, SOURCES, MINBASE, ALWAYS])
+    key = key_of([RECIPE, row.suite, row.packages, MINBASE, ALWAYS])
     record = store.record("debs", key)
-    known = tuple(Deb(*fields) for fields in record["debs"]) if record else ()
-    if record and record["day"] == today.isoformat() and not missing(store, known):
+    known = Choice(tuple(Deb(*fields) for fields in record["debs"]), record["sources"]) if record else None
+    if record and known and record["day"] == today.isoformat() and not missing(store, known.debs):
         return known
     try:
-        found = _choose(store, row, environ)
+        sources = default_sources(row.suite, environ)
+        found = Choice(_choose(store, row, sources, environ), sources)
     except WorldFault:
-        if not known:
+        if known is None:
             raise
         return known
-    store.write_record("debs", key, {"day": today.isoformat(), "debs": [astuple(deb) for deb in found]})
+    plain = {"day": today.isoformat(), "debs": [astuple(deb) for deb in found.debs], "sources": found.sources}
+    store.write_record("debs", key, plain)
     return found
 
 
@@ -105,10 +112,21 @@ def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     return [deb for deb in debs if not store.whole(deb.sha256, deb.filename)]
 
 
-def _choose(store: Store, row: catalog.Base, environ: Mapping[str, str]) -> tuple[Deb, ...]:
+def default_sources(suite: str, environ: Mapping[str, str]) -> str:
+    """Ask mmdebstrap for the sources.list of a suite (sources.list(5)): archive, updates, security."""
+    path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    command = ["mmdebstrap", "--mode=chrootless", "--variant=custom", f"--setup-hook={SHOW}", suite, "/dev/null"]
+    done = process.run(command, {**environ, "PATH": path, "LC_ALL": "C.UTF-8"}, REMEDY)
+    lines = [line.removeprefix(MARK) for line in done.err.splitlines() if line.startswith(MARK)]
+    if not lines:
+        raise WorldFault("mmdebstrap does not know that suite", f"{suite}: {complaint(done)}", REMEDY)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _choose(store: Store, row: catalog.Base, sources: str, environ: Mapping[str, str]) -> tuple[Deb, ...]:
     wanted = (MINBASE.format(suite=row.suite), *ALWAYS, *row.packages)
     with store.aside(folder=True) as folder:
-        _lay_out(folder, row.suite)
+        _lay_out(folder, sources)
         _apt(folder, ("update",), environ)
         found = chosen(_apt(folder, ("--print-uris", "install", *wanted), environ))
         lacking = missing(store, found)
@@ -119,18 +137,17 @@ def _choose(store: Store, row: catalog.Base, environ: Mapping[str, str]) -> tupl
     return found
 
 
-def _lay_out(folder: Path, suite: str) -> None:
+def _lay_out(folder: Path, sources: str) -> None:
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
-    (folder / "sources.list").write_text(sources(suite, KEYRING))
+    (folder / "sources.list").write_text(signed(sources))
     (folder / "apt.conf").write_text(configuration(folder))
 
 
-def sources(suite: str, keyring: str = "") -> str:
-    """Write a sources.list for a suite (sources.list(5)); `keyring` where apt's own is not Debian's."""
-    option = f"deb [signed-by={keyring}] " if keyring else "deb "
-    return "".join(line.format(suite=suite).replace("deb ", option, 1) + "\n" for line in SOURCES)
+def signed(sources: str) -> str:
+    """Name Debian's keyring in every source: apt's own need not be Debian's."""
+    return re.sub(r"(?m)^deb (?!\[)", f"deb [signed-by={KEYRING}] ", sources)
 
 
 def configuration(folder: Path) -> str:

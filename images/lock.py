@@ -18,6 +18,7 @@ from images import process
 from images.catalog import SourceOnly
 from images.choose import Artifact, choose
 from images.errors import Fault, UserFault, WorldFault
+from images.origin import TORCH_INDEX, gone
 from images.plan import FAMILY, Plan
 from images.sources import Sources, without_secrets
 from images.store import REMEDIES, Store, disk_fault, key_of
@@ -26,10 +27,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-# PyTorch's index of builds for the CPU, asked only when the configured sources have none:
-# https://pytorch.org/get-started/locally/
-TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,23 +79,6 @@ def locate(lock: Lock, plan: Plan, sources: Sources, store: Store, environ: Mapp
     if lost := [a.filename for a in missing if a.sha256 not in places]:
         raise gone(lost)
     return replace(lock, artifacts=tuple(replace(a, url=places.get(a.sha256, a.url)) for a in lock.artifacts))
-
-
-def gone(names: Sequence[str]) -> WorldFault:
-    """Say which files of a lock cannot be had here, and where they normally come from."""
-    value = ", ".join(f"{name} ({origin(name)})" for name in names)
-    remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
-    return WorldFault("files of the lock are missing", value, remedy)
-
-
-def origin(filename: str) -> str:
-    """Say where a file normally comes from."""
-    name = canonicalize_name(filename.partition("-")[0])
-    if filename.endswith(".deb"):
-        return "Debian's mirror, while it is current"
-    if name == "torch":
-        return TORCH_INDEX
-    return "Intel's wheel index" if name == "oneccl-bind-pt" else "PyPI"
 
 
 def _question(plan: Plan) -> list[Any]:

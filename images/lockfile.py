@@ -12,7 +12,7 @@ from typing import Any
 
 from images.catalog import Catalog
 from images.choose import Artifact
-from images.debs import Deb
+from images.debs import Choice, Deb
 from images.errors import UserFault
 from images.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
 from images.lock import Lock
@@ -38,8 +38,13 @@ class Locked:
 
     plan: Plan
     lock: Lock
-    debs: tuple[Deb, ...]
+    debian: Choice
     examples: Archive | None
+
+    @property
+    def debs(self) -> tuple[Deb, ...]:
+        """The packages of the base."""
+        return self.debian.debs
 
 
 def text(locked: Locked, *, beside: bool = False) -> str:
@@ -70,6 +75,7 @@ def fields(locked: Locked) -> dict[str, Any]:
         },
         "artifacts": [{k: v for k, v in asdict(a).items() if k != "url"} for a in locked.lock.artifacts],
         "debs": [asdict(deb) for deb in locked.debs],
+        "sources.list": locked.debian.sources,
         "examples": asdict(locked.examples) if locked.examples else None,
         "tools": tools(),
     }
@@ -156,4 +162,5 @@ def _locked(raw: Mapping[str, Any], request: Request, catalog: Catalog) -> Locke
         torch=versions["torch"], transformers=versions["transformers"], python=plan.python, artifacts=artifacts,
         undated=tuple(raw.get("undated", ())),
     )  # fmt: skip
-    return Locked(plan=plan, lock=lock, debs=tuple(Deb(**row) for row in raw["debs"]), examples=archive)
+    debian = Choice(tuple(Deb(**row) for row in raw["debs"]), str(raw["sources.list"]))
+    return Locked(plan=plan, lock=lock, debian=debian, examples=archive)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images import assemble, base, bill, check, debs, examples, labels, lock, oci, ours, ship
+from images import assemble, base, bill, check, debs, examples, labels, lock, oci, origin, ours, ship
 from images.lockfile import Archive, Locked
 from images.plan import Plan
 from images.progress import Progress
@@ -46,22 +46,22 @@ def resolve(planned: Plan, shop: Workshop) -> Locked:
     with shop.progress.step("choosing Debian's packages"):
         packages = debs.resolve(shop.store, planned.base, shop.today, shop.environ)
     archive = Archive(examples.NAME, taken[0]) if taken else None
-    return Locked(plan=planned, lock=python, debs=packages, examples=archive)
+    return Locked(plan=planned, lock=python, debian=packages, examples=archive)
 
 
 def gather(locked: Locked, shop: Workshop) -> Locked:
     """Bring every file of a lock into the store, and name what is missing and cannot be had."""
     if lost := missing(locked, shop.store):
         if shop.pip is None:
-            raise lock.gone(lost)
+            raise origin.gone(lost)
         python = lock.locate(locked.lock, locked.plan, shop.pip, shop.store, shop.environ)
-        locked = Locked(plan=locked.plan, lock=python, debs=locked.debs, examples=locked.examples)
+        locked = replace(locked, lock=python)
         if any(name.endswith(".deb") for name in lost):
             with shop.progress.step("fetching Debian's packages"):
                 debs.resolve(shop.store, locked.plan.base, shop.today, shop.environ)
         located = {artifact.filename for artifact in locked.lock.artifacts}
         if never := [name for name in missing(locked, shop.store) if name not in located]:
-            raise lock.gone(never)
+            raise origin.gone(never)
     return locked
 
 
@@ -91,7 +91,7 @@ def image(locked: Locked, shop: Workshop, compression: str) -> Finished:
     certificate = shop.pip.certificate if shop.pip else None
     found = assemble.collect(locked.lock, locked.plan, shop.store, certificate, shop.progress, shop.jobs)
     with shop.progress.step("Debian base"):
-        debian, reused = base.make(shop.store, locked.plan.base, locked.debs, shop.environ)
+        debian, reused = base.make(shop.store, locked.plan.base, locked.debian, shop.environ)
     below = oci.Part("debian base", debian.written, reused)
     taken = _archive(locked, shop.store)
     listed = bill.write(locked, found, debian, shop.store)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import difflib
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +22,11 @@ from packaging.version import InvalidVersion, Version
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from images import catalog, schema
+from images import catalog, process, schema, sources
 from images.errors import Fault, Parser, WorldFault
 from images.fetch import TIMEOUT
 from images.sources import without_secrets
 
-INDEX = "https://pypi.org/pypi"
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
 # Version -> its files, as the index's JSON lists them under "releases".
@@ -36,14 +36,15 @@ Releases = Mapping[str, Sequence[Mapping[str, Any]]]
 def main(argv: Sequence[str]) -> int:
     """Print the proposed change; answer the exit code."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", default=INDEX, metavar="URL", help=f"place of NAME/json (default: {INDEX})")
+    parser.add_argument("--index", metavar="URL", help="place of NAME/json (default: beside pip's own index)")
     parser.add_argument("--table", type=Path, default=catalog.TABLE, metavar="FILE", help="the table to compare with")
     parser.add_argument("--write", action="store_true", help="change the table instead of only printing the change")
     try:
         options = parser.parse_args(argv)
         raw = catalog.read(options.table)
         old = options.table.read_text()
-        new = proposed(old, raw, {name: ask(options.index, name) for name in NAMES})
+        index = options.index or default_index(os.environ)
+        new = proposed(old, raw, {name: ask(index, name) for name in NAMES})
         sys.stdout.write(diff(old, new, options.table.name))
         if new == old:
             print("nothing new", file=sys.stderr)
@@ -56,6 +57,16 @@ def main(argv: Sequence[str]) -> int:
         print(f"error: {error.strerror}: {error.filename}\n  try: --table FILE", file=sys.stderr)
         return 1
     return 0
+
+
+def default_index(environ: Mapping[str, str]) -> str:
+    """Take the index that pip is configured with, else the one that pip's help names; its JSON lies beside /simple."""
+    told = process.run([sys.executable, "-m", "pip", "download", "--help"], environ, "python3 -m ensurepip").out
+    own = re.search(r"\(default\s+(http\S+?)\)", told)
+    found = sources.read(environ).index or (own[1] if own else None)
+    if found is None:
+        raise WorldFault("pip names no index", "pip download --help", "--index URL")
+    return re.sub(r"/simple/?$", "/pypi", found)
 
 
 def ask(index: str, name: str) -> Releases:

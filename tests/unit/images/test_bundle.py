@@ -11,7 +11,7 @@ import pytest
 
 from images import bundle, catalog, make, plan
 from images.choose import Artifact
-from images.debs import Deb
+from images.debs import Choice, Deb
 from images.errors import Fault, UserFault
 from images.lock import Lock
 from images.lockfile import Archive, Locked
@@ -47,7 +47,7 @@ def locked(store: Store) -> Locked:
     return Locked(
         plan=plan.resolve(plan.Request(examples="none"), catalog.load()),
         lock=Lock(torch="1", transformers="1", python="3.11", artifacts=tuple(artifacts)),
-        debs=debs,
+        debian=Choice(debs, ""),
         examples=Archive("examples.tar", keep(store, "examples.tar")),
     )
 

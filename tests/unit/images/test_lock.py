@@ -8,6 +8,7 @@ import pytest
 
 from images import catalog, choose, lock, plan
 from images.errors import UserFault, WorldFault
+from images.origin import TORCH_INDEX
 from images.sources import Sources
 
 PLAN = plan.resolve(plan.Request(), catalog.load())
@@ -60,13 +61,11 @@ def test_an_unreachable_index_is_named_without_its_password() -> None:
 
 
 def test_without_a_build_for_the_cpu_torch_and_the_way_out_are_named() -> None:
-    told = (
-        f"error: Request failed after 3 retries\n  cause: Failed to fetch: {lock.TORCH_INDEX}/numpy/\n  cause: refused"
-    )
+    told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {TORCH_INDEX}/numpy/\n  cause: refused"
 
     fault = lock._explain(told, PLAN, Path("/store"))
 
-    assert fault.value == f"torch {PLAN.torch.version}, {lock.TORCH_INDEX}"
+    assert fault.value == f"torch {PLAN.torch.version}, {TORCH_INDEX}"
     assert fault.remedy.startswith("--wheelhouse DIR")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from images import catalog, lockfile, plan
 from images.choose import Artifact
-from images.debs import Deb
+from images.debs import Choice, Deb
 from images.errors import UserFault
 from images.lock import Lock
 from images.lockfile import Archive, Locked
@@ -33,7 +33,7 @@ def locked() -> Locked:
             torch="2.13.0+cpu", transformers="5.23.0", python="3.11", undated=("torch",),
             artifacts=(artifact("torch", "2.13.0+cpu"), artifact("transformers", "5.23.0")),
         ),
-        debs=(Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64),),
+        debian=Choice((Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64),), "deb somewhere\n"),
         examples=Archive("examples.tar", "2" * 64),
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back(locked: Locked) -> None:
 
     assert lockfile.text(read, beside=True) == lockfile.text(locked, beside=True)
     assert read.plan.bytecode is False
-    assert read.debs == locked.debs
+    assert read.debian == locked.debian
     assert read.plan.examples == f"sha256:{'2' * 64}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from images import base, catalog, repository
+from images import base, catalog, debs, repository
 from images.debs import Deb
 from images.errors import WorldFault
 from images.store import Store
@@ -32,7 +32,7 @@ def test_a_paragraph_ends_in_what_apt_checks() -> None:
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault) as fault:
-        base.make(Store(tmp_path), catalog.load().debian, [GONE], {})
+        base.make(Store(tmp_path), catalog.load().debian, debs.Choice((GONE,), ""), {})
     assert GONE.filename in fault.value.value
     assert "mirrors drop old packages" in fault.value.remedy
     assert "bundle" in fault.value.remedy
