@@ -145,6 +145,7 @@ def _compile(
         config = Path(folder) / "uv.toml"
         config.write_text("".join(map(_metadata, plan.source_only)))
         command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
+        command += ["--python", sys.executable]  # what uv finds by itself may not be ours to start
         command += [*_options(plan), *more, *sources.uv_options()]
         env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
         done = process.run(command, env, "pip install -e .", feed="\n".join(wanted))

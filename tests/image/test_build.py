@@ -52,7 +52,7 @@ def _link(source: Path, target: Path) -> None:
 def test_json_says_what_was_built(image: str) -> None:
     answer = built("--examples", str(EXAMPLES), "--tag", image)
 
-    assert answer.keys() == {"image", "id", "digest", "archive", "layers", "seconds"}
+    assert answer.keys() == {"image", "id", "digest", "archive", "layers", "size", "unpacked", "seconds"}
     assert answer["image"] == image
     assert answer["archive"] is None
     assert [layer["name"] for layer in answer["layers"]][:3] == ["debian base", "intel runtime", "torch"]
