@@ -211,7 +211,7 @@ def test_no_debian_tools(tmp_path: Path) -> None:
 
     done = build(*SMALL, env=env)
 
-    told(done, 1, "apt-get", "apt-get install mmdebstrap")
+    told(done, 1, "mmdebstrap", "apt-get install mmdebstrap")
 
 
 def test_no_engine(tmp_path: Path) -> None:
