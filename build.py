@@ -20,11 +20,11 @@ try:
     from images.errors import Fault, UserFault, WorldFault
     from images.fetch import Reach
     from images.lockfile import Locked
-    from images.make import Workshop
     from images.options import COMMANDS, parser
     from images.progress import Progress
     from images.registry import Access
     from images.store import Store, default_root
+    from images.workshop import Workshop
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
@@ -79,7 +79,7 @@ def _list(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
     planned = plan.resolve(_request(options), catalog.load())
-    text = lockfile.text(make.resolve(_buildable(planned), _workshop(options, world)), beside=True)
+    text = lockfile.text(make.resolve(planned, _workshop(options, world)), beside=True)
     if options.output:
         Path(options.output).write_text(text)
     else:
@@ -98,7 +98,7 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     shop = _workshop(options, world)
-    with inside.opened(options.image, shop.store, _access(options, shop)) as found:
+    with inside.opened(options.image, shop.store, shop.access) as found:
         text = found.file(inside.LOCK).decode(errors="replace")
         asked = plan.Request(tag=options.image)
         locked = make.gather(lockfile.read(text, f"the lock in {options.image}", asked, catalog.load()), shop)
@@ -117,7 +117,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     shop = _workshop(options, world)
-    with inside.opened(options.image, shop.store, _access(options, shop)) as found:
+    with inside.opened(options.image, shop.store, shop.access) as found:
         sys.stdout.write(found.file(inside.SBOM).decode(errors="replace"))
 
 
@@ -151,9 +151,11 @@ def _workshop(options: argparse.Namespace, world: World) -> Workshop:
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
     offline = getattr(options, "offline", None) is not None
+    pip, progress = None if offline else sources.read(world.environ), Progress(Console(stderr=True))
+    reach, mirror = Reach(certificate=pip.certificate if pip else None), getattr(options, "registry_mirror", None)
     return Workshop(
-        store=Store(default_root(world.environ)), environ=world.environ, today=world.today,
-        progress=Progress(Console(stderr=True)), jobs=jobs, pip=None if offline else sources.read(world.environ),
+        store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
+        jobs=jobs, pip=pip, access=Access(environ=world.environ, reach=reach, mirror=mirror, say=progress.say),
     )  # fmt: skip
 
 
@@ -172,22 +174,10 @@ def _locked(options: argparse.Namespace, shop: Workshop) -> Locked:
         return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request, table)
     if shop.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    planned = _buildable(plan.resolve(request, table))
+    planned = plan.resolve(request, table)
     for note in planned.notes:
         shop.progress.say(f"note: {note}")
     return make.resolve(planned, shop)
-
-
-def _buildable(planned: plan.Plan) -> plan.Plan:
-    if planned.base_reference:
-        raise UserFault("only the debian base can be built so far", planned.base_reference, "--base debian")
-    return planned
-
-
-def _access(options: argparse.Namespace, shop: Workshop) -> Access:
-    certificate = shop.pip.certificate if shop.pip else None
-    reach = Reach(certificate=certificate)
-    return Access(environ=shop.environ, reach=reach, mirror=options.registry_mirror, say=shop.progress.say)
 
 
 def _request(options: argparse.Namespace) -> plan.Request:

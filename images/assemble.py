@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from images import bytecode, examples, lockfile, ours, sdist, tree, trim, wheels
-from images.base import Debian
+from images import additions, bytecode, examples, lockfile, ours, replace, sdist, trim, wheels
+from images.bytecode import Interpreter
 from images.choose import Artifact
 from images.fetch import fetch
+from images.floor import Floor
 from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
-from images.lock import Lock
 from images.lockfile import Locked
 from images.oci import Part
 from images.plan import FAMILY, Plan
@@ -31,7 +31,9 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("transformers", lambda name: name == "transformers"),
 )
 # A layer is made from its inputs by these sources: when one changes, it is made again.
-MAKERS = tuple(Path(module.__file__ or "").read_text() for module in (wheels, trim, examples, sdist, ours))
+MAKERS = tuple(
+    Path(module.__file__ or "").read_text() for module in (wheels, trim, examples, sdist, ours, additions, replace)
+)
 
 Made = TypeVar("Made")
 
@@ -46,10 +48,19 @@ class Wheel:
     path: Path
 
 
+@dataclass(frozen=True)
+class Extra:
+    """A layer directly upon the base: its name, what decides its bytes, and how it is filled."""
+
+    name: str
+    inputs: object
+    fill: Callable[[Layer], None]
+
+
 def collect(
-    lock: Lock, plan: Plan, store: Store, certificate: str | None, progress: Progress, jobs: int
+    artifacts: Sequence[Artifact], plan: Plan, store: Store, certificate: str | None, progress: Progress, jobs: int
 ) -> list[Wheel]:
-    """Bring every artifact of a lock into the store, source archives as wheels."""
+    """Bring artifacts of a lock into the store, source archives as wheels."""
 
     def one(artifact: Artifact) -> Wheel:
         digest = fetch(store, artifact.url, artifact.sha256, artifact.filename, certificate, progress.advance)
@@ -60,27 +71,30 @@ def collect(
             digest, name = sdist.to_wheel(store, path, digest, row)
         return Wheel(artifact.name, artifact.version, digest, _lying(store, digest, name))
 
-    with progress.step("fetching", len(lock.artifacts)):
-        return _all([lambda a=a: one(a) for a in lock.artifacts], max(4, jobs), progress)  # type: ignore[misc]
+    with progress.step("fetching", len(artifacts)):
+        return _all([lambda a=a: one(a) for a in artifacts], max(4, jobs), progress)  # type: ignore[misc]
 
 
 def layers(
-    locked: Locked, found: Sequence[Wheel], base: Debian, archive: tuple[str, Path] | None, bill: str, store: Store,
-    progress: Progress, jobs: int,
+    locked: Locked, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
+    bill: str, store: Store, progress: Progress, jobs: int,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
     plan, compiler = locked.plan, None
     if plan.bytecode:
-        root = tree.unpack(store, base.written.digest)
-        compiler = Compiler(store, root, plan.base.python, base.written.diff_id)
+        compiler = Compiler(store, bytecode.unpacked(store, floor))
 
     def group(name: str, belongs: Callable[[str], bool]) -> Part:
         members = [wheel for wheel in found if belongs(wheel.project)]
         extra = archive if name == "transformers" else None
-        return _wheel_layer(name, members, extra, plan, base.ground, store, compiler)
+        return _wheel_layer(name, members, extra, plan, floor, store, compiler)
 
-    tasks: list[Callable[[], Part]] = [lambda g=g: group(*g) for g in GROUPS]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(locked, found, base, bill, store, compiler))
+    def extra(one: Extra) -> Part:
+        return _part(store, one.name, one.inputs, floor.ground, one.fill)
+
+    tasks: list[Callable[[], Part]] = [lambda e=e: extra(e) for e in extras]  # type: ignore[misc]
+    tasks += [lambda g=g: group(*g) for g in GROUPS]  # type: ignore[misc]
+    tasks.append(lambda: _own_layer(locked, floor, bill, store, compiler))
     with progress.step("writing layers", len(tasks)):
         return _all(tasks, jobs, progress)
 
@@ -90,48 +104,48 @@ class Compiler:
     """The base's own interpreter, unpacked."""
 
     store: Store
-    root: Path
-    python: str
-    base: str
+    python: Interpreter
 
     def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
         """Answer sha256 of a wheel -> sha256 of its bytecode."""
         listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
-        return bytecode.make(self.store, listed, self.root, self.python, self.base)
+        return bytecode.make(self.store, listed, self.python)
 
 
 def _wheel_layer(
-    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, plan: Plan, ground: Ground, store: Store,
+    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, plan: Plan, floor: Floor, store: Store,
     compiler: Compiler | None,
 ) -> Part:  # fmt: skip
     compiled = compiler.compiled(members) if compiler else {}
-    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, plan.base.python]
+    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, astuple(floor.site)]
 
     def fill(layer: Layer) -> None:
         for wheel in members:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            wheels.write(layer, wheel.path, plan.base.python, pyc, trimmed=plan.trim)
+            wheels.write(layer, wheel.path, floor.site, pyc, trimmed=plan.trim)
         if archive:
             examples.write(layer, archive[1])
 
-    return _part(store, name, inputs, ground, fill)
+    return _part(store, name, inputs, floor.ground, fill)
 
 
-def _own_layer(
-    locked: Locked, found: Sequence[Wheel], base: Debian, bill: str, store: Store, compiler: Compiler | None
-) -> Part:
+def _own_layer(locked: Locked, floor: Floor, bill: str, store: Store, compiler: Compiler | None) -> Part:
     plan, files = locked.plan, ours.files()
-    pyc: Mapping[str, bytes] = ours.compiled(store, files, compiler.root, compiler.python) if compiler else {}
+    pyc: Mapping[str, bytes] = ours.compiled(store, files, compiler.python) if compiler else {}
     texts = {
-        "stack.json": json.dumps(ours.stack(plan, locked.lock), indent=1) + "\n",
+        "stack.json": json.dumps(ours.stack(plan, locked.lock, floor), indent=1) + "\n",
         "lock.json": lockfile.text(locked),
         "sbom.cdx.json": bill,
-        "constraints.txt": "".join(f"{wheel.project}=={wheel.version}\n" for wheel in found),
+        "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in locked.lock.artifacts),
     }
-    inputs = [sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()), texts, base.passwd, plan.base.python]
-    return _part(
-        store, "multinode", inputs, base.ground, lambda layer: ours.write(layer, files, pyc, texts, base.passwd)
-    )
+    inputs = [
+        sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),
+        texts,
+        floor.passwd,
+        floor.site.python,
+        sorted(floor.links.items()),
+    ]
+    return _part(store, "multinode", inputs, floor.ground, lambda layer: ours.write(layer, files, pyc, texts, floor))
 
 
 def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callable[[Layer], None]) -> Part:
@@ -150,8 +164,8 @@ def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callabl
 
 
 def _owners(ground: Ground) -> list[object]:
-    """Name the folders of the base that layers pass through."""
-    return [[path, ground.folders.get(path)] for path in ("usr", "usr/local", "usr/local/lib", "usr/local/bin", "opt")]
+    """Name the folders of the base that are not as a layer would make them: whatever passes through them shows it."""
+    return [[path, *owner] for path, owner in sorted(ground.folders.items()) if owner != (0o755, 0, 0)]
 
 
 def _lying(store: Store, digest: str, name: str) -> Path:

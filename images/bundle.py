@@ -20,6 +20,7 @@ from images.store import CHUNK, Store
 
 LOCK = "lock.json"
 SUMS = "SHA256SUMS"
+BASE = "base"  # the folder of what belongs to an image that the lock's stands on
 REMEDY = "a folder or .tar that build.py bundle wrote"
 
 
@@ -48,7 +49,7 @@ def _contents(locked: Locked, store: Store) -> tuple[dict[str, bytes], dict[str,
     sums = {LOCK: hashlib.sha256(text).hexdigest()}
     files = {}
     for digest, name in make.files(locked):
-        inside = f"{_folder(name)}/{name}"
+        inside = f"{BASE}/{digest}" if name == make.BLOB else f"{_folder(name)}/{name}"
         sums[inside] = digest
         files[inside] = store.root / "blobs" / digest / name
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
@@ -144,7 +145,7 @@ def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]
 
 
 def _take_one(open_: Callable[[str], IO[bytes]], name: str, digest: str, place: str, store: Store) -> None:
-    base = PurePosixPath(name).name
+    base = make.BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name
     if store.whole(digest, base):
         return
     hashed = hashlib.sha256()

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import posixpath
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from images import process, trim
+from images import process, tree, trim
 from images.errors import WorldFault
+from images.floor import Floor
 from images.layer import EPOCH
 from images.store import Store, key_of
-from images.wheels import schemes
 
 WORKER = Path(__file__).with_name("compile_wheel.py")
 
 
-def interpreter(root: Path, python: str) -> tuple[list[str], dict[str, str]]:
-    """Say how to start the Python of an unpacked root file system, without root and without entering it."""
-    library = root / "usr/lib/x86_64-linux-gnu"
-    loader = [str(library / "ld-linux-x86-64.so.2"), "--library-path", str(library)]
-    return [*loader, str(root / f"usr/bin/python{python}"), "-I", "-S", "-B"], {"PYTHONHOME": str(root / "usr")}
+LOADER = "ld-linux-x86-64.so.2"
 
 
-def make(store: Store, wheels: Sequence[tuple[str, str, Path]], root: Path, python: str, base: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class Interpreter:
+    """The Python of a base, unpacked: the root folder, and the base itself."""
+
+    root: Path
+    floor: Floor
+
+    @property
+    def command(self) -> list[str]:
+        """Say how it is started without root and without entering its root file system: through its own loader."""
+        folders = [self.root / folder for folder in tree.libraries(self.floor.interpreter)]
+        there = [str(folder) for folder in dict.fromkeys(folders) if folder.is_dir()]
+        loaders = [f"{folder}/{LOADER}" for folder in there if Path(folder, LOADER).is_file()]
+        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.floor.interpreter)]
+        return [*start, "-I", "-S", "-B"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Say which variables it needs."""
+        return {"PYTHONHOME": str(self.root / posixpath.dirname(posixpath.dirname(self.floor.interpreter)))}
+
+
+def unpacked(store: Store, floor: Floor) -> Interpreter:
+    """Unpack the Python of a base, once."""
+    return Interpreter(tree.unpack(store, floor), floor)
+
+
+def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter) -> dict[str, str]:
     """Compile wheels given as (project, sha256, path); answer sha256 of the wheel -> sha256 of its bytecode.
 
     Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
@@ -32,23 +57,22 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], root: Path, pyth
     made = {}
     for project, digest, path in wheels:
         left_out = trim.pattern(project)
-        key = key_of(["bytecode", digest, base, worker, EPOCH, left_out.pattern if left_out else ""])
+        key = key_of(["bytecode", digest, python.floor.identity, worker, EPOCH, left_out.pattern if left_out else ""])
         known = store.record("bytecode", key)
         if known is None or store.blob(known) is None:
-            known = _compile(store, path, root, python, left_out.pattern if left_out else "(?!)")
+            known = _compile(store, path, python, left_out.pattern if left_out else "(?!)")
             store.write_record("bytecode", key, known)
         made[digest] = str(known)
     return made
 
 
-def _compile(store: Store, wheel: Path, root: Path, python: str, left_out: str) -> str:
+def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
     from images.store import sha256
 
-    start, env = interpreter(root, python)
-    site = "/" + schemes(python, "")["purelib"]
+    site = f"/{python.floor.site.folder}"
     with store.aside() as out:
-        command = [*start, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
-        done = process.run(command, env, "remove the store's folder `trees` and build again")
+        command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
+        done = process.run(command, python.environment, "remove the store's folder `trees` and build again")
         if done.code:
             said = (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1]
             remedy = "remove the store's folder `trees` and build again, or build with --no-bytecode"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 
 from images import catalog, process
 from images.errors import WorldFault
-from images.store import Store, key_of, sha256
+from images.store import Store, disk_fault, key_of, sha256
 
 RECIPE = 2  # raise it when a change below changes which packages are chosen
 
@@ -190,6 +191,8 @@ def _ingest(store: Store, path: Path, deb: Deb) -> None:
 def _apt(folder: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
     command = ["apt-get", f"--config-file={folder}/apt.conf", "--quiet=2", *arguments]
     done = process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
+    if re.search("enough free space|No space left", done.err):
+        raise disk_fault(folder.parents[1], errno.ENOSPC)
     if done.code:
         remedy = (
             "check that Debian's mirror can be reached (apt-get update), the clock, and that the keyring is there: "

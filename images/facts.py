@@ -41,6 +41,8 @@ class Facts:
 
     `pythons` maps 3.X to an interpreter, `sites` 3.X to the folders it imports from, first the one that pip writes to.
     `listing` maps folders that packages have files in to the names there. `ssh_port` is the first that sshd listens on.
+    `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared libraries to paths,
+    and `status` is dpkg's list of packages.
     """
 
     release: Mapping[str, str]
@@ -58,6 +60,9 @@ class Facts:
     tini: str | None
     tcmalloc: str | None
     ground: Ground
+    commands: Mapping[str, str]
+    libraries: Mapping[str, str]
+    status: str
 
 
 def keep(path: str, content: IO[bytes]) -> str | None:
@@ -86,6 +91,7 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         packages=packages, passwd=tree.text("etc/passwd"), group=tree.text("etc/group"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), ssh_port=ssh_port(_ssh_lines(tree)),
         tini=_has(tree, [*bins, ""], "tini"), tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
+        commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
     )  # fmt: skip
 
 
@@ -175,6 +181,17 @@ def _has(tree: Tree, folders: Sequence[str], name: str) -> str | None:
             place = tree.folder(folder)
             return f"{place}/{name}".lstrip("/")
     return None
+
+
+def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
+    places = {name: _has(tree, bins, name) for name in ("python3", "python")}
+    real = {found[0]: version for version, path in pythons.items() if (found := tree.find(path))}
+    return {name: real.get(found[0], "") for name, path in places.items() if path and (found := tree.find(path))}
+
+
+def _libraries(tree: Tree) -> dict[str, str]:
+    names = dict.fromkeys(name for folder in LIBRARIES for name in tree.names(folder) if ".so" in name)
+    return {name: path for name in names if (path := _has(tree, LIBRARIES, name))}
 
 
 def _ground(tree: Tree) -> Ground:

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -41,13 +41,18 @@ class Under:
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
-    """An image of others in the store: `digest` is that of its manifest, `config` its whole configuration."""
+    """An image of others in the store: `config` is its whole configuration."""
 
     name: str
-    digest: str
+    manifest: Manifest
     config: Mapping[str, Any]
     layers: tuple[Under, ...]
     facts: Facts
+
+    @property
+    def digest(self) -> str:
+        """The digest of its manifest."""
+        return self.manifest.digest
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -70,6 +75,25 @@ class Source(Protocol):
         """Bring a blob into the store and answer where it is."""
 
 
+@dataclass(frozen=True)
+class Stored:
+    """An image that is in the store already, or cannot be had."""
+
+    store: Store
+    name: str
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Refuse: what was locked is known by its manifest."""
+        raise WorldFault("the base of the lock cannot be looked up", self.name, "build.py lock")
+
+    def blob(self, part: Descriptor, advance: Advance) -> Path:
+        """Find a blob in the store."""
+        if path := self.store.whole(part.sha256, "blob"):
+            return path
+        remedy = "--base with the folder or archive that the lock was made with, or --offline BUNDLE made from the lock"
+        raise WorldFault("a part of the base is missing", f"{self.name}: {part.digest}", remedy)
+
+
 def bring(wanted: Reference, store: Store, access: Access, advance: Advance) -> Foreign:
     """Bring an image into the store and read it; `advance` hears of every byte that is fetched.
 
@@ -77,7 +101,22 @@ def bring(wanted: Reference, store: Store, access: Access, advance: Advance) -> 
     """
     found, config, paths = _parts(wanted, store, access, advance)
     layers, known = _read(store, found, config, paths)
-    return Foreign(name=str(wanted), digest=found.digest, config=config, layers=layers, facts=known)
+    return Foreign(name=str(wanted), manifest=found, config=config, layers=layers, facts=known)
+
+
+def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Foreign:
+    """Bring an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
+
+    Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
+    """
+    wanted = reference.parse(name) if name else None
+    called = name or found.digest
+    source: Source = Stored(store, called)
+    if isinstance(wanted, reference.Remote) and access:
+        source = registry.Repository(replace(wanted, digest=found.digest), store, access)
+    config = _config(source, found, called, advance)
+    layers, known = _read(store, found, config, _blobs(source, found, advance, AT_ONCE))
+    return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
 
 
 def contents(wanted: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
@@ -195,3 +234,5 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
         yield f"its glibc is {known.glibc}, {glibc} is needed"
     if python not in known.pythons:
         yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
+    elif known.commands.get("python3", python) != python:
+        yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"

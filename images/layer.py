@@ -102,7 +102,7 @@ class Layer:
 
     def folder(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
         """Add a folder and its parents."""
-        path = self._ground.resolve(path)
+        path = posixpath.dirname(self._ground.resolve(f"{path}/."))  # a link to a folder stays one
         if path in self._folders:
             return
         self._folders.add(path)

@@ -78,7 +78,7 @@ class Saved:
         with self._file(image["Config"]) as file:
             config = file.read(LIMIT)
         self._paths[oci.digest_of(config)] = image["Config"]
-        return oci.manifest(config, [self._measured(path) for path in image["Layers"]], "none")
+        return oci.manifest(config, [(*self._measured(path), "none") for path in image["Layers"]])
 
     def blob(self, part: Descriptor, advance: Advance) -> Path:
         """Copy a blob into the store, unless it is there undamaged."""

@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed
 from typing import Any
 
+from images import reference
 from images.catalog import Catalog
 from images.choose import Artifact
 from images.debs import Choice, Deb
 from images.errors import UserFault
 from images.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
 from images.lock import Lock
+from images.manifest import Descriptor, Manifest
 from images.plan import Plan, Request, resolve
 
 FORMAT = 1
@@ -32,14 +34,33 @@ class Archive:
     sha256: str
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Somebody else's base: its name in a registry (None: it came from disk), its manifest, and what is kept of it.
+
+    `kept` are the planned packages that it has at the planned version, so that they are not added again.
+    """
+
+    reference: str | None
+    manifest: Manifest
+    kept: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Locked:
-    """A plan and every file that it takes."""
+    """A plan and every file that it takes; without a `base` of others it is made from the `debs`."""
 
     plan: Plan
     lock: Lock
     debian: Choice
     examples: Archive | None
+    base: Standing | None = None
+
+    @property
+    def added(self) -> tuple[Artifact, ...]:
+        """What goes in: every artifact but those that the base has."""
+        kept = self.base.kept if self.base else ()
+        return tuple(artifact for artifact in self.lock.artifacts if artifact.name not in kept)
 
     @property
     def debs(self) -> tuple[Deb, ...]:
@@ -58,15 +79,16 @@ def text(locked: Locked, *, beside: bool = False) -> str:
 
 def fields(locked: Locked) -> dict[str, Any]:
     """Say what decides the bytes: the plan, the files by sha256, and the tools whose release shows in them."""
-    plan = locked.plan
+    plan, below = locked.plan, {"base": asdict(locked.base)} if locked.base else {}
     return {
+        **below,
         "format": FORMAT,
         "machine": MACHINE,
         "plan": {
             "torch": str(plan.torch.version),
             "transformers": str(plan.transformers.version),
             "python": plan.python,
-            "base": "debian",
+            "base": _base_name(locked),
             "backend": plan.backend,
             "as_of": plan.as_of.isoformat(),
             "family_as_of": plan.family_as_of.isoformat(),
@@ -79,6 +101,13 @@ def fields(locked: Locked) -> dict[str, Any]:
         "examples": asdict(locked.examples) if locked.examples else None,
         "tools": tools(),
     }
+
+
+def _base_name(locked: Locked) -> str:
+    """Say what to ask for: a base from disk by its digest, since a lock holds no place."""
+    if locked.base is None or locked.plan.base_name == "intel":
+        return locked.plan.base_name
+    return locked.base.reference or locked.base.manifest.digest
 
 
 def tools() -> dict[str, Any]:
@@ -131,7 +160,7 @@ def _drift(raw: Mapping[str, Any], request: Request) -> Iterable[str]:
     planned = raw.get("plan")
     planned = planned if isinstance(planned, dict) else {}
     for name in ASKED:
-        asked = getattr(request, name)
+        asked = _named(request.base) if name == "base" else getattr(request, name)
         if asked is not None and asked != planned.get(name):
             yield f"--{name} {asked}, but the lock has {planned.get(name)}"
     if request.tasks:
@@ -145,6 +174,26 @@ def _drift(raw: Mapping[str, Any], request: Request) -> Iterable[str]:
             yield f"{name} {value} here, {there.get(name)} in the lock"
 
 
+def _on_disk(base: str | None) -> bool:
+    return base is not None and not isinstance(reference.parse(base), reference.Remote)
+
+
+def _named(base: str | None) -> str | None:
+    """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
+    if base in (None, "debian", "intel"):
+        return base
+    return None if _on_disk(base) else str(reference.parse(str(base)))
+
+
+def _standing(raw: Mapping[str, Any]) -> Standing:
+    found = raw["manifest"]
+    parts = [Descriptor(**row) for row in (found["config"], *found["layers"])]
+    digests = [found["digest"], *(part.digest for part in parts)]
+    if not all(reference.DIGEST.fullmatch(digest) for digest in digests):
+        raise ValueError("a digest of the base")
+    return Standing(raw["reference"], Manifest(found["digest"], parts[0], tuple(parts[1:])), tuple(raw["kept"]))
+
+
 def _locked(raw: Mapping[str, Any], request: Request, catalog: Catalog) -> Locked:
     planned = raw["plan"]
     asked = {name: planned[name] for name in (*ASKED, "trim", "bytecode")}
@@ -156,11 +205,16 @@ def _locked(raw: Mapping[str, Any], request: Request, catalog: Catalog) -> Locke
         as_of=datetime.date.fromisoformat(planned["as_of"]),
         family_as_of=datetime.date.fromisoformat(planned["family_as_of"]),
     )
+    if _on_disk(request.base):
+        plan = replace(plan, base_reference=request.base)
     artifacts = tuple(Artifact(**row, url="") for row in raw["artifacts"])
     versions = {artifact.name: artifact.version for artifact in artifacts}
     lock = Lock(
         torch=versions["torch"], transformers=versions["transformers"], python=plan.python, artifacts=artifacts,
         undated=tuple(raw.get("undated", ())),
     )  # fmt: skip
+    base = _standing(raw["base"]) if raw.get("base") else None
+    if (base is None) != (planned["base"] == "debian"):
+        raise ValueError("a base without its digests")
     debian = Choice(tuple(Deb(**row) for row in raw["debs"]), str(raw["sources.list"]))
-    return Locked(plan=plan, lock=lock, debian=debian, examples=archive)
+    return Locked(plan=plan, lock=lock, debian=debian, examples=archive, base=base)

@@ -15,11 +15,15 @@ MEDIA = "application/vnd.oci.image"
 
 @dataclass(frozen=True)
 class Part:
-    """One layer of an image: its name, what was written, and whether it was there already."""
+    """One layer of an image: its name, what was written, and whether it was there already.
+
+    `packed` is how a layer of somebody else's base is compressed, which it stays; ours are zstd in the store.
+    """
 
     name: str
     written: Written
     reused: bool
+    packed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,15 @@ def encode(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def config(parts: Sequence[Part], settings: Mapping[str, Any], created: str) -> bytes:
-    """Write the configuration; `settings` is the part that a container starts from, `created` an RFC 3339 time."""
-    history = [{"created": created, "created_by": f"multinode: {part.name}"} for part in parts]
+def config(
+    parts: Sequence[Part], settings: Mapping[str, Any], created: str, below: Sequence[Mapping[str, Any]] = ()
+) -> bytes:
+    """Write the configuration; `settings` is the part that a container starts from, `created` an RFC 3339 time.
+
+    `below` is the history of somebody else's base, which speaks for its layers.
+    """
+    ours = [part for part in parts if part.packed is None]
+    history = [*below, *({"created": created, "created_by": f"multinode: {part.name}"} for part in ours)]
     diff_ids = [f"sha256:{part.written.diff_id}" for part in parts]
     return encode(
         {
@@ -66,19 +76,23 @@ def config(parts: Sequence[Part], settings: Mapping[str, Any], created: str) -> 
     )
 
 
-def manifest(config: bytes, layers: Sequence[tuple[str, int]], compression: str) -> bytes:
-    """Write the manifest over layers given as (sha256 in hexadecimal, bytes)."""
-    suffix = "" if compression == "none" else f"+{compression}"
+def manifest(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
+    """Write the manifest over layers given as (sha256 in hexadecimal, bytes, compression: none, gzip or zstd)."""
     return encode(
         {
             "schemaVersion": 2,
             "mediaType": f"{MEDIA}.manifest.v1+json",
             "config": descriptor(f"{MEDIA}.config.v1+json", digest_of(config), len(config)),
             "layers": [
-                descriptor(f"{MEDIA}.layer.v1.tar{suffix}", f"sha256:{digest}", size) for digest, size in layers
+                descriptor(f"{MEDIA}.layer.v1.tar{_suffix(compression)}", f"sha256:{digest}", size)
+                for digest, size, compression in layers
             ],
         }
     )
+
+
+def _suffix(compression: str) -> str:
+    return "" if compression == "none" else f"+{compression}"
 
 
 def index(manifest: bytes, tag: str) -> bytes:

@@ -29,9 +29,13 @@ def parser(command: str | None = None) -> Parser:
 def _build_parser() -> Parser:
     commands = "\n".join(f"  build.py {name:<7} {text}" for name, text in COMMANDS.items())
     return Parser(
-        prog="build.py", description=PURPOSE, allow_abbrev=False, parents=[_wanted(), _parts(), _result(), _effort()],
+        prog="build.py", description=PURPOSE, allow_abbrev=False, parents=_all(),
         epilog=f"commands:\n{commands}", formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+
+
+def _all() -> list[argparse.ArgumentParser]:
+    return [_wanted(), _parts(), _mirror(), _result(), _effort()]
 
 
 def _named(command: str, *parents: argparse.ArgumentParser) -> Parser:
@@ -45,21 +49,20 @@ def _list_parser(command: str) -> Parser:
 
 
 def _lock_parser(command: str) -> Parser:
-    made = _named(command, _wanted())
+    made = _named(command, _wanted(), _mirror())
     made.add_argument("--output", metavar="FILE", help="write the lock there instead of on stdout")
     return made
 
 
 def _bundle_parser(command: str) -> Parser:
-    made = _named(command, _wanted(), _parts(), _effort())
+    made = _named(command, _wanted(), _parts(), _mirror(), _effort())
     made.add_argument("--output", metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
     return made
 
 
 def _image_parser(command: str) -> Parser:
-    made = _named(command, *([_parts(), _effort()] if command == "verify" else []))
+    made = _named(command, _mirror(), *([_parts(), _effort()] if command == "verify" else []))
     made.add_argument("image", metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry")
-    made.add_argument("--registry-mirror", metavar="HOST[/PATH]", help="asked before any registry")
     return made
 
 
@@ -100,6 +103,13 @@ def _parts() -> argparse.ArgumentParser:
     made.add_argument(
         "--offline", metavar="BUNDLE", nargs="?", const="", help="fetch nothing; take the files from a bundle"
     )
+    return made
+
+
+def _mirror() -> argparse.ArgumentParser:
+    """Describe how registries are reached."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--registry-mirror", metavar="HOST[/PATH]", help="asked before any registry")
     return made
 
 

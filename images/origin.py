@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
@@ -22,6 +23,8 @@ def gone(names: Sequence[str]) -> WorldFault:
 
 def origin(filename: str) -> str:
     """Say where a file normally comes from."""
+    if re.fullmatch("(sha256:)?[0-9a-f]{64}", filename):
+        return "the registry of the base"
     name = canonicalize_name(filename.partition("-")[0])
     if filename.endswith(".deb"):
         return "Debian's mirror, while it is current"

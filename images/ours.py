@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from images import process
-from images.bytecode import WORKER, interpreter
+from images.bytecode import WORKER, Interpreter
 from images.errors import WorldFault
 from images.examples import PLACE
+from images.floor import Floor
 from images.layer import EPOCH, Layer
 from images.lock import Lock
 from images.plan import Plan
 from images.store import Store
-from images.wheels import schemes
 
 HERE = Path(__file__).parent
 HOME = "opt/multinode"
@@ -23,8 +23,6 @@ USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 FOLDERS = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
-# Paths that the Hugging Face guide writes out, for whatever release of tcmalloc the base has.
-LINKS = {"usr/lib/x86_64-linux-gnu/libtcmalloc.so.4.5.9": "libtcmalloc.so.4"}
 
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
@@ -38,18 +36,25 @@ ENVIRONMENT = {
 }
 
 
-def settings(labels: Mapping[str, str]) -> dict[str, Any]:
-    """Say what a container starts from (OCI image configuration, `config`)."""
+def settings(labels: Mapping[str, str], below: Mapping[str, str]) -> dict[str, Any]:
+    """Say what a container starts from (OCI image configuration, `config`); `below` are the variables of the base."""
+    variables = {**below, **ENVIRONMENT, "PATH": _path(below.get("PATH", ""))}
     return {
         "User": "1000:0",
         "WorkingDir": "/workspace",
         "Entrypoint": ["tini", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
-        "Env": [f"{name}={value}" for name, value in sorted(ENVIRONMENT.items())],
+        "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
         "Labels": dict(labels),
     }
 
 
-def stack(plan: Plan, lock: Lock) -> dict[str, Any]:
+def _path(below: str) -> str:
+    """Keep the base's search path, and add to it what ours has and it lacks."""
+    ours = ENVIRONMENT["PATH"].split(":")
+    return ":".join(dict.fromkeys([*filter(None, below.split(":")), *ours]))
+
+
+def stack(plan: Plan, lock: Lock, floor: Floor) -> dict[str, Any]:
     """Say what the entrypoint must know of the image it is in."""
     return {
         "torch": lock.torch,
@@ -57,7 +62,7 @@ def stack(plan: Plan, lock: Lock) -> dict[str, Any]:
         "python": plan.base.python,
         "backend": plan.backend,
         "examples": f"/{PLACE}" if plan.examples else None,
-        "site": "/" + schemes(plan.base.python, "")["purelib"],
+        "site": f"/{floor.site.folder}",
     }
 
 
@@ -71,20 +76,28 @@ def files() -> dict[str, bytes]:
     return found
 
 
-def compiled(store: Store, sources: Mapping[str, bytes], root: Path, python: str) -> dict[str, bytes]:
+def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter: it starts in every container."""
     modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
-    start, env = interpreter(root, python)
     with store.aside() as source, store.aside() as out:
         with zipfile.ZipFile(source, "w") as archive:
             for name, data in modules.items():
                 archive.writestr(name, data)
-        command = [*start, str(WORKER), str(source), str(out), f"/{HOME}", str(EPOCH), "(?!)"]
-        done = process.run(command, env, "build with --no-bytecode")
+        command = [*python.command, str(WORKER), str(source), str(out), f"/{HOME}", str(EPOCH), "(?!)"]
+        done = process.run(command, python.environment, "build with --no-bytecode")
         if done.code:
             raise WorldFault("cannot compile the entrypoint", done.err.strip()[-200:], "build with --no-bytecode")
         with zipfile.ZipFile(out) as archive:
-            return {_cached(name, python): archive.read(name) for name in archive.namelist()}
+            return {_cached(name, python.floor.site.python): archive.read(name) for name in archive.namelist()}
+
+
+def with_user(passwd: str) -> str | None:
+    """Add our user to /etc/passwd; None where the uid or the name is somebody's already (passwd(5))."""
+    rows = [line.split(":") for line in passwd.splitlines()]
+    name, _, uid = USER.split(":")[:3]
+    if any(row[0] == name or row[2:3] == [uid] for row in rows):
+        return None
+    return "".join(f"{line}\n" for line in [*passwd.rstrip("\n").splitlines(), USER])
 
 
 def _cached(name: str, python: str) -> str:
@@ -93,15 +106,16 @@ def _cached(name: str, python: str) -> str:
 
 
 def write(
-    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], passwd: str
+    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], floor: Floor
 ) -> None:
     """Fill the layer."""
     for path in FOLDERS:
         layer.folder(path, 0o775, 1000, 0)
-    layer.file("etc/passwd", (passwd.rstrip("\n") + f"\n{USER}\n").encode())
+    if passwd := with_user(floor.passwd):
+        layer.file("etc/passwd", passwd.encode())
     for path, data in sorted({**sources, **pyc}.items()):
         layer.file(path, data, 0o755 if data.startswith(b"#!") else 0o644)
     for name, text in sorted(texts.items()):
         layer.file(f"{HOME}/{name}", text.encode())
-    for path, target in LINKS.items():
+    for path, target in sorted(floor.links.items()):
         layer.link(path, target)

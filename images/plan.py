@@ -30,6 +30,7 @@ class Plan:
     """What will be built: pins, the days as of which the rest is resolved, the base, and what to tell the user.
 
     `base_reference` names an image to build on; without one, `base` is made from Debian's packages.
+    `base_name` is what was asked for: debian, intel or a reference; `debian` has the small things that another lacks.
     `undated` packages are pinned and exempt from the days; `index` and `find_links` are where Intel keeps them.
     """
 
@@ -37,7 +38,9 @@ class Plan:
     transformers: Transformers
     python: str
     base: Base
+    base_name: str
     base_reference: str | None
+    debian: Base
     backend: str
     requirements: tuple[str, ...]
     as_of: datetime.date
@@ -71,7 +74,9 @@ def resolve(request: Request, catalog: Catalog) -> Plan:
         transformers=transformers,
         python=ground.base.python,
         base=ground.base,
+        base_name=_base_name(ground, catalog),
         base_reference=ground.reference,
+        debian=catalog.debian,
         backend=backend,
         requirements=_requirements(torch, transformers, request.tasks or tuple(catalog.tasks), catalog, ccl=ccl),
         as_of=as_of,
@@ -142,6 +147,12 @@ def _ground(torch: Torch, transformers: Transformers, request: Request, catalog:
         day = max(datetime.date.fromisoformat(request.as_of), floor)
     remedy = suggest.command(near_torch, near, kept, day)
     raise UserFault("these do not go together", "; ".join(dict.fromkeys([*facts, *early])), remedy)
+
+
+def _base_name(ground: Ground, catalog: Catalog) -> str:
+    if ground.reference is None:
+        return "debian"
+    return "intel" if ground.base is catalog.intel else ground.reference
 
 
 def _floor(torch: Torch, transformers: Transformers) -> datetime.date:

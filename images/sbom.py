@@ -83,6 +83,12 @@ def debian_components(
     ]
 
 
+def installed(packages: Iterable[tuple[str, str]]) -> list[Item]:
+    """Describe Python packages that somebody else installed, given as (project, version)."""
+    purls = [PackageURL("pypi", None, name, version) for name, version in packages]
+    return [Item(_component(purl, ComponentType.LIBRARY, None)) for purl in purls]
+
+
 def archive(name: str, version: str | None, sha256: str) -> Item:
     """Describe an archive that is unpacked into the image, such as the examples."""
     purl = PackageURL("generic", None, name, version, {"checksum": f"sha256:{sha256}"})
@@ -173,7 +179,7 @@ def _installed(fields: Mapping[str, str]) -> bool:
 
 def _deb(fields: Mapping[str, str], distro: str) -> PackageURL:
     qualifiers = {"arch": fields["architecture"], "distro": distro}
-    return PackageURL("deb", "debian", fields["package"], fields["version"], qualifiers)
+    return PackageURL("deb", distro.partition("-")[0], fields["package"], fields["version"], qualifiers)
 
 
 def _debian(

@@ -15,7 +15,7 @@ import docker
 import zstandard
 from docker.errors import DockerException
 
-from images import oci, process
+from images import compressed, oci, process
 from images.errors import UserFault, WorldFault
 from images.layer import EPOCH
 from images.oci import Image, Part
@@ -106,7 +106,7 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     The first `skip` layers are named in it and not contained.
     """
     diff_ids = [part.written.diff_id for part in image.parts]
-    manifest = oci.manifest(image.config, [(p.written.diff_id, p.written.unpacked) for p in image.parts], "none")
+    manifest = oci.manifest(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.parts])
     yield from _entry("oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
     yield from _entry("index.json", oci.index(manifest, image.tag))
     yield from _entry("manifest.json", oci.docker_manifest(image.config, diff_ids, image.tag))
@@ -128,7 +128,13 @@ def write_archive(path: Path, image: Image, store: Store) -> None:
 
 def plain(store: Store, part: Part) -> Iterator[bytes]:
     """Yield a layer uncompressed."""
-    with _opened(store, part.written.digest).open("rb") as file:
+    path = _opened(store, part.written.digest)
+    if part.packed is not None:
+        with compressed.opened(path) as source:
+            while chunk := source.read(CHUNK):
+                yield chunk
+        return
+    with path.open("rb") as file:
         reader = zstandard.ZstdDecompressor().stream_reader(file)
         while chunk := reader.read(CHUNK):
             yield chunk
@@ -187,7 +193,7 @@ def _write_layout(path: Path, image: Image, store: Store, compression: str) -> N
     blobs = path / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
-        digest, _ = packed(store, part, compression)
+        digest, _, _ = packed(store, part, compression)
         if not (blobs / digest).exists():
             shutil.copyfile(_opened(store, digest), blobs / f".{digest}")
             (blobs / f".{digest}").replace(blobs / digest)
@@ -199,23 +205,26 @@ def _write_layout(path: Path, image: Image, store: Store, compression: str) -> N
 
 def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:
     """Write the manifest as a registry has it."""
-    return oci.manifest(config, [packed(store, part, compression) for part in parts], compression)
+    return oci.manifest(config, [packed(store, part, compression) for part in parts])
 
 
-def packed(store: Store, part: Part, compression: str) -> tuple[str, int]:
-    """Answer sha256 and size in bytes of a layer in one of the COMPRESSIONS; zstd is what the store has."""
-    if compression == "zstd":
-        return part.written.digest, part.written.size
+def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
+    """Answer sha256, size in bytes and compression of a layer in one of the COMPRESSIONS; zstd is what the store has.
+
+    A layer of somebody else's base is what its registry has, however it is packed.
+    """
+    if compression == "zstd" or part.packed is not None:
+        return part.written.digest, part.written.size, part.packed or compression
     key = key_of([compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION])
     known = store.record("packed", key)
     if known and store.blob(known[0]):
-        return known[0], known[1]
+        return known[0], known[1], compression
     with store.aside() as path:
         _repack(path, plain(store, part), compression)
         digest, size = sha256(path), path.stat().st_size
         store.keep(path, digest)
     store.write_record("packed", key, [digest, size])
-    return digest, size
+    return digest, size, compression
 
 
 def _repack(path: Path, chunks: Iterator[bytes], compression: str) -> None:

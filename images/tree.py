@@ -1,24 +1,32 @@
-"""A layer, unpacked for its interpreter: what the base's Python needs to run outside an image."""
+"""Layers, unpacked for their interpreter: what the base's Python needs to run outside an image."""
 
 from __future__ import annotations
 
+import os
+import posixpath
+import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, cast
 
-import zstandard
-
+from images import compressed
 from images.errors import WorldFault
-from images.store import Store
+from images.facts import LIBRARIES
+from images.floor import Floor
+from images.layer import Ground
+from images.merged import OPAQUE, WHITEOUT
+from images.store import Store, key_of
 
-NEEDED = ("usr/bin/python3", "usr/lib/python3", "usr/lib/x86_64-linux-gnu/")
+PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 
 
-def unpack(store: Store, digest: str) -> Path:
-    """Unpack the interpreter of a base layer once; answer the root folder. No root needed: owners are not kept."""
-    root = store.tree(digest)
+def unpack(store: Store, floor: Floor) -> Path:
+    """Unpack the interpreter of a base once; answer the root folder. No root needed: owners are not kept."""
+    root = store.tree(key_of([floor.identity, floor.interpreter]))
     if not root.is_dir():
         with store.aside(folder=True) as aside:
-            _extract(store, digest, aside / "root")
+            _extract(store, floor, aside / "root")
             root.parent.mkdir(exist_ok=True)
             try:
                 (aside / "root").rename(root)
@@ -28,16 +36,78 @@ def unpack(store: Store, digest: str) -> Path:
     return root
 
 
-def _extract(store: Store, digest: str, root: Path) -> None:
-    path = store.blob(digest)
-    if path is None:
-        raise WorldFault("the store lost a file while it was in use", digest, "build again")
-    with (
-        path.open("rb") as file,
-        zstandard.ZstdDecompressor().stream_reader(file) as plain,
-        tarfile.open(fileobj=plain, mode="r|") as tar,
-    ):
-        tar.extraction_filter = lambda member, _: member  # our own tar; Python before 3.11.4 has no other way to say it
-        for info in tar:
-            if info.name.startswith(NEEDED) and (info.isreg() or info.issym() or info.islnk()):
-                tar.extract(info, root)
+def libraries(interpreter: str) -> tuple[str, ...]:
+    """Name the folders that an interpreter may have its libraries in."""
+    return (*LIBRARIES, f"{_prefix(interpreter)}/lib".lstrip("/"))
+
+
+def _prefix(interpreter: str) -> str:
+    return posixpath.dirname(posixpath.dirname(interpreter))
+
+
+def _extract(store: Store, floor: Floor, root: Path) -> None:
+    root.mkdir()
+    wanted = _needed(floor.interpreter)
+    for part in floor.layers:
+        path = store.blob(part.written.digest)
+        if path is None:
+            raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
+        with compressed.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+            _lay(tar, root, floor.ground, wanted)
+
+
+def _needed(interpreter: str) -> Callable[[str], bool]:
+    prefix, folders = _prefix(interpreter), libraries(interpreter)
+    starts = tuple(f"{prefix}/{name}".lstrip("/") for name in ("bin/python3", "lib/python3", "lib64/python3"))
+
+    def wanted(path: str) -> bool:
+        folder, name = posixpath.split(path)
+        if path.startswith(starts):
+            return not any(part in PACKAGES for part in path.split("/"))
+        return folder in folders and ".so" in name
+
+    return wanted
+
+
+def _lay(tar: tarfile.TarFile, root: Path, ground: Ground, wanted: Callable[[str], bool]) -> None:
+    """Lay one layer over the others; what it hides goes, unless the layer itself brought it."""
+    written: set[Path] = set()
+    for info in tar:
+        path = ground.resolve(_clean(info.name))
+        folder, name = posixpath.split(path)
+        if name.startswith(WHITEOUT):
+            _hide(root / folder / name.removeprefix(WHITEOUT) if name != OPAQUE else root / folder, written)
+        elif wanted(path) and _put(tar, info, root, path, ground):
+            written.add(root / path)
+
+
+def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, ground: Ground) -> bool:
+    place = root / path
+    data = tar.extractfile(info) if info.isreg() else None
+    first = root / ground.resolve(_clean(info.linkname)) if info.islnk() else None
+    if not (data or info.issym() or (first and first.exists())):
+        return False
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    if data:
+        with place.open("wb") as file:
+            shutil.copyfileobj(data, file, 1 << 20)
+        place.chmod(0o755 if info.mode & 0o111 else 0o644)
+    elif first:
+        os.link(first, place)
+    else:
+        target = ground.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
+        place.symlink_to(os.path.relpath(root / target, place.parent))
+    return True
+
+
+def _hide(place: Path, kept: set[Path]) -> None:
+    found = [place, *(place.rglob("*") if place.is_dir() and not place.is_symlink() else ())]
+    for path in found:
+        if path not in kept and (path.is_symlink() or path.is_file()):
+            path.unlink()
+
+
+def _clean(path: str) -> str:
+    """Write a path as seen from the root, which neither `..` nor a link of the image leaves."""
+    return posixpath.normpath(f"/{path}").lstrip("/")

@@ -8,6 +8,7 @@ import posixpath
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,35 +24,46 @@ from images import trim
 from images.errors import WorldFault
 from images.layer import Layer
 
-INTERPRETER = "/usr/bin/python3"  # what Debian's own pip writes into scripts
+
+@dataclass(frozen=True)
+class Site:
+    """Where packages go: the Python (3.N), the folder that it imports from, and what scripts are started with."""
+
+    python: str
+    folder: str
+    command: str
 
 
-def schemes(python: str, project: str) -> dict[str, str]:
-    """Name the folders of each scheme, as pip under Debian's Python has them (posix_local)."""
-    site = f"usr/local/lib/python{python}/dist-packages"
+def of_debian(python: str) -> Site:
+    """Name Debian's folder for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
+    return Site(python, f"usr/local/lib/python{python}/dist-packages", "/usr/bin/python3")
+
+
+def schemes(site: Site, project: str) -> dict[str, str]:
+    """Name the folders of each scheme; all but the modules go to /usr/local, where the entrypoint looks for them."""
     return {
-        "purelib": site,
-        "platlib": site,
+        "purelib": site.folder,
+        "platlib": site.folder,
         "scripts": "usr/local/bin",
         "data": "usr/local",
-        "headers": f"usr/local/include/python{python}/{project}",
+        "headers": f"usr/local/include/python{site.python}/{project}",
     }
 
 
 class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
-    def __init__(self, layer: Layer, project: str, python: str, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
+    def __init__(self, layer: Layer, project: str, site: Site, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
         self._layer, self._pyc = layer, pyc
-        self._folders = schemes(python, project)
-        self._tag = f"cpython-{python.replace('.', '')}"
+        self._folders, self._command = schemes(site, project), site.command
+        self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
 
     def write_script(self, name: str, module: str, attr: str, section: str) -> RecordEntry:
         """Write the start script of an entry point."""
-        name, data = Script(name, module, attr, section).generate(INTERPRETER, "posix")  # type: ignore[arg-type]
+        name, data = Script(name, module, attr, section).generate(self._command, "posix")  # type: ignore[arg-type]
         return self._write(Scheme("scripts"), name, data, executable=True)
 
     def write_file(self, scheme: Scheme, path: object, stream: BinaryIO, is_executable: bool) -> RecordEntry:
@@ -61,7 +73,7 @@ class Destination(WheelDestination):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
         if scheme == "scripts":
-            with fix_shebang(io.BytesIO(stream.read()), INTERPRETER) as fixed:
+            with fix_shebang(io.BytesIO(stream.read()), self._command) as fixed:
                 return self._write(scheme, name, fixed.read(), executable=is_executable)
         entry = self._write(scheme, name, stream.read(), executable=is_executable)
         if scheme in ("purelib", "platlib") and name in self._pyc:
@@ -98,7 +110,7 @@ def _in_wheel(scheme: str, path: str) -> str:
     return path if scheme in ("purelib", "platlib") else f"{scheme}/{path}"
 
 
-def write(layer: Layer, wheel: Path, python: str, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
+def write(layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
     """Install a wheel into a layer; `pyc` maps the paths of its modules to their bytecode.
 
     Raises WorldFault when the file is not a wheel that can be installed.
@@ -106,7 +118,7 @@ def write(layer: Layer, wheel: Path, python: str, pyc: Mapping[str, bytes], *, t
     try:
         with WheelFile.open(wheel) as source, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
-            destination = Destination(layer, _project(source), python, pyc, trimmed=trimmed)
+            destination = Destination(layer, _project(source), site, pyc, trimmed=trimmed)
             installer.install(source, destination, {"INSTALLER": b"multinode\n"})
     except (InstallerError, zipfile.BadZipFile, ValueError) as error:
         remedy = "ask whoever made the wheel for one that follows the specification, or leave the package out"

@@ -151,3 +151,31 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
     return folder
+
+
+def derived(source: Path, upper: Files, tag: str) -> tuple[dict[str, bytes], list[str]]:
+    """Stand a layer of files on the lowest layer of an image in a layout; answer the new layout and its layers.
+
+    The lowest layer stays as it is, zstd; the one above it is gzip, and the configuration says no history.
+    """
+    read = source.joinpath
+    index = json.loads(read("index.json").read_bytes())
+    old = json.loads(read("blobs", *index["manifests"][0]["digest"].split(":")).read_bytes())
+    config = json.loads(read("blobs", *old["config"]["digest"].split(":")).read_bytes())
+    lowest, tar = old["layers"][0], layer(upper)
+    data = packed(tar, "gzip")
+    kind = "application/vnd.oci.image"
+    made = {"architecture": "amd64", "os": "linux", "config": SETTINGS}
+    made["rootfs"] = {"type": "layers", "diff_ids": [config["rootfs"]["diff_ids"][0], digest(tar)]}
+    text = json.dumps(made).encode()
+    above = {"mediaType": f"{kind}.layer.v1.tar+gzip", "digest": digest(data), "size": len(data)}
+    manifest = {"schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json", "layers": [lowest, above]}
+    manifest["config"] = {"mediaType": f"{kind}.config.v1+json", "digest": digest(text), "size": len(text)}
+    whole = json.dumps(manifest).encode()
+    entry = {"mediaType": f"{kind}.manifest.v1+json", "digest": digest(whole), "size": len(whole)}
+    entry["annotations"] = {"org.opencontainers.image.ref.name": tag}
+    blobs = [read("blobs", *lowest["digest"].split(":")).read_bytes(), data, text, whole]
+    files = {"blobs/" + digest(blob).replace(":", "/"): blob for blob in blobs}
+    files["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
+    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+    return files, [lowest["digest"], above["digest"]]

@@ -46,7 +46,6 @@ def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture
         (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
         (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
         (["plans"], "plans", "build.py --help"),
-        (["--torch", "2.4.0", "--transformers", "4.46.0"], "2.4.0-pip-multinode", "--base debian"),
     ],
 )
 def test_what_cannot_be_done_gets_three_parts(

@@ -150,10 +150,12 @@ def test_what_is_missing_offline_is_named_with_its_origin(locked: Locked, tmp_pa
     from rich.console import Console
 
     from images.progress import Progress
+    from images.registry import Access
+    from images.workshop import Workshop
 
-    empty = make.Workshop(
+    empty = Workshop(
         store=Store(tmp_path / "empty"), environ={}, today=datetime.date(2026, 1, 1),
-        progress=Progress(Console(quiet=True)), jobs=1, pip=None,
+        progress=Progress(Console(quiet=True)), jobs=1, pip=None, access=Access(environ={}),
     )  # fmt: skip
 
     with pytest.raises(Fault) as caught:

@@ -15,7 +15,8 @@ from images.choose import Artifact
 from images.debs import Choice, Deb
 from images.errors import UserFault
 from images.lock import Lock
-from images.lockfile import Archive, Locked
+from images.lockfile import Archive, Locked, Standing
+from images.manifest import Descriptor, Manifest
 
 TABLE = catalog.load()
 NOTHING = plan.Request()
@@ -47,6 +48,55 @@ def test_what_is_written_is_read_back(locked: Locked) -> None:
     assert read.plan.examples == f"sha256:{'2' * 64}"
 
 
+def part(letter: str) -> Descriptor:
+    return Descriptor("application/octet-stream", f"sha256:{letter * 64}", 7)
+
+
+IMAGE = Manifest(f"sha256:{'a' * 64}", part("b"), (part("c"), part("d")))
+
+
+def upon(locked: Locked, base: str, name: str | None) -> Locked:
+    request = plan.Request(base=base, python="3.11", examples="none", bytecode=False)
+    return replace(locked, plan=plan.resolve(request, TABLE), base=Standing(name, IMAGE, ("torch",)))
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "said"),
+    [
+        ("oci:/secret/place", None, IMAGE.digest),
+        ("host:5000/a/b:1", "host:5000/a/b:1", "host:5000/a/b:1"),
+    ],
+)
+def test_a_base_of_others_is_locked_by_its_digests_and_no_place(
+    locked: Locked, base: str, name: str | None, said: str
+) -> None:
+    text = lockfile.text(upon(locked, base, name))
+
+    read = lockfile.read(text, "x", replace(NOTHING, base=base), TABLE)
+
+    assert lockfile.text(read) == text and "secret" not in text
+    assert json.loads(text)["plan"]["base"] == said
+    assert [a.name for a in read.added] == ["transformers"]
+    assert read.base == Standing(name, IMAGE, ("torch",))
+
+
+@pytest.mark.parametrize("base", ["debian", "host:5000/a/b:2"])
+def test_another_base_than_the_locks_is_refused(locked: Locked, base: str) -> None:
+    text = lockfile.text(upon(locked, "host:5000/a/b:1", "host:5000/a/b:1"))
+
+    with pytest.raises(UserFault, match=f"--base {base}, but the lock has"):
+        lockfile.read(text, "x", replace(NOTHING, base=base), TABLE)
+
+
+@pytest.mark.parametrize("digest", ["sha256:../../x", "", 3])
+def test_a_base_with_odd_digests_is_damage(locked: Locked, digest: object) -> None:
+    raw = lockfile.fields(upon(locked, "host:5000/a/b:1", "host:5000/a/b:1"))
+    raw["base"]["manifest"]["config"]["digest"] = digest
+
+    with pytest.raises(UserFault, match="damaged"):
+        lockfile.read(json.dumps(raw), "x", NOTHING, TABLE)
+
+
 def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(locked: Locked) -> None:
     assert "secret" not in lockfile.text(locked, beside=True)
     assert "undated" in lockfile.text(locked, beside=True)
@@ -56,6 +106,7 @@ def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(locked: Lock
 @pytest.mark.parametrize(
     ("changes", "fact", "value"),
     [
+        ({"base": {"reference": None}}, "damaged", "manifest"),
         ({"format": 99}, "another format", "99"),
         ({"machine": "aarch64"}, "another kind of machine", "aarch64"),
         ({"tools": {}}, "does not fit", "zstandard"),

@@ -29,12 +29,13 @@ def test_whether_a_layer_was_reused_does_not_show() -> None:
 
 def test_the_manifest_and_the_index_name_what_they_hold() -> None:
     config = oci.config(PARTS, {}, "t")
-    manifest = oci.manifest(config, [("b" * 64, 10)], "zstd")
+    manifest = oci.manifest(config, [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
     index = json.loads(oci.index(manifest, "multinode:x"))["manifests"][0]
 
     assert json.loads(manifest)["config"]["digest"] == oci.digest_of(config)
     assert json.loads(manifest)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
-    assert json.loads(oci.manifest(config, [], "none"))["layers"] == []
+    assert json.loads(manifest)["layers"][1]["mediaType"] == "application/vnd.oci.image.layer.v1.tar"
+    assert json.loads(oci.manifest(config, []))["layers"] == []
     assert (index["digest"], index["size"]) == (oci.digest_of(manifest), len(manifest))
     assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
 

@@ -1,0 +1,242 @@
+"""Images on somebody else's base: one like Intel's, made here out of real parts, from a registry."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from images import compressed
+from images.store import Store, default_root
+from tests.harness import build, built, call, run
+from tests.image.test_registry import running
+from tests.stand_in import Files, Image, derived, layout, write
+
+SITE = "usr/local/lib/python3.11/dist-packages"
+LIBRARY = "usr/lib/x86_64-linux-gnu"
+OLD = {
+    f"{SITE}/tqdm/__init__.py": b"__version__ = '4.0.0'\n",
+    f"{SITE}/tqdm/only_old.py": b"",
+    f"{SITE}/tqdm/__pycache__/only_old.cpython-311.pyc": b"old",
+    "usr/local/bin/tqdm-old": b"#!/usr/bin/python3\n",
+    f"{SITE}/tqdm-4.0.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: tqdm\nVersion: 4.0.0\n",
+    f"{SITE}/tqdm-4.0.0.dist-info/INSTALLER": b"pip\n",
+    f"{SITE}/tqdm-4.0.0.dist-info/RECORD": (
+        b"tqdm/__init__.py,,\ntqdm/only_old.py,,\n../../../bin/tqdm-old,,\ntqdm-4.0.0.dist-info/METADATA,,\n"
+        b"tqdm-4.0.0.dist-info/INSTALLER,,\ntqdm-4.0.0.dist-info/RECORD,,\n"
+    ),
+}
+# What Debian's layer has and Intel's image has not.
+LACKING = ("usr/bin/tini", f"{LIBRARY}/libtcmalloc.so.4", f"{LIBRARY}/libnss_wrapper.so", f"{LIBRARY}/libunwind.so.8")
+OPTIONS = ("--python", "3.11", "--examples", "none")
+
+
+@pytest.fixture(scope="module")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build on Debian, for its lowest layer and its lock."""
+    place = tmp_path_factory.mktemp("debian") / "layout"
+    built("--no-load", "--no-bytecode", "--examples", "none", "--output", f"{place}/")
+    return place
+
+
+@pytest.fixture(scope="module")
+def like_intels(debian: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Make a base with an old package, one at the planned version, a port of its own, and without some libraries."""
+    folders: Files = {SITE: None, "usr/local/bin": None}
+    hidden = {f"{place.rpartition('/')[0]}/.wh.{place.rpartition('/')[2]}": b"" for place in LACKING}
+    files = {**folders, **OLD, **kept(debian), **hidden, "etc/ssh/sshd_config": b"Port 3022\n"}
+    made, layers = derived(debian, files, "1")
+    return write(tmp_path_factory.mktemp("base") / "layout", made), layers
+
+
+def kept(debian: Path) -> dict[str, bytes]:
+    """Install a wheel of the lock: six, as pip leaves it."""
+    lock = json.loads(Path(f"{debian}.lock.json").read_text())
+    wheel = next(row for row in lock["artifacts"] if row["name"] == "six")
+    path = Store(default_root(os.environ)).blob(wheel["sha256"], wheel["filename"])
+    assert path
+    with zipfile.ZipFile(path) as archive:
+        return {f"{SITE}/{name}": archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def pushed(like_intels: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Push the base to a registry; answer its reference."""
+    for program in ("docker-registry", "skopeo"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}: apt-get install {program}")
+    with running(tmp_path_factory.mktemp("registry") / "open") as host:
+        reference = f"{host}/intel/like:1"
+        command = ["skopeo", "copy", "--insecure-policy", "--preserve-digests", "--dest-tls-verify=false"]
+        assert call([*command, f"oci:{like_intels[0]}:1", f"docker://{reference}"], seconds=120).code == 0
+        yield reference
+
+
+@pytest.fixture(scope="module")
+def upon(pushed: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Build on it, from the registry, into a layout and into Docker where there is one."""
+    place = tmp_path_factory.mktemp("upon") / "layout"
+    tag = ("--tag", "multinode:test-upon")
+    return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
+
+
+def blob(place: Path, digest: str) -> Path:
+    return place / "blobs" / digest.replace(":", "/")
+
+
+def listing(place: Path) -> list[dict[str, tarfile.TarInfo]]:
+    """List the layers of the one image in a layout, as path -> entry."""
+    index = json.loads((place / "index.json").read_text())
+    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_text())
+    return [entries(blob(place, row["digest"])) for row in manifest["layers"]]
+
+
+def entries(path: Path) -> dict[str, tarfile.TarInfo]:
+    with compressed.opened(path) as plain, tarfile.open(fileobj=io.BytesIO(plain.read(1 << 34))) as tar:
+        return {info.name: info for info in tar}
+
+
+def test_the_layers_of_the_base_stay_as_they_are(
+    upon: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]]
+) -> None:
+    place, answer = upon
+    manifest = json.loads(blob(place, answer["digest"]).read_text())
+    config = json.loads(blob(place, answer["id"]).read_text())
+
+    assert [row["digest"] for row in manifest["layers"][:2]] == like_intels[1]
+    assert [row["mediaType"].rpartition("+")[2] for row in manifest["layers"][:3]] == ["zstd", "gzip", "zstd"]
+    assert len([row for row in config["history"] if not row.get("empty_layer")]) == len(manifest["layers"])
+    assert config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
+
+
+def test_what_is_hidden_lies_in_a_layer_of_its_own(upon: tuple[Path, dict[str, Any]]) -> None:
+    layers = listing(upon[0])
+    hidden = [path for path in layers[2] if "/.wh." in path]
+
+    assert f"{SITE}/.wh.tqdm-4.0.0.dist-info" in hidden
+    assert "usr/local/bin/.wh.tqdm-old" in hidden
+    assert not any("/.wh." in path for layer in layers[3:] for path in layer)
+    assert not any(path.startswith(f"{SITE}/six") for layer in layers[2:] for path in layer)
+    assert any(path.startswith(f"{SITE}/tqdm/") for layer in layers[3:] for path in layer)
+
+
+def test_no_file_of_the_base_is_replaced_but_the_passwd(upon: tuple[Path, dict[str, Any]]) -> None:
+    layers = listing(upon[0])
+    below = {path for layer in layers[:2] for path, info in layer.items() if not info.isdir()} - set(OLD) - set(LACKING)
+    above = {path for layer in layers[3:] for path, info in layer.items() if not info.isdir()}
+
+    assert below & above == {"etc/passwd", f"{LIBRARY}/libtcmalloc.so.4.5.9"} & below
+    assert set(LACKING) <= above
+
+
+@pytest.fixture
+def image(engine: None, upon: tuple[Path, dict[str, Any]]) -> str:
+    """Name the image in Docker."""
+    return str(upon[1]["image"])
+
+
+def test_it_trains(image: str) -> None:
+    done = run(image, "smoke", "--bf16", seconds=300)
+
+    assert done.code == 0
+
+
+def test_the_old_package_is_gone_and_the_good_one_stays(image: str) -> None:
+    script = (
+        "import importlib.util as u, six, tqdm; print(tqdm.__version__, u.find_spec('tqdm.only_old'), six.__file__)"
+    )
+    done = run(image, "python3", "-c", script)
+    listed = run(image, "pip", "list", "--format=json")
+    checked = run(image, "pip", "check")
+
+    assert done.code == listed.code == checked.code == 0
+    versions = {row["name"].lower(): row["version"] for row in json.loads(listed.out.strip().splitlines()[-1])}
+    assert done.out.split()[-3:-1] == [versions["tqdm"], "None"]
+    assert versions["tqdm"] != "4.0.0"
+
+
+def test_what_the_base_lacked_is_there_and_loads(image: str) -> None:
+    script = (
+        "import os; maps = open('/proc/self/maps').read(); print(os.path.realpath('/usr/bin/tini'),"
+        " 'libtcmalloc' in maps, 'libiomp5' in maps)"
+    )
+    done = run(image, "python3", "-c", script)
+
+    assert done.out.split()[-3:] == ["/usr/bin/tini", "True", "True"]
+    assert run(image, "test", "-e", f"/{LIBRARY}/libtcmalloc.so.4.5.9").code == 0
+    assert run(image, "id", "-un").out.split()[-1] == "multinode"
+
+
+def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
+    upon: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    lock = f"{upon[0]}.lock.json"
+    again = built("--lock", lock, "--no-load")
+    assert (again["id"], again["digest"]) == (upon[1]["id"], upon[1]["digest"])
+    assert build("bundle", "--lock", lock, "--output", str(tmp_path / "bundle")).code == 0
+
+    command = ["--offline", str(tmp_path / "bundle"), "--no-load", "--tag", "multinode:test-upon"]
+    other = built(*command, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+
+    assert other["digest"] == upon[1]["digest"]
+    assert not (tmp_path / "bundle" / "wheels").joinpath("six-1.17.0-py2.py3-none-any.whl").exists()
+
+
+def test_an_image_on_a_base_is_what_its_lock_says(upon: tuple[Path, dict[str, Any]]) -> None:
+    done = build("verify", str(upon[0]))
+
+    assert done.code == 0
+
+
+def test_a_layout_is_as_good_as_a_registry(
+    upon: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    answer = built("--base", f"oci:{like_intels[0]}", *OPTIONS, "--no-load", "--output", f"{tmp_path}/layout/")
+    lock = json.loads((tmp_path / "layout.lock.json").read_text())
+
+    names = [row["name"] for row in answer["layers"]]
+    ours = {row["name"]: row["digest"] for row in upon[1]["layers"]}
+    assert {row["name"]: row["digest"] for row in answer["layers"] if row["name"] != "multinode"} == {
+        name: ours[name] for name in names if name != "multinode"
+    }
+    assert lock["base"]["reference"] is None
+    assert str(like_intels[0]) not in json.dumps(lock)
+
+
+MUSL: Mapping[str, bytes | str | None] = {"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.11": b""}
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (Image([MUSL]), ("musl",)),
+        (Image(), ("no Python 3.11", "3.10")),
+        (Image(architecture="arm64"), ("linux/arm64",)),
+    ],
+)
+def test_a_base_that_cannot_work_is_refused_before_wheels_are_fetched(
+    tmp_path: Path, image: Image, words: tuple[str, ...]
+) -> None:
+    write(tmp_path / "layout", layout({"1": image}))
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    done = build("--base", f"oci:{tmp_path / 'layout'}", *OPTIONS, "--no-load", env=cache)
+
+    assert done.code == 2
+    assert all(word in done.err for word in words)
+    assert not list((tmp_path / "cache").rglob("*.whl")) and "resolving" not in done.err
+
+
+def test_a_base_that_is_not_there_leaves_a_way_out(tmp_path: Path) -> None:
+    done = build("--base", "oci:no-such", *OPTIONS, "--no-load", env={"XDG_CACHE_HOME": str(tmp_path)})
+
+    assert done.code == 2
+    assert "oci:no-such" in done.err and done.err.strip().endswith("or --base debian")
