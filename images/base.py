@@ -14,7 +14,7 @@ from typing import IO
 
 import zstandard
 
-from images import catalog, process, repository
+from images import catalog, control, process, repository
 from images.debs import ALWAYS, REMEDY, Choice, Deb, complaint
 from images.errors import WorldFault
 from images.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
@@ -236,9 +236,5 @@ def _through(links: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
 
 def packages(status: str) -> dict[str, str]:
     """Read dpkg's status file: name -> version (deb-control(5))."""
-    found = {}
-    for paragraph in status.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][A-Za-z-]*: ", line))
-        if "Package" in fields and "Version" in fields:
-            found[fields["Package"]] = fields["Version"]
-    return found
+    found = (fields for fields in control.paragraphs(status) if {"package", "version"} <= fields.keys())
+    return {fields["package"]: fields["version"] for fields in found}
