@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
-from types import FrameType
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import job as jobs
 from .disk import read_text, which, write_private
-from .errors import WORLD, Refusal
+from .errors import Refusal
+from .follow import run_ranks
 from .hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
 from .keys import MAKE, find_keys, read_port, write_client
 from .numbers import whole
-from .rank import FAILED, SUPERVISED
 from .reach import Door, address_of, is_here, wait_for
 from .worker import strip
 from .world import PORT, is_loopback
@@ -28,10 +25,6 @@ if TYPE_CHECKING:
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 TIMEOUT = 120
-# How long ranks may take to end after a signal; a container is killed 10 s after it.
-GRACE = 8.0
-# How long the other ranks may go on after one has failed.
-PATIENCE = 5.0
 NAMES = {"-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
          "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile"}  # fmt: skip
 
@@ -139,66 +132,3 @@ def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, s
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
     }
-
-
-def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run hydra, pass signals on, and end everything soon after one rank has failed.
-
-    Hydra itself waits for the other ranks, which may wait half an hour for the one that is gone.
-    """
-    # Hydra would read these, too, and follow them rather than the machinefile.
-    clean = {name: value for name, value in environ.items() if name not in ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")}
-    with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}, stdout=subprocess.PIPE) as child:
-
-        def stop(number: int, _: FrameType | None) -> None:
-            child.send_signal(signal.SIGTERM)
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
-            signal.setitimer(signal.ITIMER_REAL, GRACE)
-            codes.append(128 + number)
-
-        codes: list[int] = []
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, stop)
-        signal.signal(signal.SIGALRM, lambda *_: child.send_signal(signal.SIGTERM))
-        banner = pass_on(child.stdout, codes) if child.stdout else []
-        code = child.wait()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    if code and not codes:
-        print(f"multinode: the job ended with exit code {code}{verdict(banner)}", file=sys.stderr)
-    code = codes[0] if codes else code
-    return code if 0 <= code < 256 else WORLD
-
-
-def pass_on(stream: IO[bytes], codes: list[int]) -> list[str]:
-    """Copy what the ranks print, but for hydra's banner and for the reports of ranks that failed."""
-    banner: list[str] = []
-    for line in stream:
-        before, failed, facts = line.partition(FAILED)
-        if failed:
-            sys.stdout.buffer.write(before)
-            code = report(facts, first=not codes)
-            if not codes:
-                # The others get a moment to say what they lost.
-                signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-            codes.append(code)
-        elif line.startswith(b"=   ") or line.rstrip() == b"=" * 83:
-            banner.append(line.decode(errors="replace").strip("= \n"))
-        else:
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
-    return banner
-
-
-def report(facts: bytes, *, first: bool) -> int:
-    """Print which rank failed first; the others fail because of it."""
-    rank, host, code = facts.decode(errors="replace").split()
-    if first:
-        how = f"was killed by signal {int(code) - 128}" if int(code) > 128 else f"ended with exit code {code}"
-        print(f"multinode: rank {rank} on {host} {how}; the job is ended", file=sys.stderr, flush=True)
-    return int(code)
-
-
-def verdict(banner: list[str]) -> str:
-    """Shorten hydra's banner: which rank, where, and by which signal."""
-    said = [line for line in banner if line and not line.startswith("BAD TERMINATION")]
-    return f": {'; '.join(said).lower()}" if said else ""

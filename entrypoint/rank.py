@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SUPERVISED = "MULTINODE_SUPERVISED"
-# Begins a line on stdout that `launch` reads and nobody sees: rank, host, exit code.
+# Begins a line on stderr that `launch` reads and nobody sees: rank, host, exit code.
 FAILED = b"\x00multinode-failed "
 PR_SET_PDEATHSIG = 1
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -39,7 +39,7 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     _, status = os.waitpid(child, 0)
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
     if code:
-        os.write(1, b"%s%d %s %d\n" % (FAILED, rank, socket.gethostname().encode(), code))
+        os.write(2, b"%s%d %s %d\n" % (FAILED, rank, socket.gethostname().encode(), code))
     return code
 
 

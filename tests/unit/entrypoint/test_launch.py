@@ -7,7 +7,7 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.hosts import Host
 from entrypoint.keys import read_port
-from entrypoint.launch import bootstrap, job_variables, read_request, verdict
+from entrypoint.launch import bootstrap, job_variables, read_request
 from entrypoint.worker import escape, set_env, strip
 
 
@@ -45,11 +45,6 @@ def test_an_operator_s_ssh_arguments_stay() -> None:
     found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x")
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
-
-
-def test_the_banner_is_shortened() -> None:
-    lines = ["", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "RANK 1 PID 9 RUNNING AT b", ""]
-    assert verdict(lines) == ": rank 1 pid 9 running at b"
 
 
 def test_a_session_s_environment() -> None:
