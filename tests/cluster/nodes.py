@@ -12,10 +12,10 @@ from tests.harness import Done, call
 
 # Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
 ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
-# A rank that has used 15 s of its core has imported everything and trains.
+# Said by rank 0 when the gradients of all ranks have met.
+TRAINS = "smoke: first step done"
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
-BUSY = "[ $(awk '{print $14}' /proc/$pid/stat 2> /dev/null || echo 0) -ge 1500 ]"
-UNTIL_IT_TRAINS = f"until {NEWEST} && {BUSY}; do sleep 0.2; done"
+KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
 # No rank is left, and no process that nobody has waited for.
 UNTIL_CLEAN = (
     f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 20 ] || exit 1; sleep 0.2; done"
@@ -91,6 +91,15 @@ class Started:
             self._child.stdout.close()
 
 
+def one_said(text: str, children: Sequence[Started], seconds: float = 90) -> bool:
+    """Wait until any of them says something: which node has rank 0 is torchrun's choice."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if any(child.said(text, 0.2) for child in children):
+            return True
+    return False
+
+
 @dataclass
 class Cluster:
     """Two nodes, and what was started on them."""
@@ -141,6 +150,10 @@ class Container:
     def code(self, seconds: float = 90) -> int:
         """Wait for its end and answer its exit code."""
         return int(call(["docker", "wait", self.name], seconds=seconds).out)
+
+    def follow(self) -> Started:
+        """Read its log from the beginning and go on."""
+        return Started(["docker", "logs", "--follow", self.name])
 
     def shell(self, script: str, seconds: float = 90) -> Done:
         """Run a line of shell in it."""

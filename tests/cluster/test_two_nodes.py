@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.nodes import UNTIL_CLEAN, UNTIL_IT_TRAINS, Cluster, Container
+from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
 
 ENDLESS = ("smoke", "--max_steps", "1000000")
 
@@ -108,7 +108,8 @@ def test_a_killed_rank_ends_the_job(cluster: Cluster, how: str) -> None:
         cluster.start(1, "worker")
         children = [cluster.start(0, *cluster.launch(*ENDLESS))]
 
-    assert cluster.nodes[1].shell(f"{UNTIL_IT_TRAINS}; kill -9 $pid").code == 0
+    assert one_said(TRAINS, children)
+    assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
 
     started = time.monotonic()
     assert all(child.finish(60).code for child in children)
@@ -118,7 +119,8 @@ def test_a_killed_rank_ends_the_job(cluster: Cluster, how: str) -> None:
 def test_sigterm_ends_a_torchrun_container_and_its_peer(cluster: Cluster, container: Callable[..., Container]) -> None:
     environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": "pod0:23456"}
     pods = [container(f"pod{core}", core, *ENDLESS, environ=environ) for core in (0, 1)]
-    assert pods[1].shell(UNTIL_IT_TRAINS).code == 0
+    cluster.started += [pod.follow() for pod in pods]
+    assert one_said(TRAINS, cluster.started)
 
     assert pods[1].stop() < 10
 
@@ -131,7 +133,8 @@ def test_sigterm_ends_a_launch_container_and_leaves_nothing_in_the_worker(
 ) -> None:
     worker = container("pod1", 1, "worker")
     launcher = container("pod0", 0, "launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", *ENDLESS)
-    assert worker.shell(UNTIL_IT_TRAINS).code == 0
+    cluster.started.append(launcher.follow())
+    assert one_said(TRAINS, cluster.started)
 
     assert launcher.stop() < 10
 

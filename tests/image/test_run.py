@@ -14,7 +14,7 @@ FAULTS = Path(__file__).parent / "faults"
 
 
 def summary(done: Done) -> str:
-    lines = [line for line in done.text.splitlines() if line.startswith("smoke:")]
+    lines = [line for line in done.text.splitlines() if line.startswith("smoke: failed:")]
     assert lines, "smoke printed no summary"
     return lines[-1]
 
@@ -68,10 +68,10 @@ def test_smoke_fails_when_it_must(image: str, options: tuple[str, ...], command:
     done = run(image, *command, options=options)
 
     assert done.code != 0
-    lines = [line for line in done.err.splitlines() if line.startswith("smoke:")]
+    lines = [line for line in done.err.splitlines() if line.startswith("smoke: failed:")]
     assert len(lines) == 1
     assert re.search(reason, lines[0])
-    assert "Traceback" not in done.err.split("smoke:")[0]
+    assert "Traceback" not in done.err.split("smoke: failed:")[0]
 
 
 def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:

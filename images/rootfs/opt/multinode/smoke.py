@@ -1,8 +1,10 @@
 """Train a tiny question-answering model on data made on the spot, and fail unless it was one training.
 
 It needs no network and no data. Any flag of the Trainer is accepted (`smoke --bf16`, `smoke --max_steps 200`).
-It prints one line on stdout when all is well, one on stderr when not:
+It says on stderr when all ranks have done their first step together, and prints one line on stdout when all is well,
+one on stderr when not:
 
+    smoke: first step done 8.1 s after the start
     smoke: passed: world_size=2 backend=gloo dtype=bfloat16 loss_before=3.4965 loss_after=0.0102 ...
     smoke: failed: <what is wrong, with the numbers>
 """
@@ -135,6 +137,11 @@ class Clock(TrainerCallback):
             wrapped.register_comm_hook(None, self.reduce)
         self.began = time.perf_counter()
 
+    def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+        """Say when the first step is done: the gradients of all ranks are in it."""
+        if state.global_step == 1 and state.is_world_process_zero:
+            print(f"smoke: first step done {age():.1f} s after the start", file=sys.stderr, flush=True)
+
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Stop the clock."""
         self.seconds = time.perf_counter() - self.began
@@ -152,6 +159,12 @@ class Clock(TrainerCallback):
         done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         done.set_result(gradients)
         return done
+
+
+def age() -> float:
+    """Count the seconds since this process was started, the entrypoint's among them (proc(5), starttime)."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def read_backend(file: Path) -> str:
