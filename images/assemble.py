@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from images import additions, bytecode, examples, lockfile, ours, replace, sdist, trim, wheels
+from images import additions, bytecode, examples, lockfile, oneccl, ours, replace, sdist, trim, wheels
 from images.bytecode import Interpreter
 from images.choose import Artifact
 from images.fetch import fetch
@@ -26,13 +26,15 @@ INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("intel runtime", lambda name: name in INTEL),
     ("torch", lambda name: name == "torch"),
-    ("libraries", lambda name: name not in (*INTEL, "torch", *FAMILY)),
+    ("oneccl and ipex", lambda name: name in oneccl.STACK),
+    ("libraries", lambda name: name not in (*INTEL, "torch", *oneccl.STACK, *FAMILY)),
     ("hugging face", lambda name: name in FAMILY and name != "transformers"),
     ("transformers", lambda name: name == "transformers"),
 )
 # A layer is made from its inputs by these sources: when one changes, it is made again.
 MAKERS = tuple(
-    Path(module.__file__ or "").read_text() for module in (wheels, trim, examples, sdist, ours, additions, replace)
+    Path(module.__file__ or "").read_text()
+    for module in (wheels, trim, oneccl, examples, sdist, ours, additions, replace)
 )
 
 Made = TypeVar("Made")
@@ -84,16 +86,18 @@ def layers(
     if plan.bytecode:
         compiler = Compiler(store, bytecode.unpacked(store, floor))
 
-    def group(name: str, belongs: Callable[[str], bool]) -> Part:
-        members = [wheel for wheel in found if belongs(wheel.project)]
-        extra = archive if name == "transformers" else None
+    def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
         return _wheel_layer(name, members, extra, plan, floor, store, compiler)
 
     def extra(one: Extra) -> Part:
         return _part(store, one.name, one.inputs, floor.ground, one.fill)
 
     tasks: list[Callable[[], Part]] = [lambda e=e: extra(e) for e in extras]  # type: ignore[misc]
-    tasks += [lambda g=g: group(*g) for g in GROUPS]  # type: ignore[misc]
+    groups = [
+        (name, [wheel for wheel in found if belongs(wheel.project)], archive if name == "transformers" else None)
+        for name, belongs in GROUPS
+    ]
+    tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
     tasks.append(lambda: _own_layer(locked, floor, bill, store, compiler))
     with progress.step("writing layers", len(tasks)):
         return _all(tasks, jobs, progress)
@@ -120,9 +124,11 @@ def _wheel_layer(
     inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, astuple(floor.site)]
 
     def fill(layer: Layer) -> None:
+        twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, plan.torch.module, trimmed=plan.trim)
         for wheel in members:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            wheels.write(layer, wheel.path, floor.site, pyc, trimmed=plan.trim)
+            shared = twins if wheel.project == oneccl.BINDINGS else {}
+            wheels.write(layer, wheel.path, floor.site, pyc, shared, trimmed=plan.trim)
         if archive:
             examples.write(layer, archive[1])
 

@@ -93,7 +93,7 @@ def image(locked: Locked, shop: Workshop, compression: str) -> Finished:
     found = assemble.collect(locked.added, locked.plan, shop.store, certificate, shop.progress, shop.jobs)
     taken = _archive(locked, shop.store)
     listed = bill.write(locked, found, ready.origin, shop.store)
-    floor = ready.floor
+    floor = upon.with_bindings(ready, locked, found)
     above = assemble.layers(locked, found, floor, ready.extras, taken, listed, shop.store, shop.progress, shop.jobs)
     parts = (*floor.layers, *above)
     settings = ours.settings(labels.make(locked.plan, locked.lock, floor), floor.environment)

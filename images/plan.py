@@ -178,6 +178,7 @@ def _requirements(
     wanted |= {r for r in transformers.requires if not (torch.numpy and Requirement(r).name == "numpy")}
     wanted |= {f"numpy{torch.numpy}"} if torch.numpy else set()
     if ccl:
+        wanted = {r for r in wanted if Requirement(r).name != "impi-rt"}  # the bindings bring Intel MPI themselves
         wanted |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
         wanted.add(f"accelerate{catalog.ccl_accelerate}")
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(wanted))

@@ -33,7 +33,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "bindings": str(plan.torch.bindings) if ccl else None,
         "module": plan.torch.module if ccl else None,
         "ipex": str(plan.torch.ipex) if ccl else None,
-        "intel": list(plan.torch.intel),
+        "intel": [requirement for requirement in plan.torch.intel if requirement in plan.requirements],
         "as_of": str(plan.as_of),
         "family_as_of": str(plan.family_as_of),
         "examples": plan.examples,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from images import additions, base, floor, foreign, reference, replace
-from images.assemble import Extra
+from images import additions, base, floor, foreign, oneccl, reference, replace, wheels
+from images.assemble import Extra, Wheel
 from images.base import Debian
 from images.debs import Choice
 from images.errors import Fault, UserFault
@@ -104,6 +105,29 @@ def ready(locked: Locked, shop: Workshop) -> Ready:
     name = locked.base.reference if locked.base else None
     extras = (*_hiding(image, locked), *_adding(image, locked, shop))
     return Ready(floor.on_image(image, name, locked.plan.python), extras, image)
+
+
+def with_bindings(ready: Ready, locked: Locked, found: Sequence[Wheel]) -> Floor:
+    """Add the paths that lead to oneCCL's bindings, whether a wheel or the base brings them."""
+    module, site = locked.plan.torch.module, ready.floor.site.folder
+    if locked.plan.backend != "ccl" or module is None:
+        return ready.floor
+    path = next((wheel.path for wheel in found if wheel.project == oneccl.BINDINGS), None)
+    listing = {} if isinstance(ready.origin, Debian) else ready.origin.facts.listing
+    names = wheels.names(path) if path else _names(ready.origin, site)
+    taken = {place for place in oneccl.PLACES if place.rpartition("/")[2] in listing.get(place.rpartition("/")[0], ())}
+    if any(artifact.name == "impi-rt" for artifact in locked.lock.artifacts):
+        taken |= {*oneccl.PLACES}
+    links = oneccl.links(names, module, site)
+    kept = {place: target for place, target in links.items() if place not in taken}
+    return dataclasses.replace(ready.floor, links={**ready.floor.links, **kept})
+
+
+def _names(origin: Debian | Foreign, site: str) -> list[str]:
+    """List the files of bindings that the base has, as a wheel would."""
+    installed = () if isinstance(origin, Debian) else origin.facts.distributions
+    files = next((d.files for d in installed if (d.name, d.folder) == (oneccl.BINDINGS, site)), None)
+    return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]
 
 
 def _hiding(image: Foreign, locked: Locked) -> tuple[Extra, ...]:

@@ -23,6 +23,7 @@ from installer.utils import Scheme, construct_record_file, fix_shebang
 from images import trim
 from images.errors import WorldFault
 from images.layer import Layer
+from images.oneccl import Twin
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,11 @@ def schemes(site: Site, project: str) -> dict[str, str]:
 class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
-    def __init__(self, layer: Layer, project: str, site: Site, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
-        self._layer, self._pyc = layer, pyc
+    def __init__(
+        self, layer: Layer, project: str, site: Site, pyc: Mapping[str, bytes], twins: Mapping[str, Twin], *,
+        trimmed: bool,
+    ) -> None:  # fmt: skip
+        self._layer, self._pyc, self._twins = layer, pyc, twins
         self._folders, self._command = schemes(site, project), site.command
         self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
@@ -72,6 +76,8 @@ class Destination(WheelDestination):
         if self._trim and self._trim.match(_in_wheel(scheme, name)):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
+        if scheme in ("purelib", "platlib") and name in self._twins:
+            return self._link(scheme, name, self._twins[name])
         if scheme == "scripts":
             with fix_shebang(io.BytesIO(stream.read()), self._command) as fixed:
                 return self._write(scheme, name, fixed.read(), executable=is_executable)
@@ -96,8 +102,12 @@ class Destination(WheelDestination):
 
     def _write(self, scheme: Scheme, path: str, data: bytes, *, executable: bool) -> RecordEntry:
         digest = self._layer.file(f"{self._folders[scheme]}/{path}", data, 0o755 if executable else 0o644)
-        encoded = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-        return RecordEntry(path, Hash("sha256", encoded), len(data))
+        return RecordEntry(path, _hash(digest), len(data))
+
+    def _link(self, scheme: Scheme, path: str, twin: Twin) -> RecordEntry:
+        """Write a link instead of a second copy; RECORD says what is read through it."""
+        self._layer.link(f"{self._folders[scheme]}/{path}", posixpath.relpath(twin.path, posixpath.dirname(path)))
+        return RecordEntry(path, _hash(twin.sha256), twin.size)
 
     def _write_bytecode(self, scheme: Scheme, path: str) -> None:
         folder, name = posixpath.split(path)
@@ -110,15 +120,29 @@ def _in_wheel(scheme: str, path: str) -> str:
     return path if scheme in ("purelib", "platlib") else f"{scheme}/{path}"
 
 
-def write(layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], *, trimmed: bool) -> None:
+def _hash(digest: str) -> Hash:
+    return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("="))
+
+
+def names(wheel: Path) -> list[str]:
+    """List the paths in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def write(
+    layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], twins: Mapping[str, Twin], *, trimmed: bool
+) -> None:
     """Install a wheel into a layer; `pyc` maps the paths of its modules to their bytecode.
+
+    Where another package of the image has a file for both, `twins` says so, and a link is written.
 
     Raises WorldFault when the file is not a wheel that can be installed.
     """
     try:
         with WheelFile.open(wheel) as source, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
-            destination = Destination(layer, _project(source), site, pyc, trimmed=trimmed)
+            destination = Destination(layer, _project(source), site, pyc, twins, trimmed=trimmed)
             installer.install(source, destination, {"INSTALLER": b"multinode\n"})
     except (InstallerError, zipfile.BadZipFile, ValueError) as error:
         remedy = "ask whoever made the wheel for one that follows the specification, or leave the package out"

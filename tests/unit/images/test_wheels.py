@@ -42,7 +42,7 @@ def lay_out(
     tmp_path: Path, wheel: Path, pyc: Mapping[str, bytes], *, trimmed: bool = True
 ) -> dict[str, tuple[int, bytes]]:
     with Layer(tmp_path / "layer", Ground()) as layer:
-        wheels.write(layer, wheel, wheels.of_debian("3.11"), pyc, trimmed=trimmed)
+        wheels.write(layer, wheel, wheels.of_debian("3.11"), pyc, {}, trimmed=trimmed)
         layer.finish()
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
