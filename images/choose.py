@@ -23,10 +23,19 @@ class Artifact:
     sha256: str
 
 
-def choose(package: Mapping[str, Any], python: str, glibc: str) -> Artifact:
-    """Choose the file that fits a Python best, as an installer would; packages are as pylock.toml has them."""
+def choose(package: Mapping[str, Any], python: str, glibc: str, folder: str | None = None) -> Artifact:
+    """Choose the file that fits a Python best, as an installer would; packages are as pylock.toml has them.
+
+    One in `folder`, the user's own wheels, wins over others of the same release, if it fits at all.
+    """
     tags = _tags(python, glibc)
-    file = min(package["files"], key=lambda file: _rank(filename(file["url"]), tags))
+    mine = f"{Path(folder).absolute().as_uri()}/" if folder else None
+
+    def order(file: Mapping[str, Any]) -> tuple[bool, bool, int]:
+        rank = _rank(filename(file["url"]), tags)
+        return rank > len(tags), not (mine and file["url"].startswith(mine)), rank
+
+    file = min(package["files"], key=order)
     return Artifact(
         name=canonicalize_name(package["name"]),
         version=package["version"],

@@ -57,7 +57,7 @@ def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str])
         torch=_version(packages, "torch"),
         transformers=_version(packages, "transformers"),
         python=plan.python,
-        artifacts=tuple(choose(package, plan.python, plan.base.glibc) for package in packages),
+        artifacts=tuple(choose(package, plan.python, plan.base.glibc, plan.wheelhouse) for package in packages),
         undated=tuple(str(package["name"]) for package in packages if not package["dated"]),
     )
 

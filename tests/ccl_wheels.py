@@ -62,7 +62,7 @@ def wheel(folder: Path, name: str, version: str, files: Mapping[str, bytes], req
 
 
 def runtime(package: str, maker: str) -> dict[str, bytes]:
-    """List what an installation of oneCCL brings with it: itself, Intel MPI and libfabric; `maker` shows in the bytes."""
+    """List what an installation of oneCCL has: itself, Intel MPI and libfabric; `maker` shows in the bytes."""
     libraries = [*MPI_LIBRARIES, *(f"opt/mpi/libfabric/lib/{name}" for name in FABRIC)]
     files = {path: f"{path.partition('.so')[0]} of {maker}".encode() for path in libraries}
     files |= {f"lib/libccl.so{suffix}": f"oneCCL of {maker}".encode() for suffix in ("", ".1", ".1.0")}
@@ -100,9 +100,10 @@ def plain(folder: Path, name: str, version: str) -> Path:
 
 
 def stack(folder: Path) -> Path:
-    """Fill a folder with a wheel of everything for torch 2.4.0 that is not on PyPI, and of what would load the real torch."""
+    """Fill a folder with the stack of torch 2.4.0, and with what would load the real torch when it is imported."""
     plain(folder, "torch", "2.4.0+cpu")
     plain(folder, "accelerate", "1.0.1")
+    plain(folder, "transformers", "4.46.0")
     ipex(folder)
     bindings(folder)
     return folder

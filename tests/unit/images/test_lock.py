@@ -34,6 +34,24 @@ def test_the_best_file_is_chosen(names: list[str], expected: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a-1-cp311-cp311-linux_x86_64.whl", "mine"),
+        ("a-1-cp310-cp310-linux_x86_64.whl", "index"),  # of another Python
+    ],
+)
+def test_a_wheel_of_the_users_own_folder_wins(tmp_path: Path, name: str, expected: str) -> None:
+    files = [
+        {"url": "https://host/a-1-cp311-cp311-manylinux2014_x86_64.whl", "sha256": "index"},
+        {"url": (tmp_path / name).as_uri(), "sha256": "mine"},
+    ]
+
+    chosen = choose.choose({"name": "a", "version": "1", "files": files}, "3.11", "2.36", str(tmp_path))
+
+    assert chosen.sha256 == expected
+
+
+@pytest.mark.parametrize(
     ("package", "is_for_gpu"),
     [
         ("nvidia-cublas 13.1", True),
