@@ -103,11 +103,12 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     world = spread(world, machine)
     identity = find_identity(environ)
     scene = Scene(world, machine, stack, is_training(world, job=job.trains), lambda: find_route(world), os.path.exists)
-    wanted, forced = tune(scene), place(world)
+    sourced = take_setvars(environ, stack)
+    decided = {each.name for each in sourced}
+    wanted = [each for each in tune(scene) if each.name not in decided]
+    forced = [*place(world), *find_cache(environ, identity), *sourced]
     program = read_program(job, stack, root, many=world.sizes[1] > 1)
-    prepared = assemble(
-        clean(environ), identity, [*forced, *find_cache(environ, identity), *take_setvars(environ, stack)], wanted
-    )
+    prepared = assemble(clean(environ), identity, forced, wanted)
     argv = command(job, world, program.words, prepared.environ)
     notes = [*notes, *program.notes, *crowd(world, machine), *check_places(program.output, prepared.environ, world)]
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]))

@@ -35,6 +35,10 @@ def source(script: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
-    """Compare a dump of `env -0` with the environment before it."""
+    """Compare a dump of `env -0` with the environment before it.
+
+    What was set before stays, unless the script has put something in front of it, as it does in search paths.
+    """
     after = dict(row.partition("=")[::2] for row in dump.split("\0") if "=" in row)
-    return {name: value for name, value in after.items() if name not in NOISE and before.get(name) != value}
+    changed = {name: value for name, value in after.items() if name not in NOISE and before.get(name) != value}
+    return {name: value for name, value in changed.items() if value.endswith(before.get(name, ""))}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from entrypoint.setvars import changes, find_script
 from entrypoint.stack import Stack
 
@@ -14,6 +16,14 @@ def test_script() -> None:
     assert find_script(CCL._replace(backend="gloo")) is None
 
 
-def test_changes() -> None:
-    dump = "A=1\0B=two\nlines\0SHLVL=2\0PATH=/ccl:/bin\0"
-    assert changes({"A": "1", "PATH": "/bin"}, dump) == {"B": "two\nlines", "PATH": "/ccl:/bin"}
+@pytest.mark.parametrize(
+    ("before", "dump", "expected"),
+    [
+        ({"A": "1"}, "A=1\0B=two\nlines\0SHLVL=2\0", {"B": "two\nlines"}),
+        ({"PATH": "/bin"}, "PATH=/ccl:/bin\0", {"PATH": "/ccl:/bin"}),
+        ({"FI_PROVIDER_PATH": "/mine"}, "FI_PROVIDER_PATH=/ccl\0", {}),  # the user's
+        ({"I_MPI_ROOT": ""}, "I_MPI_ROOT=/ccl\0", {"I_MPI_ROOT": "/ccl"}),
+    ],
+)
+def test_changes(before: dict[str, str], dump: str, expected: dict[str, str]) -> None:
+    assert changes(before, dump) == expected
