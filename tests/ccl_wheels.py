@@ -18,6 +18,7 @@ MPI_LIBRARIES = tuple(
     for suffix in ("", ".12", ".12.0", ".12.0.0")
 )
 FABRIC = ("libfabric.so", "libfabric.so.1", *(f"prov/lib{name}-fi.so" for name in ("psm3", "rxm", "shm", "tcp")))
+ABOVE = {"accelerate": "1.0.1", "datasets": "2.20.0", "transformers": "4.46.0"}
 PROGRAMS = ("hydra_bstrap_proxy", "hydra_nameserver", "hydra_pmi_proxy", "mpiexec", "mpiexec.hydra")
 
 # What cmake/setvars.sh.in of oneCCL 2021.12 does: it takes its own folder for the root, asks ps, and sources vars.sh.
@@ -100,10 +101,9 @@ def plain(folder: Path, name: str, version: str) -> Path:
 
 
 def stack(folder: Path) -> Path:
-    """Fill a folder with the stack of torch 2.4.0, and with what would load the real torch when it is imported."""
-    plain(folder, "torch", "2.4.0+cpu")
-    plain(folder, "accelerate", "1.0.1")
-    plain(folder, "transformers", "4.46.0")
+    """Fill a folder with the stack of torch 2.4.0, and with what would load the real torch, or half of PyPI."""
+    for name, version in (("torch", "2.4.0+cpu"), *ABOVE.items()):
+        plain(folder, name, version)
     ipex(folder)
     bindings(folder)
     return folder
