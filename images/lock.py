@@ -214,16 +214,24 @@ def _gpu(packages: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
 
 
+def _last_resorts(plan: Plan) -> Iterable[tuple[str, str, str, str]]:
+    """List the places that are asked only for what no other has: the place, what that is, whose it is, its release."""
+    yield TORCH_INDEX, "build of torch for the CPU", "PyTorch's", f"torch {plan.torch.version}"
+    for place in filter(None, (plan.index, plan.find_links)):
+        yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {plan.torch.bindings}"
+
+
 def _explain(told: str, plan: Plan, root: Path) -> Fault:
     """Turn uv's words into ours: the disk or address that failed, or the requirement that nothing meets."""
     refused = re.search(r"\(os error (\d+)\)", told)
     if refused and int(refused[1]) in REMEDIES:
         return disk_fault(root, int(refused[1]))
     failed = re.search(r"Failed to fetch: `?(\S+?)`?$", told, re.MULTILINE)
-    if failed and failed[1].startswith(TORCH_INDEX):
-        fact = "pip's sources have no build of torch for the CPU, and PyTorch's own index cannot be reached"
-        remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
-        return WorldFault(fact, f"torch {plan.torch.version}, {TORCH_INDEX}", remedy)
+    for place, what, whose, name in _last_resorts(plan):
+        if failed and failed[1].startswith(place):
+            fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
+            remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
+            return WorldFault(fact, f"{name}, {place}", remedy)
     if failed:
         place = without_secrets(failed[1])
         remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"

@@ -78,12 +78,23 @@ def test_an_unreachable_index_is_named_without_its_password() -> None:
     assert "secret" not in str(fault)
 
 
-def test_without_a_build_for_the_cpu_torch_and_the_way_out_are_named() -> None:
-    told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {TORCH_INDEX}/numpy/\n  cause: refused"
+CCL = plan.resolve(plan.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 
-    fault = lock._explain(told, PLAN, Path("/store"))
 
-    assert fault.value == f"torch {PLAN.torch.version}, {TORCH_INDEX}"
+@pytest.mark.parametrize(
+    ("made", "place", "release"),
+    [
+        (PLAN, TORCH_INDEX, f"torch {PLAN.torch.version}"),
+        (CCL, TORCH_INDEX, "torch 2.4.0"),
+        (CCL, str(CCL.index), "oneccl_bind_pt 2.4.0"),
+    ],
+)
+def test_what_only_the_last_index_has_is_named_with_the_way_out(made: plan.Plan, place: str, release: str) -> None:
+    told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
+
+    fault = lock._explain(told, made, Path("/store"))
+
+    assert fault.value == f"{release}, {place}"
     assert fault.remedy.startswith("--wheelhouse DIR")
 
 
@@ -111,9 +122,6 @@ def test_source_only_projects_are_stated_as_toml() -> None:
     assert tomllib.loads(lock._metadata(row)) == {
         "dependency-metadata": [{"name": "seqeval", "version": "1.2.2", "requires-dist": ["numpy>=1.14.0"]}]
     }
-
-
-CCL = plan.resolve(plan.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 
 
 def test_intels_index_is_asked_only_for_what_was_missed() -> None:

@@ -112,6 +112,7 @@ def test_a_ccl_stack() -> None:
     assert (made.python, made.base.glibc, made.backend) == ("3.10", "2.35", "ccl")
     assert {"oneccl_bind_pt==2.4.0", "intel_extension_for_pytorch==2.4.0", "numpy<2"} < {*made.requirements}
     assert {"accelerate<1.13", "accelerate>=0.26,<2"} < {*made.requirements}
+    assert not any("impi-rt" in requirement for requirement in made.requirements)  # the bindings have Intel MPI
     assert made.index and made.index.startswith("https://pytorch-extension.intel.com/")
     assert (made.as_of, made.family_as_of) == (datetime.date(2024, 7, 24), datetime.date(2024, 10, 24))
     assert [note for note in made.notes if "4.46.0 was yanked (This version unfortunately" in note]
@@ -138,6 +139,7 @@ def test_base_and_backend(options: dict[str, str], expected: tuple[str, str]) ->
     assert (made.python, made.backend) == expected
     assert any("oneccl" in requirement for requirement in made.requirements) == (expected[1] == "ccl")
     assert any("intel_extension" in requirement for requirement in made.requirements) == (expected[1] == "ccl")
+    assert any("impi-rt" in requirement for requirement in made.requirements) == (expected[1] == "gloo")
 
 
 def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:

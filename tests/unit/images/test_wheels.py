@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images import wheels
+from images import oneccl, wheels
 from images.errors import WorldFault
 from images.layer import Ground, Layer
 
@@ -86,6 +86,25 @@ def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) 
     assert rows["torch/__pycache__/a.cpython-311.pyc"] == ["", ""]
     digest = base64.urlsafe_b64encode(hashlib.sha256(b"2").digest()).decode().rstrip("=")
     assert rows["torch/a.py"] == [f"sha256={digest}", "1"]
+
+
+def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
+    twin = oneccl.Twin("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
+    with Layer(tmp_path / "layer", Ground()) as layer:
+        wheels.write(layer, wheel, wheels.of_debian("3.11"), {}, {"thing/lib/libx.so": twin}, trimmed=True)
+        layer.finish()
+
+    data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        link = tar.getmember(f"{SITE}/thing/lib/libx.so")
+        record = tar.extractfile(f"{SITE}/thing-1.0.dist-info/RECORD")
+        assert record
+        rows = {row[0]: row[1:] for row in csv.reader(record.read().decode().splitlines())}
+        assert tar.getmember(f"{SITE}/thing/lib/liby.so").isreg()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"of other").digest()).decode().rstrip("=")
+    assert (link.issym(), link.linkname) == (True, "../../other/lib/libx.so")
+    assert rows["thing/lib/libx.so"] == [f"sha256={digest}", "8"]
 
 
 def test_no_trim_keeps_everything(tmp_path: Path) -> None:
