@@ -10,11 +10,12 @@ from . import job as jobs
 from .command import clean, command, read_program
 from .detect import ALONE, MPIJOB_LAUNCHER, detect
 from .disk import can_write, make_private, read_text, which, write_private
+from .early import check_places, trust_mounted, warn_early
 from .errors import USER, WORLD, Refusal
 from .explain import Decision, as_json, as_text, give_reasons, one_line
 from .identity import Identity, Who, identify
 from .machine import Machine, read_machine
-from .places import check_output, choose_cache, is_mounted, mount_points
+from .places import choose_cache
 from .stack import Stack, read_stack
 from .tune import Prepared, Scene, Setting, crowd, forget, is_training, place, prepare, spread, tune
 from .world import World, check_alone, read_world
@@ -54,6 +55,10 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
         # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
         job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
+    if job.kind == jobs.DOCTOR:
+        from .doctor import doctor
+
+        return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
     decision = decide(job, environ, stack, options.nproc, root)
     if options.explain:
         print(as_json(decision) if options.explain == "json" else as_text(decision))
@@ -103,15 +108,17 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     world = spread(world, machine)
     identity = find_identity(environ)
     scene = Scene(world, machine, stack, is_training(world, job=job.trains), lambda: find_route(world), os.path.exists)
+    trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
     decided = {each.name for each in sourced}
-    wanted = [each for each in tune(scene) if each.name not in decided]
+    wanted = [each for each in [*tune(scene), *trust] if each.name not in decided]
     forced = [*place(world), *find_cache(environ, identity), *sourced]
     program = read_program(job, stack, root, many=world.sizes[1] > 1)
     prepared = assemble(clean(environ), identity, forced, wanted)
     argv = command(job, world, program.words, prepared.environ)
-    notes = [*notes, *program.notes, *crowd(world, machine), *check_places(program.output, prepared.environ, world)]
-    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]))
+    notes = [*notes, *faults, *program.notes, *crowd(world, machine)]
+    notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
+    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]), stack.backend)
 
 
 def look(environ: Mapping[str, str]) -> Machine:
@@ -190,15 +197,3 @@ def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
     if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
         return []
     return [Setting(name, value, "setvars.sh") for name, value in source(script, environ).items()]
-
-
-def check_places(output: str | None, environ: Mapping[str, str], world: World) -> list[str]:
-    """Say where results and caches go, and whether they would be lost."""
-    if output is None or world.rank:
-        return []
-    check_output(output, can_write)
-    cache = environ.get("HF_HOME", f"{environ.get('HOME', '')}/.cache/huggingface")
-    points = mount_points(read_text("/proc/self/mountinfo"))
-    lost = [path for path in (output, cache) if not is_mounted(os.path.realpath(path), points)]
-    warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
-    return [f"results go to {output}, caches to {cache}{warning}"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import job as jobs
+from .argfile import read_given
 from .detect import ALONE, MPIJOB_WORKER, TORCHRUN
+from .disk import read_text
 from .errors import Refusal
 from .tasks import TASKS, arguments, find_script
 
@@ -19,29 +21,29 @@ PYTHON = "python3"
 
 
 class Program(NamedTuple):
-    """A Python script with its arguments, what was translated in them, and where it writes its results."""
+    """A Python script with its arguments, what was translated in them, and what they say by name."""
 
     words: list[str]
     notes: list[str]
-    output: str | None
+    given: Mapping[str, object]
 
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
     """Find the script of a job and complete its arguments."""
     if job.kind == jobs.SMOKE:
-        return Program([f"{root}/smoke.py", *job.words], [], None)
+        return Program([f"{root}/smoke.py", *job.words], [], read_given(job.words, read_text, ours=True))
     if job.kind == jobs.TASK:
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
-        return Program([find_script(job.name, stack, task.script), *made.words], made.notes, made.output)
-    if job.kind == jobs.SCRIPT:
-        return Program([job.name, *job.words], [], None)
-    return Program([job.name, *job.words], [], None)
+        given = read_given(made.words, read_text, ours=True)
+        return Program([find_script(job.name, stack, task.script), *made.words], made.notes, given)
+    given = read_given(job.words, read_text, ours=False) if job.kind == jobs.SCRIPT else {}
+    return Program([job.name, *job.words], [], given)
 
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
     """Start a program in this world: through torchrun where there are processes to start, directly elsewhere."""
-    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH):
+    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
         return words
     if not job.trains:
         return [PYTHON, *words]

@@ -28,6 +28,15 @@ def can_write(path: str) -> bool:
     return os.path.isdir(path or ".") and os.access(path or ".", os.W_OK | os.X_OK)
 
 
+def file_system_size(path: str) -> int | None:
+    """Give the bytes of the file system at a path; None if nothing is there."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_frsize * found.f_blocks
+
+
 def make_private(folder: str) -> str:
     """Make a folder that nobody else may read, and refuse one that somebody else has put there."""
     try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """All that was found and decided."""
+    """All that was found and decided; backend is the one the image was planned for."""
 
     world: World
     machine: Machine
@@ -21,6 +21,7 @@ class Decision(NamedTuple):
     argv: list[str]
     notes: list[str]
     reasons: dict[str, str]
+    backend: str
 
 
 def give_reasons(settings: list[Setting]) -> dict[str, str]:
@@ -73,6 +74,7 @@ def facts(decision: Decision) -> dict[str, object]:
         "why": why,
         "world": places,
         "machine": machine.facts(),
+        "backend": decision.backend,
         "set": decision.prepared.added,
         "kept": decision.prepared.kept,
         "notes": decision.notes,
@@ -98,6 +100,7 @@ def as_text(decision: Decision) -> str:
         ("master", f"{world.master}:{world.port}" if world.master else "none"),
         ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores, {machine.sockets} socket(s)"),
         ("NUMA nodes", nodes),
+        ("backend", decision.backend + ("" if decision.backend == "ccl" else "; this image has no oneCCL bindings")),
         ("quota", quota + (", pinned by the launcher" if machine.pinned else "")),
         *(("set", f"{name}={value}  # {decision.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),

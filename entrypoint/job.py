@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
-WORKER, LAUNCH, LIST, SSH, USAGE = "worker", "launch", "tasks", "ssh", "usage"
-OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH}
+WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
+OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH, DOCTOR: DOCTOR}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a minute's training, offline, to see that all ranks work together
   TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
   SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
+  doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
   ssh HOST [COMMAND...]     reach a worker with the mounted key

@@ -9,6 +9,8 @@ from .errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CERTIFICATE = "/etc/multinode/ca.pem"
+
 Writable = Callable[[str], bool]
 
 

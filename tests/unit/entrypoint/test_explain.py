@@ -15,7 +15,7 @@ PREPARED = Prepared(
 )
 DECISION = Decision(
     World("alone", "no launcher's variables are set", local_size=1),
-    MACHINE, PREPARED, ["python3", "a b.py"], ["a note"], {"OMP_NUM_THREADS": "because"},
+    MACHINE, PREPARED, ["python3", "a b.py"], ["a note"], {"OMP_NUM_THREADS": "because"}, "gloo",
 )  # fmt: skip
 
 
@@ -36,4 +36,5 @@ def test_json() -> None:
 def test_text() -> None:
     text = as_text(DECISION)
     assert "OMP_NUM_THREADS=2  # because" in text
+    assert "backend     gloo; this image has no oneCCL bindings\n" in text
     assert text.endswith("command     python3 'a b.py'")
