@@ -86,12 +86,12 @@ def check_network(view: View) -> Finding:
     environ = view.decision.prepared.environ
     names = [each.name for each in view.interfaces]
     value = ", ".join(f"{each.name} {each.state}" for each in view.interfaces) or "no interface"
+    if view.decision.world.several_nodes and set(names) <= {"lo"}:
+        return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
     for variable in ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE"):
         chosen = environ.get(variable, "")
         if chosen and not set(chosen.split(",")) <= set(names):
             return Finding(f"{variable}={chosen}, and there is only: {value}", WRONG, f"unset {variable}")
-    if view.decision.world.several_nodes and set(names) <= {"lo"}:
-        return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
     return Finding(f"{value}; ranks meet on {environ.get('GLOO_SOCKET_IFNAME') or 'what the library picks'}")
 
 

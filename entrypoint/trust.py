@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from .places import CERTIFICATE as MOUNTED
+from .places import CERTIFICATE
 from .tune import Setting
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class Trust(NamedTuple):
 
 def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
     """Add the mounted certificate to the system's, or to certifi's where the image has no other."""
-    mounted = read(MOUNTED)
+    mounted = read(CERTIFICATE)
     if mounted is None:
         # Docker makes a folder of a file that is missing on the host.
-        return Trust(fault=f"{MOUNTED} is mounted and cannot be read as a file: does it exist on the host?")
+        return Trust(fault=f"{CERTIFICATE} is mounted and cannot be read as a file: does it exist on the host?")
     if BEGIN not in mounted:
         remedy = "openssl x509 -inform der -in ca.der -out ca.pem"
-        return Trust(fault=f"{MOUNTED} has no certificate in PEM form, so nothing more is trusted: {remedy}")
+        return Trust(fault=f"{CERTIFICATE} has no certificate in PEM form, so nothing more is trusted: {remedy}")
     texts = (read(path) for path in (*SYSTEM, f"{site}/{CERTIFI}"))
     known = next((text for text in texts if text), "")
     return Trust(bundle="".join(f"{text.rstrip()}\n" for text in (known, mounted) if text))
@@ -48,5 +48,5 @@ def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
 
 def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
     """Point every program at the bundle; the values are wishes, so that one of the user's stays."""
-    why = f"{MOUNTED} and the system's certificates"
+    why = f"{CERTIFICATE} and the system's certificates"
     return [Setting(name, path, why) for name, hidden in VARIABLES if not environ.get(hidden)]

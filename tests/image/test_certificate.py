@@ -1,0 +1,89 @@
+"""A certificate mounted at /etc/multinode/ca.pem: everything inside trusts it, and still trusts the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness import call, run
+
+# A server in the same container, for containers of the tests may have no network.
+SERVER = """\
+import http.server, os, ssl, sys, threading
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/given/server.pem", "/given/server.key")
+handler = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"https://localhost:{server.server_port}/"
+"""
+ASK = {
+    "urllib": "import urllib.request; print(urllib.request.urlopen(url).status)",
+    "requests": "import requests; print(requests.get(url).status_code)",
+    "httpx": "import httpx; print(httpx.get(url).status_code)",
+    "pip": "import subprocess; print(200 + subprocess.run(['pip', 'download', '--no-deps', '--retries', '0', '-d', "
+    "'/tmp', url + 'six-1.0-py3-none-any.whl']).returncode)",
+}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a certificate authority, and a server's certificate that it has signed."""
+    folder = tmp_path_factory.mktemp("given")
+    folder.chmod(0o755)
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test authority"]
+    sign = ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key", "-addext", "subjectAltName=DNS:localhost"]
+    extensions = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    assert call([*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem"]).code == 0
+    names = ["-keyout", f"{folder}/server.key", "-out", f"{folder}/server.pem"]
+    assert call([*make, "-subj", "/CN=localhost", *sign, *extensions, *names]).code == 0
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    return folder
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_every_client_trusts_it(image: str, given: Path, mounted: bool) -> None:
+    script = SERVER + "".join(
+        f"try:\n    {line}\nexcept Exception as e:\n    print(type(e))\n" for line in ASK.values()
+    )
+    options = ["--volume", f"{given}:/given:ro", "--tmpfs", "/tmp"]
+    options += ["--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro"] if mounted else []
+
+    done = run(image, "python3", "-c", script, options=options, seconds=90)
+
+    assert done.out.count("200") == (3 if mounted else 0)
+
+
+def test_the_systems_certificates_stay(image: str, given: Path) -> None:
+    count = "grep -c BEGIN.CERTIFICATE"
+
+    done = run(
+        image, "bash", "-c", f"{count} $SSL_CERT_FILE; {count} /etc/ssl/certs/ca-certificates.crt; stat -c %a $SSL_CERT_FILE",
+        options=("--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro"),
+    )  # fmt: skip
+
+    ours, systems, mode = done.out.split()
+    assert int(ours) == int(systems) + 1 > 100
+    assert mode == "600"
+
+
+def test_a_file_of_the_users_wins(image: str, given: Path) -> None:
+    options = ("--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro", "--env", "SSL_CERT_FILE=/mine")
+
+    done = run(image, "bash", "-c", "echo $SSL_CERT_FILE $REQUESTS_CA_BUNDLE", options=options)
+
+    mine, bundle = done.out.split()
+    assert mine == "/mine" and bundle.endswith("/ca-bundle.pem")
+
+
+def test_a_mount_of_nothing_is_said(image: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    done = run(image, "true", options=("--volume", f"{tmp_path}:/etc/multinode/ca.pem:ro"))
+
+    assert done.code == 0
+    assert "ca.pem is mounted and cannot be read" in done.err

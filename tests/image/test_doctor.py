@@ -1,0 +1,100 @@
+"""doctor in a container that is well, and in one with everything wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HARDENED, Done, run
+
+SITE = "/usr/local/lib/python3.11/dist-packages"
+
+
+def faults(done: Done) -> dict[str, str]:
+    """Map what is wrong to its remedy."""
+    rows = json.loads(done.out)["checks"]
+    assert all(row["remedy"] for row in rows if row["state"] != "ok")
+    return {row["name"]: f"{row['value']} {row['remedy']}" for row in rows if row["state"] == "wrong"}
+
+
+def test_a_healthy_container(image: str) -> None:
+    done = run(image, "doctor", options=("--shm-size", "256m"))
+
+    assert done.code == 0
+    assert "wrong" not in done.out
+    assert "libtcmalloc.so.4 libiomp5.so" in done.out
+    assert "gloo: a group of one rank has formed" in done.out
+
+
+def test_an_unknown_user_with_a_writable_output_is_healthy(image: str) -> None:
+    done = run(image, "doctor", "--json", options=(*HARDENED, "--tmpfs", "/workspace/output:mode=1777"))
+
+    assert done.code == 0
+    assert faults(done) == {}
+
+
+def test_everything_wrong_at_once(image: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    options = (
+        "--volume", f"{tmp_path}:/workspace/output:ro",
+        "--volume", f"{tmp_path}:{SITE}/six-9.9.dist-info:ro",
+        "--volume", "/dev/null:/usr/local/lib/libiomp5.so:ro",
+        "--shm-size", "1m",
+        "--env", "OMP_NUM_THREADS=4096",
+        "--env", "GLOO_SOCKET_IFNAME=ib9",
+        "--env", "WORLD_SIZE=2",
+    )  # fmt: skip
+
+    done = run(image, "doctor", "--json", options=options)
+
+    assert done.code == 1
+    found = faults(done)
+    said = {
+        "folders": "docker run -v results:/workspace/output", "packages": "9.9 instead of", "preloads": "libiomp5.so",
+        "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS", "network": "unset GLOO_SOCKET_IFNAME",
+        "backend": "ib9", "launcher": "WORLD_SIZE=2",
+    }  # fmt: skip
+    assert found.keys() == said.keys()
+    assert {name for name, part in said.items() if part not in found[name]} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "said"),
+    [
+        ("[]", ("qa", "/given/args.json"), "is not a JSON object"),
+        ("garbage", ("qa", "/given/args.json"), "is not JSON"),
+        ('{"output_dir": "/given/out"}', ("qa", "/given/args.json"), "cannot be written: /given/out"),
+        ("", ("qa", "/given/absent.json"), "cannot be read: /given/absent.json"),
+        ("", ("qa", "--output_dir", "/given/out"), "cannot be written: /given/out"),
+        ("", ("/given/train.py", "--output_dir=/given/out"), "cannot be written: /given/out"),
+        ("", ("smoke", "--output_dir", "/given/out"), "cannot be written: /given/out"),
+    ],
+)
+def test_bad_arguments_are_refused_before_the_training(
+    image: str, tmp_path: Path, text: str, command: tuple[str, ...], said: str
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "args.json").write_text(text)
+    (tmp_path / "train.py").write_text("raise SystemExit('it was started')\n")
+
+    done = run(image, *command, options=("--volume", f"{tmp_path}:/given:ro"), seconds=60)
+
+    assert done.code == 2
+    assert said in done.err and "try:" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_training_is_warned_once_and_another_command_is_not(image: str) -> None:
+    small = ("--memory", "512m")
+    rank = ("--env", "PMI_SIZE=2", "--env", "MPI_LOCALNRANKS=2", "--env", "MASTER_ADDR=127.0.0.1")
+
+    def warnings(local_rank: int, *command: str) -> int:
+        numbers = ("--env", f"PMI_RANK={local_rank}", "--env", f"MPI_LOCALRANKID={local_rank}")
+        done = run(image, *command, options=(*small, *rank, *numbers), seconds=60)
+        return sum(word in done.err for word in ("/dev/shm has 64 MB", "512 MB of memory for 2 ranks"))
+
+    assert warnings(0, "train.py") == 0
+    assert [warnings(number, "qa", "--help") for number in (0, 1)] == [2, 0]
+    assert warnings(0, "true") == 0
