@@ -24,8 +24,6 @@ ASK = {
     "urllib": "import urllib.request; print(urllib.request.urlopen(url).status)",
     "requests": "import requests; print(requests.get(url).status_code)",
     "httpx": "import httpx; print(httpx.get(url).status_code)",
-    "pip": "import subprocess; print(200 + subprocess.run(['pip', 'download', '--no-deps', '--retries', '0', '-d', "
-    "'/tmp', url + 'six-1.0-py3-none-any.whl']).returncode)",
 }
 
 
@@ -55,16 +53,14 @@ def test_every_client_trusts_it(image: str, given: Path, mounted: bool) -> None:
 
     done = run(image, "python3", "-c", script, options=options, seconds=90)
 
-    assert done.out.count("200") == (3 if mounted else 0)
+    assert done.out.count("200") == (len(ASK) if mounted else 0)
 
 
 def test_the_systems_certificates_stay(image: str, given: Path) -> None:
-    count = "grep -c BEGIN.CERTIFICATE"
+    count = "grep -c BEGIN.CERTIFICATE $SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt | cut -d: -f2"
+    options = ("--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro")
 
-    done = run(
-        image, "bash", "-c", f"{count} $SSL_CERT_FILE; {count} /etc/ssl/certs/ca-certificates.crt; stat -c %a $SSL_CERT_FILE",
-        options=("--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro"),
-    )  # fmt: skip
+    done = run(image, "bash", "-c", f"{count}; stat -c %a $SSL_CERT_FILE", options=options)
 
     ours, systems, mode = done.out.split()
     assert int(ours) == int(systems) + 1 > 100
