@@ -2,6 +2,7 @@
 """Measure what the README claims: runs alternate, medians and ratios are printed, with the machine they come from.
 
 scripts/bench.py build     our build against scripts/benchmarks/Dockerfile under BuildKit, from the same wheels
+scripts/bench.py start     what the entrypoint adds to the start of a command
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from images.errors import Fault
-from scripts.benchmarks import builds
+from scripts.benchmarks import builds, start
 
 
 def main(argv: Sequence[str]) -> int:
     """Run a benchmark; answer the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("build",))
-    parser.add_argument("--runs", type=int, default=3, help="of each side (default: 3)")
+    parser.add_argument("what", choices=("build", "start"))
+    parser.add_argument("--runs", type=int, help="of each side (default: 3 builds, 31 starts)")
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
     options = parser.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory(prefix="multinode-bench-") as folder:
-            result = builds.measure(Path(folder), options.runs)
+            if options.what == "start":
+                result = start.measure(options.runs or 31)
+            else:
+                result = builds.measure(Path(folder), options.runs or 3)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
-    print(table(result))
+    print(start.table(result) if options.what == "start" else table(result))
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
     return 0
