@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from . import hardware, software
 from . import job as jobs
+from .detect import MPIJOB_WORKER
 from .errors import WORLD, Refusal
 from .finding import OK, WRONG, Finding
 from .view import View, read_view
@@ -55,11 +56,15 @@ def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, 
 
 
 def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Decision]) -> tuple[Decision, Refusal | None]:
-    """Decide as for a training; where that is refused, as for any command, with the refusal."""
+    """Decide as for a training; where that is refused, as for any command, with the refusal.
+
+    A worker of an MPIJob is not meant to start a training: it waits for ranks.
+    """
     try:
         return decide(jobs.Job(jobs.SMOKE, jobs.SMOKE, [])), None
     except Refusal as refusal:
-        return decide(job), refusal
+        decision = decide(job)
+        return decision, None if decision.world.launcher == MPIJOB_WORKER else refusal
 
 
 def examine(view: View) -> list[Row]:

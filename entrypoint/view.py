@@ -96,6 +96,8 @@ def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
         done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return Probe(error=f"no answer within {SECONDS} s")
+    except OSError as error:
+        return Probe(error=f"{argv[0]}: {error.strerror}")
     lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("{")]
     said = done.stderr.decode(errors="replace").strip().splitlines()
     return read_probe(lines[-1] if lines else "", said[-1] if said else f"exit code {done.returncode}")

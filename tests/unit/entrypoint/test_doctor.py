@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from entrypoint.doctor import as_json, as_text, doctor, examine
+from entrypoint.doctor import as_json, as_text, decide_training, doctor, examine
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision
 from entrypoint.finding import OK, WARNING, WRONG
@@ -97,3 +97,15 @@ def test_other_words_are_refused() -> None:
 
     with pytest.raises(Refusal, match="no such option"):
         doctor(Job(DOCTOR, DOCTOR, ["--jsno"]), decide, HEALTHY.stack, "/root")
+
+
+@pytest.mark.parametrize(("launcher", "told"), [("alone", True), ("mpijob-worker", False)])
+def test_a_refused_training_is_told_where_one_was_meant(launcher: str, told: bool) -> None:
+    def decide(job: Job) -> Decision:
+        if job.trains:
+            raise Refusal("no", "1", "unset RANK")
+        return DECISION._replace(world=World(launcher, ""))
+
+    decision, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
+    assert decision.world.launcher == launcher
+    assert (refusal is not None) is told
