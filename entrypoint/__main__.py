@@ -16,8 +16,9 @@ from .explain import Decision, as_json, as_text, give_reasons, one_line
 from .identity import Identity, Who, identify
 from .machine import Machine, read_machine
 from .places import choose_cache
+from .prepared import Prepared, Setting, forget, prepare
 from .stack import Stack, read_stack
-from .tune import Prepared, Scene, Setting, crowd, forget, is_training, place, prepare, spread, tune
+from .tune import Scene, crowd, is_training, place, spread, tune
 from .world import World, check_alone, read_world
 
 if TYPE_CHECKING:
@@ -103,11 +104,12 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Work out everything; only the private files of an unknown user are written here."""
-    machine = look(environ)
+    machine = look()
     world, notes = find_world(job, environ, nproc)
     world = spread(world, machine)
     identity = find_identity(environ)
-    scene = Scene(world, machine, stack, is_training(world, job=job.trains), lambda: find_route(world), os.path.exists)
+    training = is_training(world, job=job.trains)
+    scene = Scene(world, machine, stack, training, lambda: find_route(world), os.path.exists, environ)
     trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
     decided = {each.name for each in sourced}
@@ -121,9 +123,9 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]), stack.backend)
 
 
-def look(environ: Mapping[str, str]) -> Machine:
+def look() -> Machine:
     """Look at the machine as this process is allowed to use it."""
-    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid(), "I_MPI_PIN_INFO" in environ)
+    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid())
 
 
 def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:

@@ -8,7 +8,7 @@ from .numbers import write_cpus
 
 if TYPE_CHECKING:
     from .machine import Machine
-    from .tune import Prepared, Setting
+    from .prepared import Prepared, Setting
     from .world import World
 
 

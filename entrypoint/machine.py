@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
-from .numbers import read_cpus, whole, write_cpus
-
-# Gives the text of a file, or None if there is no such file.
-Files = Callable[[str], "str | None"]
+from .cgroup import Files, read_cpuset, read_quota
+from .numbers import read_cpus, write_cpus
 
 CPU = "/sys/devices/system/cpu/cpu{}/topology/{}"
+ONLINE = "/sys/devices/system/cpu/online"
 NODE = "/sys/devices/system/node/{}"
-CGROUP = "/sys/fs/cgroup"
 
 
 class Machine(NamedTuple):
     """The part of the machine that is ours.
 
     cores: physical cores this process may keep busy; quota in processors, None if unlimited;
-    nodes: the processors of each NUMA node that has any of ours; pinned: a launcher gave this process cores of its own.
+    nodes: the processors of each NUMA node that has any of ours; pinned: a launcher gave this process fewer than the
+    container has, which can keep `around` cores busy; narrowed: fewer than the host has online, by a cpuset or a mask;
+    siblings: our processors, core by core.
     """
 
     cpus: frozenset[int]
@@ -28,6 +28,9 @@ class Machine(NamedTuple):
     nodes: tuple[frozenset[int], ...]
     quota: float | None
     pinned: bool
+    around: int = 0
+    narrowed: bool = False
+    siblings: tuple[frozenset[int], ...] = ()
 
     @property
     def owned(self) -> bool:
@@ -45,29 +48,45 @@ class Machine(NamedTuple):
         facts = self._asdict()
         facts["cpus"] = write_cpus(self.cpus)
         facts["nodes"] = [write_cpus(node) for node in self.nodes]
+        facts["siblings"] = [write_cpus(core) for core in self.siblings]
         return facts
 
 
-def read_machine(files: Files, affinity: frozenset[int], parent: int, launcher_pinned: bool) -> Machine:
+def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine:
     """Look at the machine; parent is the process that started this one."""
-    physical = count_cores(files, affinity)
+    siblings = list_cores(files, affinity)
     quota = read_quota(files)
-    cores = physical if quota is None else max(1, min(physical, int(quota)))
-    pinned = launcher_pinned or affinity < read_mask(files(f"/proc/{parent}/status"))
+    container = read_mask(files(f"/proc/{parent}/status")) | read_cpuset(files)
+    pinned = affinity < container
+    around = len(list_cores(files, container)) if pinned else len(siblings)
     return Machine(
-        affinity, physical, cores, count_sockets(files, affinity), read_nodes(files, affinity), quota, pinned
+        affinity,
+        len(siblings),
+        limit(len(siblings), quota),
+        count_sockets(files, affinity),
+        read_nodes(files, affinity),
+        quota,
+        pinned,
+        limit(around, quota),
+        affinity < read_cpus(files(ONLINE) or ""),
+        siblings,
     )
 
 
-def count_cores(files: Files, cpus: frozenset[int]) -> int:
-    """Count physical cores: processors that share one are listed as siblings of each other."""
-    left, cores = set(cpus), 0
+def limit(cores: int, quota: float | None) -> int:
+    """Count the cores that can be kept busy under a quota: at least one."""
+    return max(1, cores if quota is None else min(cores, int(quota)))
+
+
+def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:
+    """List physical cores by our processors on them: processors that share one are listed as siblings of each other."""
+    left, cores = set(cpus), []
     while left:
         cpu = min(left)
         text = files(CPU.format(cpu, "thread_siblings_list")) or files(CPU.format(cpu, "core_cpus_list")) or ""
-        left -= read_cpus(text) | {cpu}
-        cores += 1
-    return max(1, cores)
+        cores.append((read_cpus(text) | {cpu}) & cpus)
+        left -= cores[-1]
+    return tuple(cores)
 
 
 def count_sockets(files: Files, cpus: frozenset[int]) -> int:
@@ -95,53 +114,3 @@ def read_mask(status: str | None) -> frozenset[int]:
         if line.startswith("Cpus_allowed_list:"):
             return read_cpus(line.partition(":")[2])
     return frozenset()
-
-
-def read_quota(files: Files) -> float | None:
-    """Find the tightest quota of our cgroup and all above it, in processors."""
-    found = [
-        quota
-        for root, path, read in cgroup_places(files("/proc/self/cgroup") or "")
-        for folder in ancestors(path)
-        if (quota := read(files, f"{root}{folder}")) is not None
-    ]
-    return min(found) if found else None
-
-
-def cgroup_places(text: str) -> list[tuple[str, str, Callable[[Files, str], float | None]]]:
-    """List where the limits of our cgroup stand: `0::/kubepods/pod1` (v2), `4:cpu,cpuacct:/docker/1` (v1)."""
-    places: list[tuple[str, str, Callable[[Files, str], float | None]]] = []
-    for line in text.splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            places.append((CGROUP, path, quota_v2))
-        elif "cpu" in controllers.split(","):
-            places.extend((f"{CGROUP}/{name}", path, quota_v1) for name in ("cpu", "cpu,cpuacct"))
-    return places
-
-
-def ancestors(path: str) -> list[str]:
-    """List a cgroup and all that contain it, up to the root, where a container finds its own.
-
-    In a container the path may be that of the host, of which nothing can be seen but the root.
-    """
-    parts = [part for part in path.split("/") if part and part != ".."]
-    return ["".join(f"/{part}" for part in parts[:count]) for count in range(len(parts), -1, -1)]
-
-
-def quota_v2(files: Files, folder: str) -> float | None:
-    """Read cpu.max: `150000 100000` is one and a half processors, `max 100000` is no limit."""
-    words = (files(f"{folder}/cpu.max") or "").split()
-    return divide(words[0], words[1]) if len(words) == 2 else None
-
-
-def quota_v1(files: Files, folder: str) -> float | None:
-    """Read cpu.cfs_quota_us, which is -1 without a limit."""
-    return divide(files(f"{folder}/cpu.cfs_quota_us") or "", files(f"{folder}/cpu.cfs_period_us") or "")
-
-
-def divide(quota: str, period: str) -> float | None:
-    """Divide two numbers of microseconds; None unless both are positive."""
-    time, each = whole(quota), whole(period)
-    return time / each if time and each else None

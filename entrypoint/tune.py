@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from .detect import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
+from .prepared import Setting
+from .threads import OPENMP, affinity, has_iomp, threads, worker_affinity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,25 +21,17 @@ PRELOADS = (
         "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
         "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
     ),
-    ("/usr/local/lib/libiomp5.so",),
+    (OPENMP,),
 )
 MPI_ROOT = "/usr/local"
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
-
-
-class Setting(NamedTuple):
-    """A variable, its value, and why it has it."""
-
-    name: str
-    value: str
-    why: str
 
 
 class Scene(NamedTuple):
     """All that the values are worked out from.
 
     training: this process is a rank or starts them, so nothing that is right for this world only can do harm;
-    interface: the one that leads to the master; exists: whether the image has a file.
+    interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already.
     """
 
     world: World
@@ -46,6 +40,7 @@ class Scene(NamedTuple):
     training: bool
     interface: Callable[[], str | None]
     exists: Callable[[str], bool]
+    environ: Mapping[str, str]
 
 
 def spread(world: World, machine: Machine) -> World:
@@ -62,34 +57,6 @@ def crowd(world: World, machine: Machine) -> list[str]:
     if world.launcher not in (ALONE, TORCHRUN) or count <= machine.cores:
         return []
     return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
-
-
-def share(scene: Scene) -> int:
-    """Count the cores of one rank."""
-    if scene.machine.pinned and scene.world.rank is not None:
-        return scene.machine.cores
-    return max(1, scene.machine.cores // (scene.world.local_size or 1))
-
-
-def threads(scene: Scene) -> str | None:
-    """Give a rank all its cores, but for the one where oneCCL's worker spins."""
-    workers = 1 if scene.stack.backend == "ccl" and scene.world.sizes[1] > 1 else 0
-    return str(max(1, share(scene) - workers))
-
-
-def affinity(scene: Scene) -> str | None:
-    """Bind threads only where the cores are this rank's alone.
-
-    `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
-    the same ones, and so do containers that share a host by quota: all would sit on the same few cores.
-    """
-    alone_here = scene.world.local_size == 1 or (scene.machine.pinned and scene.world.rank is not None)
-    return "granularity=fine,compact,1,0" if alone_here and scene.machine.owned and has_iomp(scene) else None
-
-
-def has_iomp(scene: Scene) -> bool:
-    """Tell whether Intel's OpenMP, which alone reads KMP_*, will be there."""
-    return any(scene.exists(path) for path in PRELOADS[1])
 
 
 def interface(scene: Scene) -> str | None:
@@ -125,6 +92,7 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("FI_TCP_IFACE", interface, "the route to the master; libfabric may pick a bridge, on which training hangs"),
     ("PET_LOCAL_ADDR", local_address, "the host's own name need not resolve"),
     ("CCL_WORKER_COUNT", only_ccl("1"), "without it accelerate takes gloo and does not say so"),
+    ("CCL_WORKER_AFFINITY", worker_affinity, "the first cores of each rank; its threads have the others"),
     ("CCL_ATL_TRANSPORT", only_ccl("ofi"), "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
     ("I_MPI_ROOT", lambda scene: MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
     ("FI_PROVIDER_PATH",
@@ -159,46 +127,3 @@ def place(world: World) -> list[Setting]:
 def is_training(world: World, *, job: bool) -> bool:
     """Tell whether this process is a rank, or starts the ranks of this world."""
     return job or world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
-
-
-class Prepared(NamedTuple):
-    """An environment, what was set in it, and what the user had set already."""
-
-    environ: dict[str, str]
-    added: dict[str, str]
-    kept: dict[str, str]
-
-
-MARK = "MULTINODE_SET"
-BEFORE = "MULTINODE_BEFORE"
-
-
-def forget(environ: Mapping[str, str]) -> dict[str, str]:
-    """Take away what an entrypoint further up set, for it was right for that process and is not the user's.
-
-    It left a list of names and values; a variable that has another value by now is the user's. What it had to set
-    over a value of the image or the user gets that value back.
-    """
-    stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
-    before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
-    return {name: value for name, value in environ.items() if name not in {*stale, MARK, BEFORE}} | before
-
-
-def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:
-    """Read `name=value;name=value`."""
-    rows = (row.partition("=") for row in environ.get(name, "").split(";"))
-    return [(key, value) for key, equals, value in rows if equals]
-
-
-def write_list(values: Mapping[str, str]) -> str:
-    """Write `name=value;name=value`, leaving out what could not be read back."""
-    return ";".join(f"{name}={value}" for name, value in values.items() if ";" not in value)
-
-
-def prepare(environ: Mapping[str, str], forced: list[Setting], wanted: list[Setting]) -> Prepared:
-    """Set what is forced over everything, and what is wanted where the user said nothing."""
-    kept = {each.name: environ[each.name] for each in wanted if environ.get(each.name)}
-    added = {each.name: each.value for each in (*forced, *wanted) if each.name not in kept}
-    before = {name: environ[name] for name in added if environ.get(name)}
-    marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
-    return Prepared({**environ, **added, **marks}, added, kept)

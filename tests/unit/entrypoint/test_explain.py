@@ -6,7 +6,7 @@ import json
 
 from entrypoint.explain import Decision, as_json, as_text, one_line
 from entrypoint.machine import Machine
-from entrypoint.tune import Prepared
+from entrypoint.prepared import Prepared
 from entrypoint.world import World
 
 MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)

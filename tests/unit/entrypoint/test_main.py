@@ -10,7 +10,7 @@ import pytest
 from entrypoint import network
 from entrypoint.__main__ import assemble, main
 from entrypoint.identity import Identity
-from entrypoint.tune import Setting, forget
+from entrypoint.prepared import Setting, forget
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
 

@@ -1,0 +1,98 @@
+"""Machines as the text of /proc and /sys that their kernels write, from a few numbers each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from entrypoint.machine import Machine, read_machine
+from entrypoint.numbers import read_cpus, write_cpus
+
+CPU = "/sys/devices/system/cpu"
+NODE = "/sys/devices/system/node"
+CGROUP = "/sys/fs/cgroup"
+POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-2.scope"
+
+
+class Box(NamedTuple):
+    """A machine: sockets, cores of each, threads of a core, NUMA nodes of each socket.
+
+    Linux numbers all second threads after all first ones; paired: both threads of a core follow each other, as in
+    many virtual machines.
+    """
+
+    sockets: int
+    cores: int
+    threads: int = 1
+    nodes: int = 1
+    paired: bool = False
+
+    @property
+    def total(self) -> int:
+        """Count the cores of all sockets."""
+        return self.sockets * self.cores
+
+    def cpus(self, cores: range) -> frozenset[int]:
+        """List the processors of some cores."""
+        if self.paired:
+            return frozenset(core * self.threads + thread for core in cores for thread in range(self.threads))
+        return frozenset(core + self.total * thread for core in cores for thread in range(self.threads))
+
+    def files(self) -> dict[str, str]:
+        """Write /sys/devices/system/{cpu,node}."""
+        every = write_cpus(self.cpus(range(self.total)))
+        files = {f"{CPU}/online": f"{every}\n", f"{CPU}/possible": f"{every}\n"}
+        for core in range(self.total):
+            first = core // self.cores * self.cores
+            siblings, package = self.cpus(range(core, core + 1)), self.cpus(range(first, first + self.cores))
+            for cpu in siblings:
+                topology = f"{CPU}/cpu{cpu}/topology"
+                files[f"{topology}/thread_siblings_list"] = f"{write_cpus(siblings)}\n"
+                files[f"{topology}/core_siblings_list"] = f"{write_cpus(package)}\n"
+        each = self.cores // self.nodes
+        for node in range(self.sockets * self.nodes):
+            files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(self.cpus(range(node * each, (node + 1) * each)))}\n"
+        files[f"{NODE}/online"] = f"{write_cpus(frozenset(range(self.sockets * self.nodes)))}\n"
+        return files
+
+
+def pod(quota: float) -> dict[str, str]:
+    """Limit a container under cgroup v2 in a namespace of its own: its root is its cgroup."""
+    return {"/proc/self/cgroup": "0::/\n", f"{CGROUP}/cpu.max": f"{int(quota * 100000)} 100000\n"}
+
+
+def docker(quota: float) -> dict[str, str]:
+    """Limit a container under cgroup v1: the path is the host's, the folders are the container's own."""
+    lines = ["9:name=systemd", "4:memory", "3:cpuset", "2:cpu,cpuacct", "1:pids"]
+    folder = f"{CGROUP}/cpu,cpuacct"
+    return {
+        "/proc/self/cgroup": "".join(f"{line}:/docker/66dcf95031273a84\n" for line in lines) + "0::/docker/66dc\n",
+        f"{folder}/cpu.cfs_quota_us": f"{int(quota * 100000) if quota else -1}\n",
+        f"{folder}/cpu.cfs_period_us": "100000\n",
+    }
+
+
+def nested(outer: float, inner: float) -> dict[str, str]:
+    """Limit a pod and its container, seen from the host's namespace: the tighter of both counts."""
+    parent = POD.rpartition("/")[0]
+    return {
+        "/proc/self/cgroup": f"0::/{POD}\n",
+        f"{CGROUP}/{parent}/cpu.max": f"{int(outer * 100000)} 100000\n",
+        f"{CGROUP}/{POD}/cpu.max": f"{int(inner * 100000)} 100000\n" if inner else "max 100000\n",
+    }
+
+
+def cpuset(cpus: str, *, unified: bool = True) -> dict[str, str]:
+    """Give a container some processors, under v2 or v1."""
+    if unified:
+        texts = {"/proc/self/cgroup": "0::/\n", f"{CGROUP}/cpu.max": "max 100000\n"}
+        return {**texts, f"{CGROUP}/cpuset.cpus.effective": f"{cpus}\n"}
+    return {**docker(0), f"{CGROUP}/cpuset/cpuset.effective_cpus": f"{cpus}\n"}
+
+
+def look_at(box: Box | None, *more: dict[str, str], cpus: str = "", parent: str = "") -> Machine:
+    """Read a machine as a process that may use these processors; parent: those of the process that started it."""
+    files = {**(box.files() if box else {}), **{name: text for each in more for name, text in each.items()}}
+    if parent:
+        files["/proc/7/status"] = f"Name:\thydra_pmi_proxy\nState:\tS (sleeping)\nCpus_allowed_list:\t{parent}\n"
+    every = box.cpus(range(box.total)) if box else frozenset(range(4))
+    return read_machine(files.get, read_cpus(cpus) or every, 7)
