@@ -113,24 +113,31 @@ class Sign(NamedTuple):
 MASTER = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )
+JOB = "add a Master replica or an elasticPolicy to the PyTorchJob, or export PET_RDZV_ENDPOINT=HOST:PORT"
 SRUN = "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1"
+MPIRUN = "start the ranks with mpirun, which sets both the rank and the size"
+PORT = "leave out -pmi-port, with which mpirun sets neither PMI_RANK nor PMI_SIZE"
+PMIX = "start the ranks with mpirun, or with srun: PMIx gives a rank, but no size"
 SIGNS = (
     Sign("MULTINODE_WORLD_SIZE", 2, MASTER),
-    Sign(
-        "PET_NNODES",
-        2,
-        "add a Master replica or an elasticPolicy to the PyTorchJob, or export PET_RDZV_ENDPOINT=HOST:PORT",
-    ),
+    Sign("PET_NNODES", 2, JOB),
     Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well"),
     Sign("WORLD_SIZE", 2, MASTER),
     Sign("RANK", 1, MASTER),
+    Sign("LOCAL_RANK", 1, "export RANK, WORLD_SIZE and MASTER_ADDR as well, or start the ranks with torchrun"),
     Sign("SLURM_STEP_NUM_TASKS", 2, SRUN),
     Sign("SLURM_NTASKS", 2, SRUN),
     Sign("SLURM_JOB_NUM_NODES", 2, SRUN),
     Sign("SLURM_PROCID", 1, SRUN),
-    Sign("PMI_SIZE", 2, "export PMI_RANK as well, or start the ranks with mpirun"),
-    Sign("OMPI_COMM_WORLD_SIZE", 2, "export OMPI_COMM_WORLD_RANK as well, or start the ranks with mpirun"),
-    Sign("PMIX_RANK", 1, "export OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or start the ranks with mpirun"),
+    Sign("PMI_SIZE", 2, MPIRUN),
+    Sign("PMI_RANK", 1, MPIRUN),
+    Sign("PMI_PORT", 1, PORT),
+    Sign("OMPI_COMM_WORLD_SIZE", 2, MPIRUN),
+    Sign("OMPI_COMM_WORLD_RANK", 1, MPIRUN),
+    Sign("MV2_COMM_WORLD_SIZE", 2, MPIRUN),
+    Sign("MV2_COMM_WORLD_RANK", 1, MPIRUN),
+    Sign("PMIX_RANK", 1, PMIX),
+    Sign("PRTE_LAUNCHED", 1, PMIX),
 )
 
 

@@ -71,13 +71,22 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 
 
 def check_alone(environ: Mapping[str, str], world: World) -> None:
-    """Refuse to train alone where a variable says that there should be others."""
+    """Refuse to train alone, or in a world too small, where a variable says that there should be others."""
     if world.launcher != ALONE:
+        check_insisted(environ, world)
         return
     sign = find_sign(environ)
     if sign is not None:
         fact = "this process is alone, but was meant to be one of many"
         raise Refusal(fact, f"{sign.name}={environ[sign.name]}", f"{sign.remedy}; or unset {sign.name} to train alone")
+
+
+def check_insisted(environ: Mapping[str, str], world: World) -> None:
+    """Refuse a rank of a world smaller than MULTINODE_WORLD_SIZE, of whose range the smallest number counts."""
+    least = whole(environ.get("MULTINODE_WORLD_SIZE", "").partition(":")[0])
+    if world.size is not None and least is not None and world.size < least:
+        remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
+        raise Refusal("the world is smaller than MULTINODE_WORLD_SIZE", f"{world.size} of {least}", remedy)
 
 
 def read_nproc(environ: Mapping[str, str], nproc: int | None) -> int | None:
@@ -94,29 +103,49 @@ def read_nproc(environ: Mapping[str, str], nproc: int | None) -> int | None:
 def read_rendezvous(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
     """Read what PyTorchJob, Trainer v2 or the user set for torchrun; PET_ names are torchrun's own."""
     nodes = read_nodes(environ)
-    elastic = environ.get("PET_RDZV_ENDPOINT", "")
+    elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
     node_rank = None if elastic else number(environ, "PET_NODE_RANK")
     if not elastic and node_rank is None:
         node_rank = number(environ, "RANK")
     if not elastic and node_rank is None and nodes[1] > 1:
         remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
         raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes[1]}", remedy)
-    host, _, port = elastic.rpartition(":") if ":" in elastic else (elastic, "", "")
+    if node_rank is not None and node_rank >= nodes[1]:
+        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
+        raise Refusal("the node's rank is not below the number of nodes", f"{node_rank} of {nodes[1]}", remedy)
+    host, port = split_endpoint(elastic)
     if not elastic:
-        host = environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
-        port = environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")
+        host = (environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")).strip()
+        port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
+    if not host:
+        raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
     if port and whole(port) is None:
         raise Refusal("the master's port is not a number", repr(port), f"export PET_MASTER_PORT={PORT}")
     each = read_nproc(environ, nproc)
     return World(launcher.kind, launcher.why, nodes, node_rank, each, master=host.strip("[]"), port=whole(port) or PORT)
 
 
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split `host:29400`, `[fd00::1]:29400` and `fd00::1`; a part that is not there is empty."""
+    host, colon, port = text.rpartition(":")
+    if not colon or host.endswith(":") or (":" in host and not host.endswith("]")):
+        return text, ""
+    return host, port
+
+
 def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Read the number of nodes, `2` or `1:4`; without PET_NNODES it is WORLD_SIZE, which operators count in nodes."""
+    """Read the number of nodes, `2` or `1:4`; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+
+    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
+    """
     text = environ.get("PET_NNODES", "").strip()
     if not text:
-        count = 1 if environ.get("PET_MASTER_ADDR") or environ.get("PET_RDZV_ENDPOINT") else None
-        return (count, count) if count else (number(environ, "WORLD_SIZE") or 1,) * 2
+        endpoint = environ.get("PET_RDZV_ENDPOINT", "")
+        count = None if endpoint else number(environ, "WORLD_SIZE")
+        if not count:
+            value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
+            raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
+        return count, count
     first, _, last = text.partition(":")
     low, high = whole(first), whole(last or first)
     if not low or not high or low > high:
