@@ -146,7 +146,7 @@ def find_route(world: World) -> str | None:
     """Find the interface that leads to the master."""
     from .network import find_interface, read_routes  # a world on one node pays nothing for it
 
-    return find_interface(read_routes(read_text("/proc/net/route")), world.master)
+    return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), world.master)
 
 
 def find_identity(environ: Mapping[str, str]) -> Identity:

@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr(network, "resolve", lambda host: None)
+    monkeypatch.setattr(network, "resolve", lambda host: [])
     return {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
 
 
