@@ -39,11 +39,11 @@ def domain(shares: list[list[int]], workers: int) -> str:
 
 
 def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give hydra, where oneCCL is used, the cores of each rank without those of its workers.
+    """Give hydra, in an image with oneCCL, the cores of each rank without those of its workers.
 
     Elsewhere hydra's own division is right. It is for nodes that are alike, each with `count` ranks.
     """
-    workers = number(environ, "CCL_WORKER_COUNT")
+    workers = number(environ, "CCL_WORKER_COUNT") if environ.get("CCL_ROOT") else None
     if not workers or not machine.owned or any(environ.get(name) for name in PINNED):
         return {}
     shares = split(machine, count)

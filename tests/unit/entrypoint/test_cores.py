@@ -27,17 +27,21 @@ TWO = Box(2, 28, 2)
     ],
 )
 def test_pin_ranks(machine: Machine, ranks: int, environ: dict[str, str], cpus: str, masks: str) -> None:
-    assert pin_ranks(machine, ranks, environ) == {"CCL_WORKER_AFFINITY": cpus, "I_MPI_PIN_DOMAIN": masks}
+    assert pin_ranks(machine, ranks, {"CCL_ROOT": "/ccl", **environ}) == {
+        "CCL_WORKER_AFFINITY": cpus,
+        "I_MPI_PIN_DOMAIN": masks,
+    }
 
 
 @pytest.mark.parametrize(
     ("machine", "ranks", "environ"),
     [
-        (look_at(TWO), 2, {}),  # gloo: hydra's own division is right
-        (look_at(TWO), 56, {"CCL_WORKER_COUNT": "1"}),
-        (look_at(TWO, pod(8)), 2, {"CCL_WORKER_COUNT": "1"}),
-        (look_at(TWO), 2, {"CCL_WORKER_COUNT": "1", "I_MPI_PIN_DOMAIN": "socket"}),
-        (look_at(TWO), 2, {"CCL_WORKER_COUNT": "1", "CCL_WORKER_AFFINITY": "auto"}),
+        (look_at(TWO), 2, {"CCL_WORKER_COUNT": "1"}),  # gloo, in an image without oneCCL: hydra's own division is right
+        (look_at(TWO), 2, {"CCL_ROOT": "/ccl"}),
+        (look_at(TWO), 56, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}),
+        (look_at(TWO, pod(8)), 2, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}),
+        (look_at(TWO), 2, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1", "I_MPI_PIN_DOMAIN": "socket"}),
+        (look_at(TWO), 2, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1", "CCL_WORKER_AFFINITY": "auto"}),
     ],
 )
 def test_ranks_are_not_pinned(machine: Machine, ranks: int, environ: dict[str, str]) -> None:
