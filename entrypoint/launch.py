@@ -85,7 +85,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     warn_crowd(hosts, machine)
     keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
     folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
-    environ = {**environ, **job_variables(environ, hosts, ranks)}
+    environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
@@ -112,6 +112,19 @@ def warn_crowd(hosts: list[Host], machine: Machine) -> None:
     most = max(host.slots or 1 for host in hosts)
     if most > machine.cores:
         print(f"multinode: {most} ranks on a node with {machine.cores} cores: they share them", file=sys.stderr)
+
+
+def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:
+    """Pin ranks and oneCCL's workers where all hosts have as many ranks, and this one, whose cores are known, is one.
+
+    Oneself is looked for last: it may need a name server.
+    """
+    counts = {host.slots or 1 for host in hosts}
+    if len(counts) > 1 or ranks != len(hosts) * max(counts) or not environ.get("CCL_ROOT"):
+        return {}
+    from .cores import pin_ranks  # an image without oneCCL pays nothing for it
+
+    return pin_ranks(machine, counts.pop(), environ) if any(is_here(host.name) for host in hosts) else {}
 
 
 def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:

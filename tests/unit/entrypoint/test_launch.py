@@ -7,8 +7,9 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.hosts import Host
 from entrypoint.keys import read_port
-from entrypoint.launch import bootstrap, job_variables, read_request
+from entrypoint.launch import bootstrap, job_variables, read_request, share_cores
 from entrypoint.worker import escape, set_env, strip
+from tests.unit.entrypoint.machines import Box, look_at
 
 
 def test_request() -> None:
@@ -62,3 +63,18 @@ def test_ports(text: str) -> None:
     assert read_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_port({"MULTINODE_SSH_PORT": text})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "domain"),
+    [
+        ([Host("localhost", 2)], 2, "[0xffffffe,0xffffffe0000000]"),
+        ([Host("localhost", 2)], 1, None),
+        ([Host("localhost", 2), Host("192.0.2.1", 1)], 3, None),
+        ([Host("192.0.2.1", 2)], 2, None),
+    ],
+)
+def test_cores_are_shared_among_ranks(hosts: list[Host], ranks: int, domain: str | None) -> None:
+    environ = {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}
+    assert share_cores(environ, hosts, ranks, look_at(Box(2, 28, 2))).get("I_MPI_PIN_DOMAIN") == domain
+    assert share_cores({"CCL_WORKER_COUNT": "1"}, hosts, ranks, look_at(Box(2, 28, 2))) == {}
