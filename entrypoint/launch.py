@@ -120,7 +120,7 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
     Oneself is looked for last: it may need a name server.
     """
     counts = {host.slots or 1 for host in hosts}
-    if len(counts) > 1 or ranks != len(hosts) * max(counts) or not environ.get("CCL_ROOT"):
+    if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
         return {}
     from .cores import pin_ranks  # an image without oneCCL pays nothing for it
 
