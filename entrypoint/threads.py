@@ -13,21 +13,26 @@ if TYPE_CHECKING:
 OPENMP = "/usr/local/lib/libiomp5.so"
 
 
-def share(scene: Scene) -> int:
-    """Count the cores of one rank.
+def has_own_cores(scene: Scene) -> bool:
+    """Tell whether all the cores that this process sees are those of one rank.
 
-    Ranks that a launcher pinned may have been given the same ones; together they have no more than the container.
+    A launcher may have given several ranks the same ones; then they are more than an even share of the container's.
     """
     machine, count = scene.machine, scene.world.local_size or 1
-    if scene.world.rank is None or not machine.pinned:
-        return max(1, machine.cores // count)
-    return max(1, min(machine.cores, machine.around // count))
+    return count == 1 or (is_pinned(scene) and machine.cores <= -(-machine.around // count))
 
 
-def has_own_cores(scene: Scene) -> bool:
-    """Tell whether all the cores that this process sees are those of one rank."""
-    count = scene.world.local_size or 1
-    return count == 1 or (scene.machine.pinned and scene.world.rank is not None and share(scene) == scene.machine.cores)
+def is_pinned(scene: Scene) -> bool:
+    """Tell whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
+    return scene.machine.pinned and scene.world.rank is not None
+
+
+def share(scene: Scene) -> int:
+    """Count the cores of one rank."""
+    machine = scene.machine
+    if has_own_cores(scene):
+        return machine.cores
+    return max(1, (machine.around if is_pinned(scene) else machine.cores) // (scene.world.local_size or 1))
 
 
 def workers(scene: Scene) -> int:

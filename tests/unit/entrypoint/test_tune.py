@@ -76,6 +76,8 @@ SOCKET = look_at(TWO, cpus="28-55,84-111", parent="0-111")
         # Nobody pinned the ranks (I_MPI_PIN=0), or two of them share a socket: they share its cores.
         (BOTH, look_at(HOST, pod(8), parent="0-239"), "2", "4", None, "0"),
         (FOUR, SOCKET, "4", "14", None, None),
+        (BOTH, look_at(Box(1, 5), cpus="0-2", parent="0-4"), "2", "3", FINE, None),
+        (BOTH, look_at(Box(1, 5), cpus="3-4", parent="0-4"), "2", "2", FINE, None),
         (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "4", "14", FINE, None),
     ],
 )
