@@ -48,6 +48,16 @@ def test_smoke_trains_under_mpirun(image: str) -> None:
     assert "world_size=2" in summary(done)
 
 
+@pytest.mark.parametrize("before", ["", "export I_MPI_PIN=0; "])
+def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before: str) -> None:
+    command = f"{before}mpirun -n 2 multinode sh -c 'echo threads $OMP_NUM_THREADS'"
+
+    done = run(image, "bash", "-c", command, options=["--cpuset-cpus", "0-1"])
+
+    assert done.code == 0
+    assert done.out.splitlines() == ["threads 1", "threads 1"]
+
+
 def test_smoke_trains_in_the_older_line(image: str) -> None:
     older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", "multinode:test-4.57")
 
