@@ -13,8 +13,8 @@ from .places import CERTIFICATE, check_output, is_mounted, mount_points
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .prepared import Setting
     from .stack import Stack
-    from .tune import Setting
     from .world import World
 
 

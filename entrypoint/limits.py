@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from .machine import CGROUP, Files, ancestors
+from .cgroup import list_folders
 from .numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .cgroup import Files
 
 SHM = "/dev/shm"
 # The default of Docker, containerd and podman; somebody who has set another has thought of it.
@@ -66,17 +68,8 @@ def read_flags(cpuinfo: str | None) -> frozenset[str]:
 
 def read_memory_limit(files: Files) -> int | None:
     """Find the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
-    found = []
-    for line in (files("/proc/self/cgroup") or "").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            root, name = CGROUP, "memory.max"
-        elif "memory" in controllers.split(","):
-            root, name = f"{CGROUP}/memory", "memory.limit_in_bytes"
-        else:
-            continue
-        found += [read_bytes(files(f"{root}{folder}/{name}")) for folder in ancestors(path)]
+    names = {True: "memory.max", False: "memory.limit_in_bytes"}
+    found = [read_bytes(files(f"{folder}/{names[unified]}")) for unified, folder in list_folders(files, "memory")]
     return min((limit for limit in found if limit is not None), default=None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from .places import CERTIFICATE
-from .tune import Setting
+from .prepared import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from .places import CERTIFICATE, is_mounted, mount_points
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .cgroup import Files
     from .errors import Refusal
     from .explain import Decision
-    from .machine import Files
     from .stack import Stack
 
 # Importing torch takes seconds, tens of them from a slow disk.

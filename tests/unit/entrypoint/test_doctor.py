@@ -13,8 +13,8 @@ from entrypoint.finding import OK, WARNING, WRONG
 from entrypoint.job import DOCTOR, Job
 from entrypoint.limits import Limits
 from entrypoint.machine import Machine
+from entrypoint.prepared import Prepared
 from entrypoint.stack import Stack
-from entrypoint.tune import Prepared
 from entrypoint.view import Folder, Interface, Probe, View
 from entrypoint.world import World
 
