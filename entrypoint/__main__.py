@@ -15,6 +15,7 @@ from .errors import USER, WORLD, Refusal
 from .explain import Decision, as_json, as_text, give_reasons, one_line
 from .identity import Identity, Who, identify
 from .machine import Machine, read_machine
+from .needs import ask_python, check_needs, list_packages, list_tasks
 from .places import choose_cache
 from .prepared import Prepared, Setting, forget, prepare
 from .stack import Stack, read_stack
@@ -49,9 +50,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return 0 if job.name else USER
     stack = read_stack(read_text(f"{root}/stack.json"))
     if job.kind == jobs.LIST:
-        from .tasks import list_tasks
-
-        print(list_tasks(stack))
+        print(list_tasks(stack, lambda: ask_python(environ)))
         return 0
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
         # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
@@ -116,6 +115,10 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     wanted = [each for each in [*tune(scene), *trust] if each.name not in decided]
     forced = [*place(world), *find_cache(environ, identity), *sourced]
     program = read_program(job, stack, root, many=world.sizes[1] > 1)
+    if job.kind == jobs.TASK:
+        check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    forced += program.asked
+    wanted += program.wanted
     prepared = assemble(clean(environ), identity, forced, wanted)
     argv = command(job, world, program.words, prepared.environ)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine)]

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import job as jobs
 from .argfile import read_given
+from .arguments import arguments
 from .detect import ALONE, MPIJOB_WORKER, TORCHRUN
 from .disk import read_text
 from .errors import Refusal
-from .tasks import TASKS, arguments, find_script
+from .needs import find_script
+from .prepared import Setting
+from .task import ACCELERATE
+from .tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,14 +22,21 @@ if TYPE_CHECKING:
     from .world import World
 
 PYTHON = "python3"
+# What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
+ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "accelerate counts the ranks on a CPU only if told so"),)
 
 
 class Program(NamedTuple):
-    """A Python script with its arguments, what was translated in them, and what they say by name."""
+    """A Python script with its arguments, what was translated in them, and what they say by name.
+
+    asked: variables that stand for flags the user typed; wanted: what the script reads from the environment only.
+    """
 
     words: list[str]
     notes: list[str]
     given: Mapping[str, object]
+    asked: tuple[Setting, ...] = ()
+    wanted: tuple[Setting, ...] = ()
 
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
@@ -36,9 +47,12 @@ def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progr
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
         given = read_given(made.words, read_text, ours=True)
-        return Program([find_script(job.name, stack, task.script), *made.words], made.notes, given)
-    given = read_given(job.words, read_text, ours=False) if job.kind == jobs.SCRIPT else {}
-    return Program([job.name, *job.words], [], given)
+        asked = tuple(Setting(name, value, "a flag that was typed") for name, value in made.environ.items())
+        wanted = ON_CPU if task.kind == ACCELERATE else ()
+        return Program([find_script(job.name, task, stack), *made.words], made.notes, given, asked, wanted)
+    if job.kind == jobs.SCRIPT:
+        return Program([job.name, *job.words], [], read_given(job.words, read_text, ours=False), wanted=ON_CPU)
+    return Program([job.name, *job.words], [], {})
 
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:

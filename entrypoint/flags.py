@@ -1,60 +1,20 @@
-"""Flags of the Trainer by release: what the user typed for another one is translated, and said."""
+"""Flags of a command line: what the user typed for another release is translated, and said."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .eras import CCL_DROPPED, CHOICES, ERAS, SHARE, Choice, Era
 from .stack import release
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .stack import Stack
 
-# Where a row says nothing of a release: it was always there, or it is still there.
-ALWAYS, STILL = (0, 0), (1 << 30, 0)
-CCL_DROPPED = (5, 1)
-
-
-class Era(NamedTuple):
-    """A flag, the releases [since, until) of transformers that know it, and what stands in its place elsewhere.
-
-    Found by bisecting the wheels; an empty `instead` means that nothing is lost by leaving the flag out.
-    """
-
-    name: str
-    since: tuple[int, int]
-    until: tuple[int, int]
-    instead: str = ""
-
-
-ERAS = (
-    Era("no_cuda", ALWAYS, (5, 0), "use_cpu"),
-    Era("use_cpu", (4, 32), STILL, "no_cuda"),
-    Era("evaluation_strategy", ALWAYS, (4, 51), "eval_strategy"),
-    Era("eval_strategy", (4, 41), STILL, "evaluation_strategy"),
-    Era("xpu_backend", ALWAYS, (4, 32), "ddp_backend"),
-    Era("ddp_backend", (4, 30), STILL, "xpu_backend"),
-    Era("use_ipex", ALWAYS, (4, 57)),
-    Era("jit_mode_eval", ALWAYS, (5, 0)),
-    Era("overwrite_output_dir", ALWAYS, (5, 0)),
-    Era("use_mps_device", ALWAYS, (5, 0)),
-    Era("fp16_backend", ALWAYS, (5, 0)),
-    Era("half_precision_backend", ALWAYS, (5, 0)),
-    Era("push_to_hub_token", ALWAYS, (5, 0), "hub_token"),
-    Era("save_safetensors", ALWAYS, (5, 0)),
-    Era("per_gpu_train_batch_size", ALWAYS, (5, 0), "per_device_train_batch_size"),
-    Era("per_gpu_eval_batch_size", ALWAYS, (5, 0), "per_device_eval_batch_size"),
-    Era("torchdynamo", ALWAYS, (5, 0)),
-    Era("tpu_num_cores", ALWAYS, (5, 0)),
-    Era("past_index", ALWAYS, (5, 0)),
-    Era("ray_scope", ALWAYS, (5, 0)),
-    Era("mp_parameters", ALWAYS, (5, 0)),
-    Era("group_by_length", ALWAYS, (5, 3), "train_sampling_strategy"),
-    # A number of steps below 1 is a share of all steps since the ratio is gone.
-    Era("warmup_ratio", ALWAYS, (5, 16), "warmup_steps"),
-    Era("logging_dir", ALWAYS, (5, 16)),
-)
-BY_NAME = {era.name: era for era in ERAS}
 NO = ("false", "0", "no", "off", "f", "n")
+# Flags whose value must not be seen in a log.
+SECRET = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
 
 
 class Flag(NamedTuple):
@@ -69,6 +29,22 @@ class Flag(NamedTuple):
         if self.joined:
             return [f"--{self.name}={self.values[0]}"]
         return [*([f"--{self.name}"] if self.name else []), *self.values]
+
+
+class Translated(NamedTuple):
+    """Flags that the installed release knows, a line for each one that changed, and what became a variable."""
+
+    flags: list[Flag]
+    notes: list[str]
+    environ: dict[str, str]
+
+
+class Renewed(NamedTuple):
+    """What stands for a flag: a flag or none, a variable or none; and why."""
+
+    flag: Flag | None
+    variable: tuple[str, str] | None = None
+    why: str = ""
 
 
 def split_flags(words: list[str]) -> list[Flag]:
@@ -99,33 +75,84 @@ def plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def translate(flags: list[Flag], stack: Stack) -> tuple[list[Flag], list[str]]:
-    """Replace the flags that the installed release does not know; the second part says which, a line each."""
-    result: list[Flag] = []
-    notes: list[str] = []
+def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Translated:
+    """Replace the flags that the installed release does not know; the notes say which, a line each.
+
+    eras: the table for this kind of script; where it is empty, nothing is touched.
+    """
+    result = Translated([], [], {})
+    rows = {era.name: era for era in eras}
     for flag in flags:
-        new = renew(flag, stack)
-        if new is not None:
-            result.append(new)
-        if new != flag:
-            became = f"became {' '.join(new.words())}" if new is not None else "is left out"
-            notes.append(f"{' '.join(flag.words())} {became}: {reason(flag, stack)}")
-    return result, notes
+        new = renew(flag, stack, rows)
+        if new.flag is not None:
+            result.flags.append(new.flag)
+        if new.variable is not None:
+            result.environ[new.variable[0]] = new.variable[1]
+        if new.why:
+            result.notes.append(f"{show(flag)} {became(new)}: {new.why}")
+    return result
 
 
-def renew(flag: Flag, stack: Stack) -> Flag | None:
-    """Give the flag that stands for this one in the installed release, or None."""
-    era = BY_NAME.get(plain(flag.name))
-    if era is not None and not era.since <= release(stack.transformers) < era.until:
-        if not era.instead:
-            return None
-        flag = flag._replace(name=era.instead)
-        if era.name == "group_by_length":
-            off = flag.values and flag.values[0].lower() in NO
-            return None if off else flag._replace(values=("group_by_length",))
-    if plain(flag.name) in ("ddp_backend", "xpu_backend") and flag.values == ("ccl",) and not has_ccl(stack):
-        return flag._replace(values=("gloo",))
-    return flag
+def became(new: Renewed) -> str:
+    """Say what stands for a flag now."""
+    if new.variable is not None:
+        return "became {}={}".format(*new.variable)
+    return f"became {show(new.flag)}" if new.flag is not None else "is left out"
+
+
+def show(flag: Flag) -> str:
+    """Spell a flag for a log, without a secret."""
+    if plain(flag.name) in SECRET and flag.values:
+        flag = flag._replace(values=("***",))
+    return " ".join(flag.words())
+
+
+def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
+    """Find what stands for this flag in the installed release: first for its name, then for its value."""
+    new = Renewed(flag)
+    era = rows.get(plain(flag.name))
+    if era is not None and not knows(era, stack):
+        new = substitute(flag, era.instead)._replace(why=reason(era, stack))
+    if new.flag is None:
+        return new
+    choice = find_choice(new.flag, stack) if rows else None
+    if choice is None:
+        return new
+    return substitute(new.flag, choice.instead)._replace(why=new.why or reason(choice, stack))
+
+
+def knows(row: Era | Choice, stack: Stack) -> bool:
+    """Tell whether the installed release knows a flag, or a value; ccl needs the bindings too."""
+    is_ccl = isinstance(row, Choice) and row.value == "ccl"
+    return row.since <= release(stack.transformers) < row.until and (not is_ccl or stack.backend == "ccl")
+
+
+def find_choice(flag: Flag, stack: Stack) -> Choice | None:
+    """Find the row of a value that the installed release does not know."""
+    rows = (row for row in CHOICES if row.name == plain(flag.name) and holds(row, flag))
+    return next((row for row in rows if not knows(row, stack)), None)
+
+
+def holds(row: Choice, flag: Flag) -> bool:
+    """Tell whether a flag has the value of a row."""
+    if row.value != SHARE or len(flag.values) != 1:
+        return flag.values == (row.value,)
+    try:
+        return 0 < float(flag.values[0]) < 1
+    except ValueError:
+        return False
+
+
+def substitute(flag: Flag, instead: str) -> Renewed:
+    """Put in place of a flag what its row says."""
+    off = bool(flag.values) and flag.values[0].lower() in NO
+    name, equals, value = instead.partition("=")
+    if not name or (equals and off):
+        return Renewed(None)
+    values = (value,) if equals else flag.values
+    if name.startswith("$"):
+        return Renewed(None, (name[1:], values[0])) if values else Renewed(None)
+    return Renewed(flag._replace(name=name, values=values))
 
 
 def has_ccl(stack: Stack) -> bool:
@@ -133,13 +160,13 @@ def has_ccl(stack: Stack) -> bool:
     return stack.backend == "ccl" and release(stack.transformers) < CCL_DROPPED
 
 
-def reason(flag: Flag, stack: Stack) -> str:
+def reason(row: Era | Choice, stack: Stack) -> str:
     """Say why a flag could not stay as it was typed."""
-    era = BY_NAME.get(plain(flag.name))
-    if era is not None and not era.since <= release(stack.transformers) < era.until:
-        gone = release(stack.transformers) >= era.until
-        edge = ".".join(map(str, era.until if gone else era.since))
-        return f"{'removed in' if gone else 'new in'} transformers {edge}, installed is {stack.transformers}"
-    if stack.backend != "ccl":
+    installed = release(stack.transformers)
+    if row.since <= installed < row.until:
         return "this image has no oneCCL bindings"
-    return f"transformers dropped ccl in 5.1, installed is {stack.transformers}"
+    if row.since == row.until:
+        return "that is the Trainer's, which this script does without"
+    gone = installed >= row.until
+    edge = ".".join(map(str, row.until if gone else row.since))
+    return f"{'removed in' if gone else 'new in'} transformers {edge}, installed is {stack.transformers}"

@@ -44,7 +44,7 @@ class Job(NamedTuple):
     @property
     def trains(self) -> bool:
         """Tell whether it runs on as many processes as the world has."""
-        return self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trainer)
+        return self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains)
 
 
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:

@@ -159,7 +159,7 @@ def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:
 
 def read_folders(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Folder, ...]:
     """Look at the folders for results, caches and temporary files."""
-    from .tasks import OUTPUT
+    from .arguments import OUTPUT
 
     points = mount_points(mountinfo)
     paths = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")

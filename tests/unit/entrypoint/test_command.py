@@ -7,6 +7,7 @@ import pytest
 from entrypoint.command import clean, command, read_program
 from entrypoint.errors import Refusal
 from entrypoint.job import Job
+from entrypoint.prepared import Setting
 from entrypoint.stack import Stack
 from entrypoint.world import World
 
@@ -46,6 +47,19 @@ def test_generation_runs_once() -> None:
     assert not job.trains
     words = read_program(job, NEW, "/", many=True).words
     assert command(job, World("alone", "", local_size=2), words, {})[0] == "python3"
+
+
+def test_a_script_without_the_trainer_is_told_by_the_environment() -> None:
+    job = Job("task", "qa-no-trainer", ["--bf16"])
+    assert job.trains
+    program = read_program(job, NEW, "/", many=True)
+    assert program.asked == (Setting("ACCELERATE_MIXED_PRECISION", "bf16", "a flag that was typed"),)
+    assert [(each.name, each.value) for each in program.wanted] == [("ACCELERATE_USE_CPU", "1")]
+
+
+@pytest.mark.parametrize(("kind", "name", "count"), [("script", "x.py", 1), ("task", "qa", 0), ("plain", "bash", 0)])
+def test_a_script_of_one_s_own_counts_its_ranks_on_a_cpu(kind: str, name: str, count: int) -> None:
+    assert len(read_program(Job(kind, name, []), NEW, "/", many=True).wanted) == count
 
 
 def test_a_worker_of_an_mpijob_does_not_train() -> None:

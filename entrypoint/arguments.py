@@ -1,0 +1,82 @@
+"""The command line of a task: the user's arguments, and the defaults they leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .argfile import is_argfile
+from .eras import ERAS, WITHOUT_TRAINER
+from .flags import Flag, has_ccl, plain, split_flags, translate
+from .task import ACCELERATE, OTHER, TRAINER
+
+if TYPE_CHECKING:
+    from .stack import Stack
+    from .task import Task
+
+OUTPUT = "/workspace/output"
+ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
+
+# A default that makes no sense beside another flag of the user's.
+UNLESS = {
+    "dataset_name": ("train_file", "validation_file", "test_file", "train_dir", "task_name"),
+    "dataset_config_name": ("dataset_name", "dataset_config", "train_file", "validation_file"),
+    "dataset_config_names": ("dataset_name",),
+    "dataset_split_names": ("dataset_name",),
+    "task_name": ("dataset_name", "train_file", "validation_file"),
+    "image_column_name": ("dataset_name", "train_dir"),
+    "label_column_name": ("dataset_name", "train_file", "train_dir"),
+    "text_column_names": ("dataset_name", "train_file"),
+    "text_column_name": ("dataset_name",),
+    "model_type": ("model_name_or_path",),
+    "num_train_epochs": ("max_steps", "max_train_steps"),
+    "max_steps": ("num_train_epochs",),
+    "max_train_steps": ("num_train_epochs",),
+    "use_cpu": ("no_cuda",),
+    "no_cuda": ("use_cpu",),
+}
+
+
+class Arguments(NamedTuple):
+    """A command line for a task, a line for each flag that was translated, and what goes into the environment."""
+
+    words: list[str]
+    notes: list[str]
+    environ: dict[str, str]
+
+
+def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
+    """Put together the user's arguments, translated for the installed release, and the defaults they leave.
+
+    A lone JSON file is passed through: it has to say everything, and the scripts take nothing beside it.
+    """
+    if is_argfile(typed):
+        return Arguments(typed, [], {})
+    asked = split_flags(typed)
+    flags, notes, environ = translate(asked, stack, ROWS[task.kind])
+    given = {plain(flag.name) for flag in (*asked, *flags)}
+    defaults = list_defaults(name, task, stack, many=many)
+    left = [flag for flag in defaults if not given & {flag.name, *UNLESS.get(flag.name, ())}]
+    words = [word for flag in (*left, *flags) for word in flag.words()]
+    return Arguments(words, notes, environ)
+
+
+def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:
+    """List the flags that the installed release's script gets where the user says nothing."""
+    defaults = read_defaults(task.defaults)
+    if task.kind == OTHER:
+        return defaults
+    defaults.append(Flag("output_dir", (f"{OUTPUT}/{name}",)))
+    if task.kind == ACCELERATE:
+        return defaults
+    defaults.append(Flag("use_cpu", ()))
+    if many and has_ccl(stack):
+        defaults.append(Flag("ddp_backend", ("ccl",)))
+    return translate(defaults, stack).flags
+
+
+def read_defaults(text: str) -> list[Flag]:
+    """Read the defaults of a task as flags."""
+    return [
+        flag._replace(values=tuple(value.replace("~", " ") for value in flag.values))
+        for flag in split_flags(text.split())
+    ]

@@ -1,0 +1,37 @@
+"""What is known of an example script of transformers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# A script of the Trainer; one that uses accelerate directly; one with flags of its own, which does not train.
+TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
+
+
+class Task(NamedTuple):
+    """A script below examples/pytorch, its defaults as a command line, and what it trains.
+
+    since: the first release of transformers whose script takes the defaults.
+    """
+
+    script: str
+    defaults: str
+    about: str
+    kind: str = TRAINER
+    since: tuple[int, int] = (0, 0)
+
+    @property
+    def trains(self) -> bool:
+        """Tell whether many processes can work on it."""
+        return self.kind != OTHER
+
+    @property
+    def folder(self) -> str:
+        """Name the folder of the examples, which has the requirements."""
+        return self.script.split("/")[0]
+
+
+# Pieces of the defaults.
+TRAIN = "--do_train --do_eval "
+BATCH = "--per_device_train_batch_size {} "
+EVAL = "--per_device_eval_batch_size {} "
