@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .argfile import is_argfile
 from .eras import ERAS, WITHOUT_TRAINER
-from .flags import Flag, has_ccl, plain, split_flags, translate
+from .flags import Flag, has_ccl, plain, show, split_flags, translate
 from .task import ACCELERATE, OTHER, TRAINER
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .task import Task
 
 OUTPUT = "/workspace/output"
+# Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
+BACKENDS = ("ddp_backend", "xpu_backend")
 ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
 
 # A default that makes no sense beside another flag of the user's.
@@ -52,7 +54,9 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
     if is_argfile(typed):
         return Arguments(typed, [], {})
     asked = split_flags(typed)
-    flags, notes, environ = translate(asked, stack, ROWS[task.kind])
+    alone = [flag for flag in asked if task.kind == TRAINER and not many and plain(flag.name) in BACKENDS]
+    flags, notes, environ = translate([flag for flag in asked if flag not in alone], stack, ROWS[task.kind])
+    notes += [f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone]
     given = {plain(flag.name) for flag in (*asked, *flags)}
     defaults = list_defaults(name, task, stack, many=many)
     left = [flag for flag in defaults if not given & {flag.name, *UNLESS.get(flag.name, ())}]

@@ -73,6 +73,14 @@ def test_the_output_can_go_elsewhere() -> None:
     assert "--output_dir=/out" in words and "/workspace/output/qa" not in words
 
 
+@pytest.mark.parametrize("flag", ["--ddp_backend ccl", "--ddp-backend=gloo", "--xpu_backend ccl"])
+def test_one_process_has_no_backend(flag: str) -> None:
+    made = make("qa", f"{flag} --seed 1", GUIDE)
+    assert " ".join(made.words) == f"{QA} --seed 1"
+    assert made.notes == [f"{flag} is left out: one process has nobody to talk to"]
+    assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
+
+
 def test_a_file_of_arguments_stands_alone() -> None:
     assert text("qa", "args.json") == "args.json"
 
