@@ -18,7 +18,7 @@ def main() -> None:
     for words in json.load(sys.stdin):
         training, rest = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
         left.append(rest)
-        devices.add(str(training.device))
+        devices.add(training.device.type)
     print(json.dumps([transformers.__version__, sorted(fields), sorted(devices), left]))
 
 

@@ -32,9 +32,12 @@ RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0
 RELEASES = {
     "4.30.2": ("tokenizers<0.14", "huggingface-hub<0.20", "accelerate<0.27"),
     "4.46.3": ("tokenizers>=0.20,<0.21", "huggingface-hub<1"),
-    "4.57.6": ("tokenizers>=0.22,<0.24", "huggingface-hub<1"),
+    "4.57.6": ("tokenizers>=0.22,<=0.23.0", "huggingface-hub<1"),
     NEWEST: (),
 }
+
+# The older classes ask the hub whose model that would be.
+OFFLINE = OLD.partition(" --push_to_hub_model_id")[0]
 
 
 def lay_out(version: str, site: Path) -> None:
@@ -57,7 +60,7 @@ def list_lines(version: str) -> list[list[str]]:
         for name, task in tasks
         for typed, many in (("", False), ("--bf16", True))
     ]
-    lines += [arguments("qa", TASKS["qa"], typed.split(), stack, many=True).words for typed in (OLD, NEW)]
+    lines += [arguments("qa", TASKS["qa"], typed.split(), stack, many=True).words for typed in (OFFLINE, NEW)]
     for choice in CHOICES:
         made = translate(split_flags([f"--{choice.name}", choice.value.replace("*", "1")]), stack)
         lines.append([*(word for flag in made.flags for word in flag.words()), "--output_dir", "/tmp/x"])

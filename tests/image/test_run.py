@@ -11,6 +11,7 @@ import pytest
 from tests.harness import HARDENED, Done, built, call, run
 
 FAULTS = Path(__file__).parent / "faults"
+METRICS = Path(__file__).parent / "metrics"
 
 
 def summary(done: Done) -> str:
@@ -95,6 +96,33 @@ def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
     assert said["bf16"] is True
     assert said["device"] == "cpu"
     assert said["output_dir"] == "/workspace/output/qa"
+
+
+def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) -> None:
+    done = run(image, "--nproc", "2", "qa-no-trainer", "--bf16", "--do_train")
+
+    assert done.code == 0
+    assert "--bf16 became ACCELERATE_MIXED_PRECISION=bf16" in done.err
+    said = json.loads(next(line for line in done.out.splitlines() if line.startswith("{")))
+    assert (said["world_size"], said["device"], said["precision"]) == (2, "cpu", "bf16")
+    assert said["output_dir"] == "/workspace/output/qa-no-trainer"
+
+
+def test_a_metric_in_the_working_folder_is_found_without_a_network(image: str) -> None:
+    load = "import evaluate; print(evaluate.load('accuracy').compute(predictions=[1, 0], references=[1, 1]))"
+
+    done = run(image, "python3", "-c", load, options=("--volume", f"{METRICS}/accuracy:/workspace/accuracy:ro"))
+
+    assert done.code == 0
+    assert "{'accuracy': 0.5}" in done.out
+
+
+def test_a_task_without_its_packages_says_what_to_do(image: str) -> None:
+    done = run(image, "ctc")
+
+    assert done.code == 2
+    assert "no requirements for ctc, it lacks: jiwer, librosa\n" in done.err
+    assert "pip install jiwer librosa" in done.err
 
 
 def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:

@@ -23,7 +23,7 @@ OLD = (
     "--no_cuda --evaluation_strategy epoch --xpu_backend ccl --use_ipex --jit_mode_eval --overwrite_output_dir "
     "--group_by_length --warmup_ratio 0.1 --logging_dir /tmp/logs --adafactor --torchdynamo eager "
     "--half_precision_backend auto --include_inputs_for_metrics --save_safetensors False --per_gpu_eval_batch_size 4 "
-    "--push_to_hub_model_id m --push_to_hub_token t --ray_scope last --tpu_num_cores 1"
+    "--ray_scope last --tpu_num_cores 1 --push_to_hub_model_id m --push_to_hub_token t"
 )
 NEW = (
     "--use_cpu --eval_strategy epoch --ddp_backend gloo --train_sampling_strategy group_by_length --warmup_steps 0.1 "
