@@ -28,12 +28,12 @@ def choose(package: Mapping[str, Any], python: str, glibc: str, folder: str | No
 
     One in `folder`, the user's own wheels, wins over others of the same release, if it fits at all.
     """
-    tags = _tags(python, glibc)
+    ranked = tags(python, glibc)
     mine = f"{Path(folder).absolute().as_uri()}/" if folder else None
 
     def order(file: Mapping[str, Any]) -> tuple[bool, bool, int]:
-        rank = _rank(filename(file["url"]), tags)
-        return rank > len(tags), not (mine and file["url"].startswith(mine)), rank
+        rank = _rank(filename(file["url"]), ranked)
+        return rank > len(ranked), not (mine and file["url"].startswith(mine)), rank
 
     file = min(package["files"], key=order)
     return Artifact(
@@ -49,7 +49,7 @@ def filename(url: str) -> str:
     return Path(unquote(urlsplit(url).path)).name
 
 
-def _tags(python: str, glibc: str) -> list[Tag]:
+def tags(python: str, glibc: str) -> list[Tag]:
     """List what the base can run, best first (PEP 425, PEP 600)."""
     major, minor = map(int, python.split("."))
     newest = int(glibc.split(".")[1])
@@ -64,9 +64,9 @@ def _tags(python: str, glibc: str) -> list[Tag]:
     ]
 
 
-def _rank(filename: str, tags: Sequence[Tag]) -> int:
+def _rank(filename: str, ranked: Sequence[Tag]) -> int:
     try:
         offered = parse_wheel_filename(filename)[3]
     except InvalidWheelFilename:
-        return len(tags)
-    return next((position for position, tag in enumerate(tags) if tag in offered), len(tags) + 1)
+        return len(ranked)
+    return next((position for position, tag in enumerate(ranked) if tag in offered), len(ranked) + 1)

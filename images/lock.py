@@ -14,14 +14,14 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from images import process
+from images import explain, process, wheelhouse
 from images.catalog import SourceOnly
 from images.choose import Artifact, choose
-from images.errors import Fault, UserFault, WorldFault
+from images.errors import UserFault
 from images.origin import TORCH_INDEX, gone
 from images.plan import FAMILY, Plan
-from images.sources import Sources, without_secrets
-from images.store import REMEDIES, Store, disk_fault, key_of
+from images.sources import Sources
+from images.store import Store, key_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,12 +53,17 @@ def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str])
     known = store.record("locks", key)
     packages = known if known is not None else _resolve(plan, sources, store.root, environ)
     store.write_record("locks", key, packages)
+    if plan.wheelhouse:
+        pins = [(str(package["name"]), str(package["version"])) for package in packages]
+        wheelhouse.refuse(Path(plan.wheelhouse), pins, plan.python, plan.base.glibc)
+    artifacts = tuple(choose(package, plan.python, plan.base.glibc, plan.wheelhouse) for package in packages)
+    dated = {file["sha256"] for package in packages for file in package["files"] if file["dated"]}
     return Lock(
         torch=_version(packages, "torch"),
         transformers=_version(packages, "transformers"),
         python=plan.python,
-        artifacts=tuple(choose(package, plan.python, plan.base.glibc, plan.wheelhouse) for package in packages),
-        undated=tuple(str(package["name"]) for package in packages if not package["dated"]),
+        artifacts=artifacts,
+        undated=tuple(artifact.name for artifact in artifacts if artifact.sha256 not in dated),
     )
 
 
@@ -74,7 +79,7 @@ def locate(lock: Lock, plan: Plan, sources: Sources, store: Store, environ: Mapp
     sources = _with_wheelhouse(sources, plan.wheelhouse)
     told, packages = _search(plan, sources, store.root, environ, pins, "--no-deps")
     if packages is None:
-        raise _explain(told, plan, store.root)
+        raise explain.fault(told, plan, sources, store.root)
     places = {file["sha256"]: file["url"] for package in packages for file in package["files"]}
     if lost := [a.filename for a in missing if a.sha256 not in places]:
         raise gone(lost)
@@ -83,7 +88,8 @@ def locate(lock: Lock, plan: Plan, sources: Sources, store: Store, environ: Mapp
 
 def _question(plan: Plan) -> list[Any]:
     source_only = [asdict(row) for row in plan.source_only]
-    return ["dated", plan.requirements, plan.as_of, plan.family_as_of, plan.base.python, plan.base.glibc, source_only]
+    days = [plan.as_of, plan.family_as_of]
+    return ["dated files", plan.requirements, *days, plan.base.python, plan.base.glibc, source_only]
 
 
 def _with_wheelhouse(sources: Sources, wheelhouse: str | None) -> Sources:
@@ -105,7 +111,7 @@ def _resolve(plan: Plan, sources: Sources, root: Path, environ: Mapping[str, str
     """Resolve, and refuse what is for a GPU."""
     told, packages = _search(plan, sources, root, environ, plan.requirements)
     if packages is None:
-        raise _explain(told, plan, root)
+        raise explain.fault(told, plan, sources, root)
     if found := _gpu(packages):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(found), remedy)
@@ -135,7 +141,11 @@ def _wider(sources: Sources, told: str, packages: list[dict[str, Any]] | None, p
 
 
 def _misses(told: str, name: str) -> bool:
-    return f"no version of {name}==" in told or f"{name} was not found" in told or "no wheels" in told
+    return f"no version of {name}==" in told or f"{name} was not found" in told or _without_wheels(told, name)
+
+
+def _without_wheels(told: str, name: str) -> bool:
+    return re.search(rf"\b{name}==[^,]* no wheels", told) is not None
 
 
 def _compile(
@@ -146,7 +156,7 @@ def _compile(
         config.write_text("".join(map(_metadata, plan.source_only)))
         command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
         command += ["--python", sys.executable]  # what uv finds by itself may not be ours to start
-        command += [*_options(plan), *more, *sources.uv_options()]
+        command += [*_options(plan, wanted), *more, *sources.uv_options()]
         env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
         done = process.run(command, env, "pip install -e .", feed="\n".join(wanted))
     if done.code:
@@ -161,12 +171,12 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def _options(plan: Plan) -> list[str]:
+def _options(plan: Plan, wanted: Sequence[str]) -> list[str]:
     glibc = plan.base.glibc.replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", plan.base.python, "--python-platform", f"x86_64-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(plan.as_of)]
-    days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(_pinned(plan), "false")
+    days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(_pinned(wanted), "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
     for row in plan.source_only:
@@ -174,9 +184,9 @@ def _options(plan: Plan) -> list[str]:
     return options
 
 
-def _pinned(plan: Plan) -> list[str]:
+def _pinned(wanted: Sequence[str]) -> list[str]:
     """List what is asked for by version: no day decides about it, and its index may not know the days."""
-    asked = [Requirement(text) for text in plan.requirements]
+    asked = [Requirement(text) for text in wanted]
     return [canonicalize_name(each.name) for each in asked if str(each.specifier).startswith("==")]
 
 
@@ -196,8 +206,9 @@ def _plain(package: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": package["name"],
         "version": package["version"],
-        "dated": any("upload-time" in file for file in files),
-        "files": [{"url": _place(file), "sha256": file["hashes"]["sha256"]} for file in files],
+        "files": [
+            {"url": _place(file), "sha256": file["hashes"]["sha256"], "dated": "upload-time" in file} for file in files
+        ],
     }
 
 
@@ -212,30 +223,3 @@ def _version(packages: Sequence[Mapping[str, Any]], name: str) -> str:
 def _gpu(packages: Sequence[Mapping[str, Any]]) -> list[str]:
     names = [f"{package['name']} {package['version']}" for package in packages]
     return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
-
-
-def _last_resorts(plan: Plan) -> Iterable[tuple[str, str, str, str]]:
-    """List the places that are asked only for what no other has: the place, what that is, whose it is, its release."""
-    yield TORCH_INDEX, "build of torch for the CPU", "PyTorch's", f"torch {plan.torch.version}"
-    for place in filter(None, (plan.index, plan.find_links)):
-        yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {plan.torch.bindings}"
-
-
-def _explain(told: str, plan: Plan, root: Path) -> Fault:
-    """Turn uv's words into ours: the disk or address that failed, or the requirement that nothing meets."""
-    refused = re.search(r"\(os error (\d+)\)", told)
-    if refused and int(refused[1]) in REMEDIES:
-        return disk_fault(root, int(refused[1]))
-    failed = re.search(r"Failed to fetch: `?(\S+?)`?$", told, re.MULTILINE)
-    for place, what, whose, name in _last_resorts(plan):
-        if failed and failed[1].startswith(place):
-            fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
-            remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
-            return WorldFault(fact, f"{name}, {place}", remedy)
-    if failed:
-        place = without_secrets(failed[1])
-        remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
-        return WorldFault("cannot reach a package index", place, remedy)
-    lines = [line.strip() for line in told.splitlines() if "missing an upload date" not in line]
-    remedy = f"another release than --transformers {plan.transformers.version}, or --wheelhouse with what is missing"
-    return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)

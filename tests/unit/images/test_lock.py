@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from images import catalog, choose, lock, plan
-from images.errors import UserFault, WorldFault
-from images.origin import TORCH_INDEX
 from images.sources import Sources
 
 PLAN = plan.resolve(plan.Request(), catalog.load())
@@ -68,50 +66,7 @@ def test_packages_for_a_gpu_are_found(package: str, is_for_gpu: bool) -> None:
     assert bool(lock._gpu([{"name": name, "version": version}])) is is_for_gpu
 
 
-def test_an_unreachable_index_is_named_without_its_password() -> None:
-    told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
-
-    fault = lock._explain(told, PLAN, Path("/store"))
-
-    assert isinstance(fault, WorldFault)
-    assert fault.value == "http://host:9/simple/torch/"
-    assert "secret" not in str(fault)
-
-
 CCL = plan.resolve(plan.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
-
-
-@pytest.mark.parametrize(
-    ("made", "place", "release"),
-    [
-        (PLAN, TORCH_INDEX, f"torch {PLAN.torch.version}"),
-        (CCL, TORCH_INDEX, "torch 2.4.0"),
-        (CCL, str(CCL.index), "oneccl_bind_pt 2.4.0"),
-    ],
-)
-def test_what_only_the_last_index_has_is_named_with_the_way_out(made: plan.Plan, place: str, release: str) -> None:
-    told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
-
-    fault = lock._explain(told, made, Path("/store"))
-
-    assert fault.value == f"{release}, {place}"
-    assert fault.remedy.startswith("--wheelhouse DIR")
-
-
-def test_a_full_disk_is_the_stores() -> None:
-    fault = lock._explain("error: failed to write: No space left on device (os error 28)", PLAN, Path("/store"))
-
-    assert isinstance(fault, WorldFault)
-    assert fault.value == "/store (No space left on device)"
-
-
-def test_no_solution_is_the_users_to_mend() -> None:
-    fault = lock._explain(
-        "error: No solution found\n  cause: Because there is no version of x==1 ...", PLAN, Path("/store")
-    )
-
-    assert isinstance(fault, UserFault)
-    assert "there is no version of x==1" in fault.value
 
 
 def test_source_only_projects_are_stated_as_toml() -> None:
@@ -135,8 +90,10 @@ def test_intels_index_is_asked_only_for_what_was_missed() -> None:
 
 
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
-    options = lock._options(CCL)
+    options = lock._options(CCL, CCL.requirements)
 
     assert "oneccl-bind-pt=false" in options
-    exempt = {option.removesuffix("=false") for option in lock._options(PLAN) if option.endswith("=false")}
+    exempt = {
+        option.removesuffix("=false") for option in lock._options(PLAN, PLAN.requirements) if option.endswith("=false")
+    }
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}

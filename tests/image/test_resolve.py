@@ -1,0 +1,157 @@
+"""uv, asked for tiny wheels: from an index that names no days (PEP 503), and from a wheelhouse in doubt."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from images import catalog, lock, plan
+from images.choose import Artifact
+from images.errors import UserFault
+from images.lock import Lock
+from images.sources import Sources
+from images.store import Store
+
+WHOLE = plan.resolve(plan.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
+PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
+# File name without the end, and what it requires.
+WHEELS = (
+    ("torch-2.13.0+cpu-py3-none-any", ""),
+    ("transformers-5.23.0-py3-none-any", "Requires-Dist: six\n"),
+    ("six-1.17.0-py3-none-any", ""),
+)
+SAME, OTHER = b"the content of the good wheel", b"the same with another byte in a module"
+
+
+def wheel(folder: Path, name: str, requires: str = "") -> Path:
+    """Write a wheel that can be resolved."""
+    project, version = name.split("-")[:2]
+    folder.mkdir(exist_ok=True, parents=True)
+    with zipfile.ZipFile(folder / f"{name}.whl", "w") as archive:
+        said = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{requires}"
+        archive.writestr(f"{project}-{version}.dist-info/METADATA", said)
+        archive.writestr(f"{project}-{version}.dist-info/RECORD", "")
+        archive.writestr(f"{project}.py", b"a module")
+    return folder / f"{name}.whl"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Sources]:
+    """Serve the wheels as PEP 503 has it: links with hashes, and no days."""
+    for name, requires in WHEELS:
+        path = wheel(tmp_path / "simple" / name.partition("-")[0], name, requires)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        link = f'<a href="{path.name.replace("+", "%2B")}#sha256={digest}">{path.name}</a>'
+        path.with_name("index.html").write_text(f"<!DOCTYPE html><html><body>{link}</body></html>")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))  # seconds until it sees its end
+    thread.start()
+    yield Sources(index=f"http://127.0.0.1:{server.server_port}/simple")
+    server.shutdown()
+    thread.join(timeout=30)
+    server.server_close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def folder_of(tmp_path: Path) -> Path:
+    """Make a wheelhouse with everything in it."""
+    for name, requires in WHEELS:
+        wheel(tmp_path / "wheels", name, requires)
+    return tmp_path / "wheels"
+
+
+def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> None:
+    with pytest.raises(UserFault, match="does not say when its files were uploaded") as caught:
+        lock.make(PLAN, index, store, os.environ)
+
+    assert caught.value.value == f"six (asked: {index.index})"
+
+
+def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources, store: Store) -> None:
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+
+    made = lock.make(pinned, index, store, os.environ)
+
+    assert set(made.undated) == {"six", "torch", "transformers"}
+
+
+def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "simple/six/six-1.17.0-py3-none-any.whl"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    six = Artifact(name="six", version="1.17.0", filename=path.name, url="", sha256=digest)
+    locked = Lock(torch="2.13.0", transformers="5.23.0", python="3.11", artifacts=(six,))
+
+    found = lock.locate(locked, PLAN, index, store, os.environ)
+
+    assert found.artifacts[0].url == f"{index.index}/six/{path.name}"
+
+
+def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
+    planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
+
+    made = lock.make(planned, index, store, os.environ)
+
+    assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("six-1.17.0-1-py3-none-any", ("more than one wheel", "six-1.17.0-1-py3-none-any.whl")),
+        ("torch-2.13.0-py3-none-any", ("more than one wheel", "torch-2.13.0+cpu", "torch-2.13.0-py3")),
+    ],
+)
+def test_two_candidates_in_a_wheelhouse(
+    index: Sources, store: Store, tmp_path: Path, more: str, words: tuple[str, ...]
+) -> None:
+    wheel(folder_of(tmp_path), more)
+
+    with pytest.raises(UserFault) as caught:
+        lock.make(dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels")), index, store, os.environ)
+
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "fact"),
+    [
+        ("six-1.17.0-py3-none-any.whl", b"PK\x03\x04 and nothing else", "damaged"),
+        ("torch-2.13.0+cpu-py3-none-any.whl", b"", "damaged"),
+        ("six-1.17.0-py3-none-any.whl", OTHER, "damaged"),
+        ("transformers-5.23.0-cp310-cp310-linux_x86_64.whl", SAME, "another Python or system"),
+    ],
+)
+def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
+    index: Sources, store: Store, tmp_path: Path, name: str, data: bytes, fact: str
+) -> None:
+    place = folder_of(tmp_path)
+    good = next(place.glob(name.partition("-")[0] + "-*"))
+    content = {SAME: good.read_bytes(), OTHER: good.read_bytes().replace(b"a module", b"a nodule")}.get(data, data)
+    good.unlink()
+    (place / name).write_bytes(content)
+    nowhere = Sources(index=f"{index.index}/nothing")
+
+    with pytest.raises(UserFault, match=fact) as caught:
+        lock.make(dataclasses.replace(PLAN, wheelhouse=str(place)), nowhere, store, os.environ)
+
+    assert name in caught.value.value
