@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images import assemble, bill, check, debs, examples, labels, lock, oci, origin, ours, ship, upon
+from images import assemble, bill, check, debs, examples, labels, lock, oci, origin, ours, ship, sonames, tree, upon
 from images.lockfile import Archive, Locked
 from images.plan import Plan
 from images.store import Store
@@ -91,6 +91,8 @@ def image(locked: Locked, shop: Workshop, compression: str) -> Finished:
     certificate = shop.pip.certificate if shop.pip else None
     ready = upon.ready(locked, shop)
     found = assemble.collect(locked.added, locked.plan, shop.store, certificate, shop.progress, shop.jobs)
+    root = tree.unpack(shop.store, ready.floor)
+    sonames.refuse(found, root, ready.hidden, shop.store, trimmed=locked.plan.trim)
     taken = _archive(locked, shop.store)
     listed = bill.write(locked, found, ready.origin, shop.store)
     floor = upon.with_bindings(ready, locked, found)

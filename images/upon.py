@@ -23,11 +23,12 @@ from images.workshop import Workshop
 
 @dataclass(frozen=True)
 class Ready:
-    """A base in the store, the layers that lie directly upon it, and what it is made from."""
+    """A base in the store, the layers that lie directly upon it, what it is made from, and what is hidden of it."""
 
     floor: Floor
     extras: tuple[Extra, ...]
     origin: Debian | Foreign
+    hidden: tuple[str, ...] = ()
 
 
 def bring(planned: Plan, shop: Workshop) -> Foreign | None:
@@ -103,8 +104,10 @@ def ready(locked: Locked, shop: Workshop) -> Ready:
         return Ready(made, (), debian)
     foreign.refuse(image, locked.plan.python, locked.plan.base.glibc)
     name = locked.base.reference if locked.base else None
-    extras = (*_hiding(image, locked), *_adding(image, locked, shop))
-    return Ready(floor.on_image(image, name, locked.plan.python), extras, image)
+    hidden = _hidden(image, locked)
+    hiding = (Extra("replaced", hidden, lambda layer: replace.write(layer, hidden)),) if hidden else ()
+    extras = (*hiding, *_adding(image, locked, shop))
+    return Ready(floor.on_image(image, name, locked.plan.python), extras, image, hidden)
 
 
 def with_bindings(ready: Ready, locked: Locked, found: Sequence[Wheel]) -> Floor:
@@ -130,11 +133,9 @@ def _names(origin: Debian | Foreign, site: str) -> list[str]:
     return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]
 
 
-def _hiding(image: Foreign, locked: Locked) -> tuple[Extra, ...]:
+def _hidden(image: Foreign, locked: Locked) -> tuple[str, ...]:
     planned = [(artifact.name, artifact.version) for artifact in locked.added]
-    decision = replace.decide(image.facts, locked.plan.python, planned)
-    hidden = replace.hidden(image.facts, decision.replaced)
-    return (Extra("replaced", hidden, lambda layer: replace.write(layer, hidden)),) if hidden else ()
+    return replace.hidden(image.facts, replace.decide(image.facts, locked.plan.python, planned).replaced)
 
 
 def _adding(image: Foreign, locked: Locked, shop: Workshop) -> tuple[Extra, ...]:
