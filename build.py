@@ -129,8 +129,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     if engine:
         with shop.progress.step(f"loading into {engine.name}"):
             ship.load(engine, made.image, shop.store, world.environ)
-        with shop.progress.step("importing every package once"):
-            check.imports(engine, made.image, made.modules, shop.store, world.environ)
+    _look(made, engine, options.load, shop)
     archive = None
     if options.output:
         archive = str(ship.save(options.output, made.image, shop.store, options.compression))
@@ -139,6 +138,20 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     if options.json:
         print(json.dumps(report.fields(made.image, archive, seconds), indent=1))
     report.show(made.image, archive, engine.name if engine else None, seconds, out)
+
+
+def _look(made: make.Finished, engine: ship.Engine | None, load: bool | None, shop: Workshop) -> None:
+    """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
+    if engine:
+        run = check.in_engine(engine, made.image, shop.environ)
+        remedy = "another --transformers; the image stays loaded for a look at it"
+    elif load is False and ship.find_engine(shop.environ, seconds=5):
+        return  # the image is not for the engine here, and unpacking it costs as much as building it
+    else:
+        run = check.unpacked(made.floor, made.image, shop.store)
+        remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
+    with shop.progress.step("importing every package once"):
+        check.imports(made.image, made.modules, run, shop.store, remedy)
 
 
 _COMMANDS: Mapping[str | None, Callable[[argparse.Namespace, World, Console], None]] = {

@@ -22,16 +22,17 @@ LOADER = "ld-linux-x86-64.so.2"
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python of a base, unpacked: the root folder, and the base itself."""
+    """The Python of a base, unpacked: the root folder, the base itself, and further folders of libraries."""
 
     root: Path
     floor: Floor
+    beside: tuple[Path, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """Say how it is started without root and without entering its root file system: through its own loader."""
         folders = [self.root / folder for folder in tree.libraries(self.floor.interpreter)]
-        there = [str(folder) for folder in dict.fromkeys(folders) if folder.is_dir()]
+        there = [str(folder) for folder in dict.fromkeys((*folders, *self.beside)) if folder.is_dir()]
         loaders = [f"{folder}/{LOADER}" for folder in there if Path(folder, LOADER).is_file()]
         start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.floor.interpreter)]
         return [*start, "-I", "-S", "-B"]

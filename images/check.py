@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from docker.errors import ContainerError, DockerException
 
-from images import process
+from images import ours, process, tree
+from images.bytecode import Interpreter
 from images.errors import WorldFault
+from images.facts import LIBRARIES
+from images.floor import Floor
 from images.oci import Image
 from images.ship import Engine
 from images.store import Store, key_of
@@ -38,6 +42,17 @@ print("; ".join(failed), file=sys.stderr)
 sys.exit(bool(failed))
 """
 
+# Do what Python does at its start (site), for folders that lie elsewhere.
+SITES = """
+import site, sys
+for folder in sys.argv.pop(1).split(":"):
+    site.addsitedir(folder)
+"""
+BROKEN = "remove the store's folder `trees` and build again"
+
+# Run Python with these arguments: a script and its own; answer None if it went well, else what was said last.
+Run = Callable[[Sequence[str]], "str | None"]
+
 
 def modules(wheels: Iterable[Path]) -> list[str]:
     """Name the top-level modules of wheels, from the paths in their RECORD."""
@@ -61,28 +76,37 @@ def _module(path: str) -> str | None:
     return None
 
 
-def imports(engine: Engine, image: Image, names: Sequence[str], store: Store, environ: Mapping[str, str]) -> bool:
-    """Import `names` in a container of the image; answer False if that was done before.
+def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
+    """Import `names` in the image's Python; answer False if that was done before.
 
     Raises WorldFault that names every module that cannot be imported.
     """
     key = key_of([[part.written.diff_id for part in image.parts[:-1]], sorted(names)])  # the last layer is our own
     if store.record("looks", key):
         return False
-    said = _run(engine, image, ["python3", "-c", SCRIPT, *names], environ)
+    said = run([SCRIPT, *names])
     if said is not None:
-        remedy = "another --transformers; the image stays loaded for a look at it"
         raise WorldFault("modules of the image cannot be imported", said, remedy)
     store.write_record("looks", key, sorted(names))
     return True
 
 
-def _run(engine: Engine, image: Image, command: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Run a command without network; answer None if it went well, else what it said."""
-    if engine.client is None:
-        start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
-        done = process.run([*start, *command[1:]], environ, "apt-get install podman")
-        return (done.err.strip().splitlines() or ["?"])[-1] if done.code else None
+def in_engine(engine: Engine, image: Image, environ: Mapping[str, str]) -> Run:
+    """Run Python in a container of the image, without network."""
+
+    def run(arguments: Sequence[str]) -> str | None:
+        command = ["python3", "-c", *arguments]
+        return _with_docker(engine, image, command) if engine.client else _with_podman(image, command, environ)
+
+    return run
+
+
+def _with_podman(image: Image, command: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
+    return _said(process.run([*start, *command[1:]], environ, "apt-get install podman"))
+
+
+def _with_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
     try:
         engine.client.containers.run(
             image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
@@ -93,3 +117,23 @@ def _run(engine: Engine, image: Image, command: Sequence[str], environ: Mapping[
     except (DockerException, OSError) as error:
         raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
     return None
+
+
+def unpacked(floor: Floor, image: Image, store: Store) -> Run:
+    """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
+
+    def run(arguments: Sequence[str]) -> str | None:
+        with store.aside(folder=True) as root:
+            tree.importable(store, floor, image.parts[len(floor.layers) :], root)
+            python = Interpreter(tree.unpack(store, floor), floor, tuple(root / folder for folder in LIBRARIES))
+            script, *names = arguments
+            folders = os.pathsep.join(str(root / site) for site in floor.sites if (root / site).is_dir())
+            home = str(root / "home/multinode")
+            environment = {**ours.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
+            return _said(process.run([*python.command, "-c", SITES + script, folders, *names], environment, BROKEN))
+
+    return run
+
+
+def _said(done: process.Result) -> str | None:
+    return (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1] if done.code else None

@@ -22,7 +22,7 @@ class Floor:
 
     `interpreter` is a path relative to the root, `name` what labels call the base, `digest` that of its manifest.
     `links` are made in our own layer, path -> target. `environment` and `history` are those of the base's
-    configuration; a base made here has none.
+    configuration; a base made here has none. `sites` are the folders that its Python imports packages from.
     """
 
     layers: tuple[Part, ...]
@@ -33,6 +33,7 @@ class Floor:
     site: Site
     name: str | None
     links: Mapping[str, str]
+    sites: tuple[str, ...]
     digest: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
@@ -56,6 +57,7 @@ def on_debian(debian: Debian, suite: str, python: str, *, reused: bool) -> Floor
         site=of_debian(python),
         name=f"debian:{suite}",
         links=additions.GUIDE,
+        sites=(of_debian(python).folder, "usr/lib/python3/dist-packages"),
     )
 
 
@@ -76,6 +78,7 @@ def on_image(image: Foreign, name: str | None, python: str) -> Floor:
         site=Site(python, known.sites[python][0], f"/{posixpath.normpath(interpreter)}"),
         name=name,
         links=additions.links(known, interpreter),
+        sites=known.sites[python],
         digest=image.digest,
         environment=image.environment,
         history=_history(image.config, len(layers)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from images import assemble, bill, check, debs, examples, labels, lock, oci, origin, ours, ship, sonames, tree, upon
+from images.floor import Floor
 from images.lockfile import Archive, Locked
 from images.plan import Plan
 from images.store import Store
@@ -16,9 +17,10 @@ BLOB = "blob"  # what the parts of a base are called in the store: they have dig
 
 @dataclass(frozen=True)
 class Finished:
-    """An image, what went into it, and the modules that can be imported in it."""
+    """An image, what it stands on, what went into it, and the modules that can be imported in it."""
 
     image: oci.Image
+    floor: Floor
     locked: Locked
     modules: list[str]
 
@@ -102,7 +104,7 @@ def image(locked: Locked, shop: Workshop, compression: str) -> Finished:
     config = oci.config(parts, settings, f"{locked.plan.family_as_of}T00:00:00Z", floor.history)
     manifest = ship.registry_manifest(config, parts, shop.store, "zstd" if compression == "none" else compression)
     made = oci.Image(locked.plan.tag, config, manifest, parts)
-    return Finished(made, locked, check.modules(wheel.path for wheel in found))
+    return Finished(made, floor, locked, check.modules(wheel.path for wheel in found))
 
 
 def _archive(locked: Locked, store: Store) -> tuple[str, Path] | None:

@@ -32,10 +32,10 @@ class Engine:
     client: Any = None
 
 
-def find_engine(environ: Mapping[str, str]) -> Engine | None:
-    """Find a running Docker, else podman, else None."""
+def find_engine(environ: Mapping[str, str], seconds: int = 600) -> Engine | None:
+    """Find a running Docker that answers within so many seconds, now and later; else podman, else None."""
     try:
-        client = docker.from_env(timeout=600, environment=dict(environ))
+        client = docker.from_env(timeout=seconds, environment=dict(environ))
         client.ping()
         return Engine("docker", client)
     except (DockerException, OSError):

@@ -6,7 +6,7 @@ import os
 import posixpath
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -16,6 +16,7 @@ from images.facts import LIBRARIES
 from images.floor import Floor
 from images.layer import Ground
 from images.merged import OPAQUE, WHITEOUT
+from images.oci import Part
 from images.store import Store, key_of
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
@@ -26,7 +27,7 @@ def unpack(store: Store, floor: Floor) -> Path:
     root = store.tree(key_of([floor.identity, floor.interpreter]))
     if not root.is_dir():
         with store.aside(folder=True) as aside:
-            _extract(store, floor, aside / "root")
+            _extract(store, floor.layers, floor.ground, aside / "root", _needed(floor.interpreter))
             root.parent.mkdir(exist_ok=True)
             try:
                 (aside / "root").rename(root)
@@ -34,6 +35,13 @@ def unpack(store: Store, floor: Floor) -> Path:
                 if not root.is_dir():  # another build may have been first
                     raise
     return root
+
+
+def importable(store: Store, floor: Floor, above: Sequence[Part], root: Path) -> None:
+    """Unpack what can be imported in an image: the packages of its base, and all that the layers above it bring."""
+    sites = tuple(f"{site}/" for site in floor.sites)
+    _extract(store, floor.layers, floor.ground, root, lambda path: path.startswith(sites))
+    _extract(store, above, floor.ground, root, lambda _: True)
 
 
 def libraries(interpreter: str) -> tuple[str, ...]:
@@ -45,15 +53,14 @@ def _prefix(interpreter: str) -> str:
     return posixpath.dirname(posixpath.dirname(interpreter))
 
 
-def _extract(store: Store, floor: Floor, root: Path) -> None:
-    root.mkdir()
-    wanted = _needed(floor.interpreter)
-    for part in floor.layers:
+def _extract(store: Store, parts: Sequence[Part], ground: Ground, root: Path, wanted: Callable[[str], bool]) -> None:
+    root.mkdir(exist_ok=True)
+    for part in parts:
         path = store.blob(part.written.digest)
         if path is None:
             raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
         with compressed.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-            _lay(tar, root, floor.ground, wanted)
+            _lay(tar, root, ground, wanted)
 
 
 def _needed(interpreter: str) -> Callable[[str], bool]:
@@ -93,6 +100,7 @@ def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, gro
         with place.open("wb") as file:
             shutil.copyfileobj(data, file, 1 << 20)
         place.chmod(0o755 if info.mode & 0o111 else 0o644)
+        os.utime(place, (info.mtime, info.mtime))  # what bytecode knows its source by
     elif first:
         os.link(first, place)
     else:

@@ -12,6 +12,7 @@ import sysconfig
 import tarfile
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -218,6 +219,24 @@ def test_no_engine(tmp_path: Path) -> None:
     env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
 
     told(build("--load", env=env), 1, "docker.sock", "start Docker")
+
+
+def test_without_an_engine_the_bases_python_imports_every_package(archive: Path, tmp_path: Path) -> None:
+    lock = json.loads(Path(f"{archive}.lock.json").read_text())
+    version = next(row["version"] for row in lock["artifacts"] if row["name"] == "shellingham")
+    info = f"shellingham-{version}.dist-info"
+    files = {"shellingham.py": "raise ImportError('as this test wants it')\n"}
+    files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shellingham\nVersion: {version}\n"}
+    files |= {f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    files |= {f"{info}/RECORD": "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))}
+    with zipfile.ZipFile(tmp_path / f"shellingham-{version}-py3-none-any.whl", "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+
+    env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
+    done = build(*SMALL, "--wheelhouse", str(tmp_path), env=env)
+
+    told(done, 1, ": shellingham (ImportError: as this test wants it)", "--wheelhouse")
 
 
 def test_an_unreachable_index(tmp_path: Path) -> None:
