@@ -61,7 +61,7 @@ def _make(locked: Locked, found: Sequence[Wheel], origin: Debian | Foreign, stor
         items += sbom.debian_components(status, copyrights, hashes)
     else:
         items += sbom.debian_components("\n".join(map(_paragraph, locked.debs)), {}, hashes)
-        items += sbom.debian_components(origin.facts.status, {}, distro=_distro(origin.facts))
+        items += sbom.debian_components(origin.facts.status, origin.facts.copyrights, distro=_distro(origin.facts))
         items += sbom.installed(_staying(origin.facts, locked))
     items.append(sbom.program("multinode", None, "Apache-2.0"))
     release = str(locked.plan.transformers.version)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from images import base
+from images import base, control, libstdcxx
 from images.installed import Distribution, distributions_in, listing
 from images.layer import Ground
 from images.merged import Tree
@@ -32,6 +32,7 @@ TEXTS = re.compile(
 GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]+\.[0-9]+)")
+COPYRIGHT = re.compile(r"usr/share/doc/[^/]+/copyright$")
 MUSL = "ld-musl-x86_64.so.1"
 
 
@@ -42,7 +43,8 @@ class Facts:
     `pythons` maps 3.X to an interpreter, `sites` 3.X to the folders it imports from, first the one that pip writes to.
     `listing` maps folders that packages have files in to the names there. `ssh_port` is the first that sshd listens on.
     `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared libraries to paths,
-    and `status` is dpkg's list of packages.
+    and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads,
+    `copyrights` a Debian package to what names its licences.
     """
 
     release: Mapping[str, str]
@@ -63,15 +65,21 @@ class Facts:
     commands: Mapping[str, str]
     libraries: Mapping[str, str]
     status: str
+    glibcxx: Mapping[str, str]
+    copyrights: Mapping[str, str]
 
 
 def keep(path: str, content: IO[bytes]) -> str | None:
-    """Say what `gather` will need of a file: its text, or of the C library its release."""
+    """Say what `gather` will need of a file: its text, or of the C and C++ libraries their releases."""
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")
     if GLIBC.match(path):
         found = BANNER.search(content.read(LONGEST))
         return found[1].decode() if found else None
+    if libstdcxx.FILE.match(path):
+        return libstdcxx.newest(content.read(LONGEST))
+    if COPYRIGHT.match(path):
+        return control.shortened(content.read(LONGEST).decode(errors="replace"))
     return None
 
 
@@ -92,6 +100,8 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), ssh_port=ssh_port(_ssh_lines(tree)),
         tini=_has(tree, [*bins, ""], "tini"), tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
+        glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
+        copyrights={name: text for name in packages if (text := tree.text(f"usr/share/doc/{name}/copyright"))},
     )  # fmt: skip
 
 
@@ -160,6 +170,13 @@ def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
             return said
     found = re.match(r"(?:[0-9]+:)?([0-9]+\.[0-9]+)", packages.get("libc6", ""))
     return found[1] if found else None
+
+
+def _glibcxx(tree: Tree, interpreter: str) -> str:
+    """Ask the library beside an interpreter first: one outside of /usr, such as conda's, names that folder (RPATH)."""
+    beside = posixpath.join(posixpath.dirname(posixpath.dirname(interpreter)), "lib")
+    texts = (tree.text(f"{folder}/libstdc++.so.6") for folder in (beside, *LIBRARIES))
+    return next(filter(None, texts), "")
 
 
 def _ssh_lines(tree: Tree) -> list[str]:

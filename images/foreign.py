@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol, cast
 
 from packaging.version import Version
 
-from images import compressed, facts, installed, layout, manifest, merged, reference, registry
+from images import compressed, control, facts, installed, layout, libstdcxx, manifest, merged, reference, registry
 from images.errors import UserFault, WorldFault
 from images.facts import Facts
 from images.fetch import Advance
@@ -28,7 +28,9 @@ CONFIG_LIMIT = 8 << 20  # bytes
 AT_ONCE = 3  # downloads from a registry: as many as Docker has
 
 # What the facts of an image depend on, besides its layers.
-READERS = tuple(Path(module.__file__ or "").read_text() for module in (compressed, merged, installed, facts))
+READERS = tuple(
+    Path(module.__file__ or "").read_text() for module in (compressed, merged, installed, facts, libstdcxx, control)
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _parts(
 
 
 def refuse(image: Foreign, python: str, glibc: str) -> None:
-    """Refuse a base that cannot work: musl, a glibc older than `glibc`, no Python `python` (such as 3.11).
+    """Refuse a base that cannot work: musl, glibc or libstdc++ too old for wheels of `glibc`, no Python `python` (3.X).
 
     Raises UserFault that names every reason at once.
     """
@@ -232,6 +234,9 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
         yield "it has no glibc that could be found"
     elif Version(known.glibc) < Version(glibc):
         yield f"its glibc is {known.glibc}, {glibc} is needed"
+    symbols = libstdcxx.needed(glibc)
+    if Version(known.glibcxx.get(python, symbols)) < Version(symbols):
+        yield f"its libstdc++ has GLIBCXX_{known.glibcxx[python]}, wheels ask for GLIBCXX_{symbols}"
     if python not in known.pythons:
         yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
     elif known.commands.get("python3", python) != python:

@@ -39,16 +39,8 @@ def stated(text: str) -> list[License]:
 
 
 def of_debian(copyright_file: str) -> list[License]:
-    """Read the short names of a machine-readable debian/copyright; any other text states nothing that can be read.
-
-    https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
-    """
-    paragraphs = list(control.paragraphs(copyright_file))
-    if not paragraphs or "copyright-format" not in paragraphs[0].get("format", ""):
-        return []
-    # A paragraph with neither field only gives the full text of a licence that another one names.
-    naming = [fields for fields in paragraphs if "files" in fields or "format" in fields]
-    return _each(fields.get("license", "").split("\n")[0] for fields in naming)
+    """Read the short names of a machine-readable debian/copyright; any other text states nothing that can be read."""
+    return _each(fields.get("license", "").split("\n")[0] for fields in control.naming(copyright_file))
 
 
 def _classified(classifier: str) -> str:

@@ -69,6 +69,49 @@ def test_an_older_glibc_is_behind_a_link() -> None:
     assert found.glibc == "2.39"
 
 
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, {}),
+        ({f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4\0GLIBCXX_3.4.9\0GLIBCXX_3.4.30\0"}, {"3.10": "3.4.30"}),
+        ({f"{LIBRARY}/libstdc++.so.6": "c.so.6", f"{LIBRARY}/c.so.6": b"\0GLIBCXX_3.4.9\0"}, {}),
+        (
+            {
+                f"{LIBRARY}/libstdc++.so.6": "libstdc++.so.6.0.21",
+                f"{LIBRARY}/libstdc++.so.6.0.21": b"\0GLIBCXX_3.4.21\0GLIBCXX_DEBUG_MESSAGE_LENGTH\0",
+            },
+            {"3.10": "3.4.21"},
+        ),
+        ({f"{LIBRARY}/libstdc++.so.6": b"none"}, {}),
+    ],
+)
+def test_the_newest_symbols_of_libstdcxx(files: Files, found: dict[str, str]) -> None:
+    assert known(SYSTEM, files).glibcxx == found
+
+
+def test_a_python_outside_of_usr_has_its_own_libstdcxx() -> None:
+    system: Files = {f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4.30\0"}
+    conda: Files = {"opt/conda/bin/python3.11": b"", "opt/conda/lib/libstdc++.so.6": b"\0GLIBCXX_3.4.19\0"}
+
+    found = known(SYSTEM, system, conda, path="/opt/conda/bin:/usr/bin")
+
+    assert found.glibcxx == {"3.11": "3.4.19", "3.10": "3.4.30"}
+
+
+def test_of_copyright_files_the_names_of_licences_stay() -> None:
+    form = b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+    files: Files = {
+        "usr/share/doc/libc6/copyright": form + b"\nFiles: *\nLicense: LGPL-2.1+\n a long text\n\nLicense: X\n text\n",
+        "usr/share/doc/openssh-server": "libc6",
+        "usr/share/doc/other/copyright": form,
+    }
+
+    found = known(SYSTEM, files).copyrights
+
+    assert set(found) == {"libc6", "openssh-server"}
+    assert found["libc6"] == found["openssh-server"] == f"{form.decode()}\nFiles: *\nLicense: LGPL-2.1+"
+
+
 def test_musl_is_seen_where_there_is_no_glibc() -> None:
     musl: Files = {"lib/ld-musl-x86_64.so.1": b""}
 

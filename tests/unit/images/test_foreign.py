@@ -15,7 +15,7 @@ from images.foreign import Foreign, bring, refuse
 from images.merged import Tree
 from images.registry import Access
 from images.store import Store
-from tests.stand_in import PACKAGES, SYSTEM, Files, Image, layout, saved, write
+from tests.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
 
 MUSL: Files = {"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
 
@@ -138,11 +138,15 @@ def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
         brought(str(tmp_path / "a.tar"), tmp_path / "store")
 
 
+OLD_CXX: Files = {f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4.22\0"}
+
+
 @pytest.mark.parametrize(
     ("layers", "python", "glibc", "reasons"),
     [
         ([MUSL], "3.12", "2.28", ["musl"]),
         ([SYSTEM, PACKAGES], "3.10", "2.36", ["its glibc is 2.35, 2.36 is needed"]),
+        ([SYSTEM, OLD_CXX], "3.10", "2.28", ["GLIBCXX_3.4.22", "GLIBCXX_3.4.24"]),
         ([SYSTEM, PACKAGES], "3.11", "2.28", ["no Python 3.11 (it has 3.10)"]),
         ([{"etc/passwd": b""}], "3.11", "2.28", ["no glibc", "it has none"]),
     ],

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.metadata import parse_email
 
+from images.control import shortened
 from images.licences import of_debian, of_wheel
 
 
@@ -85,3 +86,8 @@ def test_any_statement_of_a_wheel_is_read(expression: str, classifiers: list[str
 @given(st.text() | st.text().map(f"{HEADER}\nFiles: *\nLicense: ".__add__))
 def test_any_copyright_is_read(text: str) -> None:
     assert len(of_debian(text)) <= text.count("icense")
+
+
+@given(st.text() | st.lists(st.text() | st.sampled_from(["Files: *\nLicense: ", "\n\n"])).map(f"{HEADER}\n".join))
+def test_a_shortened_copyright_states_the_same(text: str) -> None:
+    assert shown(of_debian(shortened(text))) == shown(of_debian(text))
