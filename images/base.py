@@ -46,6 +46,8 @@ CLEANED = (
 )
 DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 
+LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")
+
 # Put into the root while it is made: nobody needs one that survives a power cut before it is a tar.
 UNSAFE = "etc/dpkg/dpkg.cfg.d/unsafe-io"
 SOURCES = f"{repository.FOLDER}/sources.list"
@@ -56,13 +58,17 @@ AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{repository.F
 
 @dataclass(frozen=True)
 class Debian:
-    """A finished base: its layer, what later layers must know of it, its packages as name -> version and as files."""
+    """A finished base: its layer, what later layers must know of it, its packages as name -> version and as files.
+
+    `libraries` are the paths of its shared libraries.
+    """
 
     written: Written
     ground: Ground
     packages: Mapping[str, str]
     passwd: str
     debs: tuple[Deb, ...]
+    libraries: tuple[str, ...] = ()
 
 
 def make(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, str]) -> tuple[Debian, bool]:
@@ -84,11 +90,12 @@ def make(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, 
 
 def _known(store: Store, key: str, debs: tuple[Deb, ...]) -> Debian | None:
     record = store.record("bases", key)
-    if record is None or store.blob(record["written"][1]) is None:
+    if record is None or "libraries" not in record or store.blob(record["written"][1]) is None:
         return None
     folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["folders"].items()}
     ground = Ground(folders, record["links"])
-    return Debian(Written(*record["written"]), ground, record["packages"], record["passwd"], debs)
+    written, libraries = Written(*record["written"]), tuple(record["libraries"])
+    return Debian(written, ground, record["packages"], record["passwd"], debs, libraries)
 
 
 def _plain(made: Debian) -> dict[str, object]:
@@ -99,6 +106,7 @@ def _plain(made: Debian) -> dict[str, object]:
         "links": made.ground.links,
         "packages": made.packages,
         "passwd": made.passwd,
+        "libraries": made.libraries,
     }
 
 
@@ -108,14 +116,14 @@ def _build(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         repository.write(store, choice.debs, {SOURCES: choice.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(row, parts, raw, env)
-        ground, installed, passwd = _facts(raw)
+        ground, installed, passwd, libraries = _facts(raw)
         _check(choice.debs, installed)
         with tarfile.open(raw) as source, Layer(out, Ground()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
         store.keep(out, written.digest)
-    return Debian(written, ground, installed, passwd, choice.debs)
+    return Debian(written, ground, installed, passwd, choice.debs, libraries)
 
 
 def _bootstrap(row: catalog.Base, parts: Path, out: Path, env: Mapping[str, str]) -> None:
@@ -168,8 +176,8 @@ def _with_time_of_source(pyc: bytes) -> bytes:
     return pyc if flags else pyc[:8] + min(mtime, EPOCH).to_bytes(4, "little") + pyc[12:]
 
 
-def _facts(raw: Path) -> tuple[Ground, dict[str, str], str]:
-    folders, links = {}, {}
+def _facts(raw: Path) -> tuple[Ground, dict[str, str], str, tuple[str, ...]]:
+    folders, links, libraries = {}, {}, []
     texts = {"var/lib/dpkg/status": "", "etc/passwd": ""}
     with tarfile.open(raw) as source:
         for info in source:
@@ -180,7 +188,11 @@ def _facts(raw: Path) -> tuple[Ground, dict[str, str], str]:
                 links[name] = info.linkname.lstrip("/")
             elif name in texts:
                 texts[name] = _text(source, info)
-    return Ground(folders, links), packages(texts["var/lib/dpkg/status"]), texts["etc/passwd"]
+            elif LIBRARY.search(name):
+                libraries.append(name)
+    ground = Ground(folders, links)
+    paths = tuple(sorted(map(ground.resolve, libraries)))
+    return ground, packages(texts["var/lib/dpkg/status"]), texts["etc/passwd"], paths
 
 
 def _text(source: tarfile.TarFile, info: tarfile.TarInfo) -> str:

@@ -22,7 +22,8 @@ class Floor:
 
     `interpreter` is a path relative to the root, `name` what labels call the base, `digest` that of its manifest.
     `links` are made in our own layer, path -> target. `environment` and `history` are those of the base's
-    configuration; a base made here has none. `sites` are the folders that its Python imports packages from.
+    configuration; a base made here has none. `sites` are the folders that its Python imports packages from,
+    and `libraries` the paths of its shared libraries.
     """
 
     layers: tuple[Part, ...]
@@ -34,6 +35,7 @@ class Floor:
     name: str | None
     links: Mapping[str, str]
     sites: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
     digest: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
@@ -58,6 +60,7 @@ def on_debian(debian: Debian, suite: str, python: str, *, reused: bool) -> Floor
         name=f"debian:{suite}",
         links=additions.GUIDE,
         sites=(of_debian(python).folder, "usr/lib/python3/dist-packages"),
+        libraries=debian.libraries,
     )
 
 
@@ -79,6 +82,7 @@ def on_image(image: Foreign, name: str | None, python: str) -> Floor:
         name=name,
         links=additions.links(known, interpreter),
         sites=known.sites[python],
+        libraries=tuple(known.libraries.values()),
         digest=image.digest,
         environment=image.environment,
         history=_history(image.config, len(layers)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images import assemble, bill, check, debs, examples, labels, lock, oci, origin, ours, ship, sonames, tree, upon
+from images import assemble, bill, check, debs, examples, labels, lock, oci, origin, ours, ship, sonames, upon
 from images.floor import Floor
 from images.lockfile import Archive, Locked
 from images.plan import Plan
@@ -93,11 +93,10 @@ def image(locked: Locked, shop: Workshop, compression: str) -> Finished:
     certificate = shop.pip.certificate if shop.pip else None
     ready = upon.ready(locked, shop)
     found = assemble.collect(locked.added, locked.plan, shop.store, certificate, shop.progress, shop.jobs)
-    root = tree.unpack(shop.store, ready.floor)
-    sonames.refuse(found, root, ready.hidden, shop.store, trimmed=locked.plan.trim)
     taken = _archive(locked, shop.store)
     listed = bill.write(locked, found, ready.origin, shop.store)
     floor = upon.with_bindings(ready, locked, found)
+    sonames.refuse(found, floor.libraries, ready.hidden, shop.store, trimmed=locked.plan.trim)
     above = assemble.layers(locked, found, floor, ready.extras, taken, listed, shop.store, shop.progress, shop.jobs)
     parts = (*floor.layers, *above)
     settings = ours.settings(labels.make(locked.plan, locked.lock, floor), floor.environment)

@@ -40,15 +40,17 @@ class Library(NamedTuple):
     crc: int
 
 
-def refuse(found: Sequence[Wheel], root: Path, hidden: Collection[str], store: Store, *, trimmed: bool) -> None:
-    """Refuse wheels that bring a library which another one of them or the base has; `root` is the base, unpacked.
+def refuse(
+    found: Sequence[Wheel], base: Iterable[str], hidden: Collection[str], store: Store, *, trimmed: bool
+) -> None:
+    """Refuse wheels that bring a library which another one of them or the base has; `base` are the paths of its own.
 
     What `hidden` names, and what a wheel puts a file over, the base has no more.
     Raises UserFault that names every such library.
     """
     brought = [library for wheel in found for library in _of_wheel(wheel, store, trimmed=trimmed)]
     covered = {*hidden, *(library.path for library in brought)}
-    below = [one for one in _of_base(root) if covered.isdisjoint((one.path, *_above(one.path)))]
+    below = [one for one in _of_base(base) if covered.isdisjoint((one.path, *_above(one.path)))]
     if clashes := _clashes([*brought, *below], {library.name for library in brought}):
         remedy = "a --wheelhouse without one of the packages' libraries, or another --base"
         raise UserFault("two packages bring the same library to where the loader looks", "; ".join(clashes), remedy)
@@ -66,11 +68,12 @@ def _clashes(libraries: Iterable[Library], brought: Collection[str]) -> list[str
     ]
 
 
-def _of_base(root: Path) -> Iterator[Library]:
+def _of_base(paths: Iterable[str]) -> Iterator[Library]:
     """List a base's by file names: a package of a distribution has a link by the DT_SONAME (Debian policy, 8.1)."""
-    for folder in SEARCHED:
-        for path in sorted((root / folder).glob("*.so*")):
-            yield Library(path.name, BASE, f"{folder}/{path.name}", 0)
+    for path in paths:
+        folder, name = posixpath.split(path)
+        if folder in SEARCHED:
+            yield Library(name, BASE, path, 0)
 
 
 def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -45,14 +45,6 @@ def wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Wheel:
     return Wheel(project, "1", f"sha256 of {project}", path)
 
 
-def root(folder: Path, names: Iterable[str] = ()) -> Path:
-    for name in names:
-        path = folder / "root" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return folder / "root"
-
-
 HERE, USUAL = "data/data/lib", "usr/lib/x86_64-linux-gnu"
 
 
@@ -73,7 +65,7 @@ def test_a_name_that_one_package_has_is_good(
 ) -> None:
     found = [wheel(tmp_path, "first", first), wheel(tmp_path, "second", second)]
 
-    sonames.refuse(found, root(tmp_path, below), (), store, trimmed=True)
+    sonames.refuse(found, below, (), store, trimmed=True)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +93,7 @@ def test_a_name_that_two_packages_have_is_refused(
     found = [wheel(tmp_path, "first", first), wheel(tmp_path, "second", second)]
 
     with pytest.raises(UserFault, match="two packages bring the same library") as caught:
-        sonames.refuse(found, root(tmp_path, below), (), store, trimmed=True)
+        sonames.refuse(found, below, (), store, trimmed=True)
 
     assert all(word in caught.value.value for word in words)
 
@@ -110,12 +102,12 @@ def test_a_name_that_two_packages_have_is_refused(
 def test_what_is_hidden_is_not_in_the_way(tmp_path: Path, store: Store, hidden: str) -> None:
     found = [wheel(tmp_path, "first", {f"{HERE}/liba.so.1": b"1"})]
 
-    sonames.refuse(found, root(tmp_path, [f"{USUAL}/liba.so.1"]), (hidden,), store, trimmed=True)
+    sonames.refuse(found, [f"{USUAL}/liba.so.1"], (hidden,), store, trimmed=True)
 
 
 def test_what_is_trimmed_is_not_in_the_way(tmp_path: Path, store: Store) -> None:
     found = [wheel(tmp_path, "umf", {f"{HERE}/libumf.so.1": b"1"})]
-    below = root(tmp_path, [f"{USUAL}/libumf.so.1"])
+    below = [f"{USUAL}/libumf.so.1"]
 
     sonames.refuse(found, below, (), store, trimmed=True)
     with pytest.raises(UserFault):
