@@ -137,16 +137,38 @@ def test_no_file_of_the_base_is_replaced_but_the_passwd(upon: tuple[Path, dict[s
     assert set(LACKING) <= above
 
 
+def test_a_mirror_stands_in_for_a_registry_that_nobody_reaches(
+    upon: tuple[Path, dict[str, Any]], pushed: str, tmp_path: Path
+) -> None:
+    host, _, name = pushed.partition("/")
+    options = ("--base", f"registry.invalid/{name}", "--registry-mirror", host, *OPTIONS, "--no-load")
+
+    answer = built(*options, "--output", f"{tmp_path}/layout/")
+
+    assert [row["digest"] for row in answer["layers"][:-1]] == [row["digest"] for row in upon[1]["layers"][:-1]]
+    lock = json.loads((tmp_path / "layout.lock.json").read_text())
+    assert lock["base"]["reference"] == f"registry.invalid/{name}"
+
+
 @pytest.fixture
 def image(engine: None, upon: tuple[Path, dict[str, Any]]) -> str:
     """Name the image in Docker."""
     return str(upon[1]["image"])
 
 
-def test_it_trains(image: str) -> None:
-    done = run(image, "smoke", "--bf16", seconds=300)
+@pytest.mark.parametrize(
+    ("command", "world"),
+    [
+        (("smoke", "--bf16"), 1),
+        (("--nproc", "2", "smoke", "--bf16"), 2),
+        (("mpirun", "-n", "2", "-genv", "OMP_NUM_THREADS=1", "multinode", "smoke", "--bf16"), 2),
+    ],
+)
+def test_it_trains(image: str, command: tuple[str, ...], world: int) -> None:
+    done = run(image, *command, seconds=300)
 
     assert done.code == 0
+    assert f"smoke: passed: world_size={world} " in done.out
 
 
 def test_the_old_package_is_gone_and_the_good_one_stays(image: str) -> None:
@@ -190,6 +212,16 @@ def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
     assert not (tmp_path / "bundle" / "wheels").joinpath("six-1.17.0-py2.py3-none-any.whl").exists()
 
 
+def test_the_bill_has_the_licences_of_the_bases_packages(upon: tuple[Path, dict[str, Any]]) -> None:
+    done = build("sbom", str(upon[0]))
+
+    assert done.code == 0
+    packages = [row for row in json.loads(done.out)["components"] if row.get("purl", "").startswith("pkg:deb/")]
+    with_licences = [row["name"] for row in packages if row.get("licenses")]
+    assert "libc6" in {row["name"] for row in packages}
+    assert "coreutils" in with_licences and len(with_licences) > len(packages) / 2
+
+
 def test_an_image_on_a_base_is_what_its_lock_says(upon: tuple[Path, dict[str, Any]]) -> None:
     done = build("verify", str(upon[0]))
 
@@ -209,6 +241,16 @@ def test_a_layout_is_as_good_as_a_registry(
     }
     assert lock["base"]["reference"] is None
     assert str(like_intels[0]) not in json.dumps(lock)
+
+
+def test_a_base_with_a_library_of_a_wheel_is_refused(debian: Path, tmp_path: Path) -> None:
+    made, _ = derived(debian, {f"{LIBRARY}/libfabric.so.1": b"of another package"}, "1")
+    place = write(tmp_path / "layout", made)
+
+    done = build("--base", f"oci:{place}", *OPTIONS, "--no-load", "--no-bytecode")
+
+    assert done.code == 2
+    assert f"libfabric.so.1 (impi-rt: /usr/local/lib/libfabric.so, the base: /{LIBRARY}/libfabric.so.1)" in done.err
 
 
 MUSL: Mapping[str, bytes | str | None] = {"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.11": b""}
