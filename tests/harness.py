@@ -18,6 +18,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "tests" / "image" / "examples"
+# Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
+ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
 HARDENED = (
     "--user=123456:0", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges",
 )  # fmt: skip

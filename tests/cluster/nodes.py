@@ -8,10 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.harness import Done, call
+from tests.harness import ENTRYPOINT, Done, call
 
-# Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
-ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
