@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from . import job as jobs
+from . import torchrun
 from .command import clean, command, read_program
 from .detect import ALONE, MPIJOB_LAUNCHER, detect
 from .disk import can_write, make_private, read_text, which, write_private
@@ -88,7 +89,7 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from .launch import launch
 
         return launch(job.words, environ, root, decision.machine)
-    elif job.trains and decision.world.sizes[1] > 1:
+    elif (job.trains or job.name == torchrun.NAME) and decision.world.sizes[1] > 1:
         from .master import check_master
 
         check_master(decision.world, environ)
@@ -98,13 +99,13 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from .rank import supervise
 
         return supervise(argv, environ, decision.world.rank)
-    os.execvpe(argv[0], argv, environ)
+    os.execvpe(torchrun.find(environ) if argv[0] == torchrun.NAME else argv[0], argv, environ)
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Work out everything; only the private files of an unknown user are written here."""
-    machine = look()
-    world, notes = find_world(job, environ, nproc)
+    machine, typed = look(), job.name == torchrun.NAME
+    world, notes = find_world(job, environ, torchrun.count(job.words, environ) if typed and nproc is None else nproc)
     world = spread(world, machine)
     identity = find_identity(environ)
     training = is_training(world, job=job.trains)
@@ -113,7 +114,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     sourced = take_setvars(environ, stack)
     decided = {each.name for each in sourced}
     wanted = [each for each in [*tune(scene), *trust] if each.name not in decided]
-    forced = [*place(world), *find_cache(environ, identity), *sourced]
+    forced = [*place(world), *find_cache(environ, identity), *sourced, *(torchrun.settle(world) if typed else [])]
     program = read_program(job, stack, root, many=world.sizes[1] > 1)
     if job.kind == jobs.TASK:
         check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
