@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 import torch
+import torch.distributed as dist
 from transformers import HfArgumentParser, TrainingArguments
 
 
@@ -34,7 +35,9 @@ def main() -> None:
                 "world_size": training.world_size,
                 "device": str(training.device),
                 "threads": torch.get_num_threads(),
-                "rank": int(os.environ.get("RANK", "0")),
+                "asked_threads": os.environ.get("OMP_NUM_THREADS"),
+                "rank": dist.get_rank() if dist.is_initialized() else 0,
+                "backend": str(dist.get_backend()) if dist.is_initialized() else "none",
             }
         )
     )

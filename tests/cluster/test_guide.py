@@ -1,0 +1,150 @@
+"""The command lines of the Hugging Face guide as they are printed in it, for the release that they were written for.
+
+Intel's bindings are on no index that is always there: a stand-in has their names and carries ccl over gloo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.nodes import Cluster, Node, Started
+from tests.harness import EXAMPLES, ROOT, Done, built, call
+
+SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
+SETVARS = """\
+oneccl_bindings_for_pytorch_path=$(python -c "from oneccl_bindings_for_pytorch import cwd; print(cwd)")
+source $oneccl_bindings_for_pytorch_path/env/setvars.sh
+"""
+ARGUMENTS = """\
+ --model_name_or_path google-bert/bert-large-uncased \\
+ --dataset_name squad \\
+ --do_train \\
+ --do_eval \\
+ --per_device_train_batch_size 12  \\
+ --learning_rate 3e-5  \\
+ --num_train_epochs 2  \\
+ --max_seq_length 384 \\
+ --doc_stride 128  \\
+ --output_dir /tmp/debug_squad/ \\
+ --no_cuda \\
+ --ddp_backend ccl \\
+"""
+ONE_NODE = f"""\
+export CCL_WORKER_COUNT=1
+export MASTER_ADDR=127.0.0.1
+mpirun -n 2 -genv OMP_NUM_THREADS=23 \\
+python3 run_qa.py \\
+{ARGUMENTS} --use_ipex
+"""
+TWO_NODES = f"""\
+export CCL_WORKER_COUNT=1
+export MASTER_ADDR=%s #node0 ip
+mpirun -f hostfile -n 4 -ppn 2 \\
+ -genv OMP_NUM_THREADS=23 \\
+python3 run_qa.py \\
+{ARGUMENTS} --use_ipex \\
+ --bf16
+"""
+# The two shapes of a pod's command: a line of shell, and torchrun itself.
+POD_SHELL = f"""\
+cd /workspace/transformers;
+pip install -r /workspace/transformers/examples/pytorch/question-answering/requirements.txt;
+source /usr/local/lib/python3.10/dist-packages/oneccl_bindings_for_pytorch/env/setvars.sh;
+torchrun {SCRIPT} \\
+{ARGUMENTS.replace("/tmp/debug_squad/", "/tmp/pvc-mount/output_$(date +%Y%m%d_%H%M%S)")} --bf16;
+"""
+WORDS = ARGUMENTS.replace("\\", "").replace("/tmp/debug_squad/", "/tmp/pvc-mount/output").split()
+POD_WORDS = ["torchrun", SCRIPT, *WORDS, "--use_ipex", "--bf16"]
+# What the guide's jobs set, and what the operator adds for an elasticPolicy without rdzvId or nprocPerNode.
+POD = {
+    "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4.5.9:/usr/local/lib/libiomp5.so",
+    "TRANSFORMERS_CACHE": "/tmp/pvc-mount/transformers_cache", "HF_DATASETS_CACHE": "/tmp/pvc-mount/hf_datasets_cache",
+    "LOGLEVEL": "INFO", "CCL_WORKER_COUNT": "1", "OMP_NUM_THREADS": "56", "PYTHONUNBUFFERED": "1",
+    "PET_RDZV_ENDPOINT": "transformers-pytorchjob-worker-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "2:2",
+    "PET_NPROC_PER_NODE": "auto", "PET_MAX_RESTARTS": "10", "PET_STANDALONE": "",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pods(engine: None, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Bring up two containers of the release that knew ccl, with the stand-in and the last accelerate that used it."""
+    older = built(
+        "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES), "--tag", "multinode:test-4.46"
+    )
+    wheels = tmp_path_factory.mktemp("guide") / "wheels"  # with a mode that the image's user can read
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), "accelerate==1.12.0"]
+    assert call(pip).code == 0
+    path = ":".join(["/bindings", *(f"/wheels/{wheel.name}" for wheel in wheels.glob("*.whl"))])
+    name = f"multinode{os.getpid()}guide"
+    mounts = {keys / "0600": "/etc/multinode/ssh", ROOT / "tests/image/bindings": "/bindings", wheels: "/wheels"}
+    volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
+    nodes = [Node(f"transformers-pytorchjob-worker-{number}", f"{name}{number}") for number in (0, 1)]
+    try:
+        assert call(["docker", "network", "create", name]).code == 0
+        for node in nodes:
+            start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
+            start += ["--network-alias", node.host, "--env", f"PYTHONPATH={path}", *volumes, "--entrypoint", "tini"]
+            assert call([*start, str(older["image"]), "--", "sleep", "infinity"]).code == 0
+        cluster = Cluster((nodes[0], nodes[1]))
+        yield cluster
+        for child in cluster.started:
+            child.end()
+    finally:
+        call(["docker", "rm", "--force", *(node.container for node in nodes)])
+        call(["docker", "network", "rm", name])
+
+
+def ranks(done: Done) -> list[dict[str, Any]]:
+    """Read what the ranks said of themselves, in the order of their numbers."""
+    said = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
+    return sorted(said, key=lambda each: int(each["rank"]))
+
+
+def world(said: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    """Cut that down to rank, size of the world and backend."""
+    return [(each["rank"], each["world_size"], each["backend"]) for each in said]
+
+
+def test_mpirun_on_one_node(pods: Cluster) -> None:
+    done = pods.nodes[0].run("bash", "-c", f"{SETVARS}cd {Path(SCRIPT).parent}\n{ONE_NODE}")
+
+    assert done.code == 0
+    assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
+    assert {each["asked_threads"] for each in ranks(done)} == {"23"}
+
+
+def test_mpirun_on_two_nodes(pods: Cluster) -> None:
+    first, second = (node.shell("hostname -i").out.strip() for node in pods.nodes)
+    pods.start(1, "worker")
+    hostfile = f'printf "{first} #node0 ip\\n{second} #node1 ip\\n" > /tmp/hostfile; cp {SCRIPT} /tmp; cd /tmp\n'
+    wait = f"until multinode ssh {second} cp {SCRIPT} /tmp 2> /dev/null; do sleep 0.2; done\n"
+
+    done = pods.nodes[0].run("bash", "-c", SETVARS + hostfile + wait + TWO_NODES % first)
+
+    assert done.code == 0
+    assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
+    assert {each["bf16"] for each in ranks(done)} == {True}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell"), pytest.param(POD_WORDS, id="words")],
+)
+def test_the_command_of_a_pytorchjob_takes_the_place_of_the_entrypoint(pods: Cluster, command: list[str]) -> None:
+    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
+    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
+    pods.started.extend(children)
+
+    done = [child.finish() for child in children]
+
+    assert [each.code for each in done] == [0, 0]
+    said = sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
+    assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
+    assert {each["asked_threads"] for each in said} == {"56"}
