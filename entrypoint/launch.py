@@ -99,7 +99,9 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         make_private(folder)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
-    start = ["mpiexec.hydra", "-machinefile", machines, "-n", str(ranks)]
+    # We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as
+    # ranks of oneCCL over MPI do.
+    start = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
     argv = [*start, "python3", "-I", "-S", root, *request.words]
     try:
         return run_ranks(argv, environ)

@@ -12,11 +12,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness import ENTRYPOINT, call
+from tests.harness import ENTRYPOINT, call, run
 
 TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
 BUSY = "while :; do :; done & while :; do :; done & wait"
 SMOKE = ("smoke", "--max_steps", "40")
+# As a rank of oneCCL over MPI: it says hello to MPI, and ends without MPI_Finalize.
+UNFINISHED = """
+import ctypes, os, time
+ctypes.CDLL("libmpi.so.12").MPI_Init(None, None)
+time.sleep(2 * int(os.environ["RANK"]))
+os.write(1, b"good work done by %d\\n" % int(os.environ["RANK"]))
+os._exit(0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +49,12 @@ def test_two_ranks_end_cleanly_on_busy_cores(busy: str, command: tuple[str, ...]
 
     assert [each.code for each in done] == [0] * TIMES
     assert [len(re.findall(r"(?m)^smoke: passed: world_size=2 ", each.out)) for each in done] == [1] * TIMES
+
+
+def test_launch_lets_ranks_end_one_after_the_other(bare_image: str) -> None:
+    options = ["--env", "I_MPI_FABRICS=shm", "--env", "LD_LIBRARY_PATH=/usr/local/lib"]
+
+    done = run(bare_image, "launch", "--hosts", "localhost", "-n", "2", "python3", "-c", UNFINISHED, options=options)
+
+    assert done.code == 0
+    assert sorted(done.out.split("\n")) == ["", "good work done by 0", "good work done by 1"]
