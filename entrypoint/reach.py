@@ -92,8 +92,15 @@ def try_ssh(host: str, door: Door) -> str:
         )
     except subprocess.TimeoutExpired:
         return "ssh does not answer"
-    lines = done.stderr.strip().splitlines()
-    return "" if done.returncode == 0 else f"ssh is refused: {lines[-1] if lines else f'exit code {done.returncode}'}"
+    return "" if done.returncode == 0 else f"ssh is refused: {complaint(done.stderr, done.returncode)}"
+
+
+def complaint(text: str, code: int) -> str:
+    """Say why ssh gave up: its last line, but for the one that would not tell people what is wrong."""
+    if "Host key verification failed" in text:
+        return "the server there has not got our key, so it is another job's or a stranger"
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else f"exit code {code}"
 
 
 def is_here(host: str) -> bool:

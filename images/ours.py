@@ -49,9 +49,9 @@ def settings(labels: Mapping[str, str], below: Mapping[str, str]) -> dict[str, A
 
 
 def _path(below: str) -> str:
-    """Keep the base's search path, and add to it what ours has and it lacks."""
+    """Keep the base's search path behind the folder of what stands in front of programs, and add what it lacks."""
     ours = ENVIRONMENT["PATH"].split(":")
-    return ":".join(dict.fromkeys([*filter(None, below.split(":")), *ours]))
+    return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
 
 
 def stack(plan: Plan, lock: Lock, floor: Floor) -> dict[str, Any]:
@@ -111,6 +111,7 @@ def write(
     """Fill the layer."""
     for path in FOLDERS:
         layer.folder(path, 0o775, 1000, 0)
+    layer.folder("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
     if passwd := with_user(floor.passwd):
         layer.file("etc/passwd", passwd.encode())
     for path, data in sorted({**sources, **pyc}.items()):
