@@ -72,7 +72,10 @@ def default_hostfile(environ: Mapping[str, str]) -> str | None:
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
-    """Fix how many ranks every host gets: --ppn, else its slots, else the default; -n may cut them short."""
+    """Fix how many ranks every host gets: --ppn, else its slots, else the default; -n may cut them short.
+
+    The default is what fits the node where `launch` runs: the others are taken to be like it.
+    """
     full = [Host(host.name, each or host.slots or default) for host in hosts]
     room = sum(host.slots or 0 for host in full)
     if ranks is not None and ranks > room and each is not None:

@@ -104,7 +104,9 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
 
     A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
     """
-    known = f"@cert-authority * {keys.public.strip()}\n* {keys.public.strip()}\n"
+    checking, ours = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes", keys.public.strip()
+    # A name that is known by one key is refused with another, whatever else is allowed.
+    known = f"@cert-authority * {ours}\n" + (f"* {ours}\n" if checking == "yes" else "")
     write_private(f"{keys.folder}/known_hosts", known)
     lines = [
         "Host *",
@@ -114,7 +116,7 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         "BatchMode yes",
         f"UserKnownHostsFile {keys.folder}/known_hosts",
         "GlobalKnownHostsFile /dev/null",
-        f"StrictHostKeyChecking {environ.get('MULTINODE_SSH_HOST_KEYS') or 'yes'}",
+        f"StrictHostKeyChecking {checking}",
         "UpdateHostKeys no",
         "LogLevel ERROR",
         "ConnectTimeout 10",

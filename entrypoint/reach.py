@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PAUSE = 0.5
 # So long we wait without a word.
 SILENCE = 2.0
+REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 
 
 class Door(NamedTuple):
@@ -58,8 +59,11 @@ def say(states: dict[str, str]) -> None:
 def knock(host: str, door: Door, states: dict[str, str]) -> None:
     """Try one host until it answers; its state is empty then, and says before how far we came."""
     while states[host] and time.monotonic() < door.deadline:
-        states[host] = try_port(host, door) or try_ssh(host, door)
-        if states[host]:
+        found = try_port(host, door) or try_ssh(host, door)
+        # The deadline cuts the last try short; what an earlier one said is worth more.
+        if found != SILENT or not states[host].startswith(REFUSED):
+            states[host] = found
+        if found:
             time.sleep(PAUSE)
 
 
@@ -91,8 +95,8 @@ def try_ssh(host: str, door: Door) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "ssh does not answer"
-    return "" if done.returncode == 0 else f"ssh is refused: {complaint(done.stderr, done.returncode)}"
+        return SILENT
+    return "" if done.returncode == 0 else f"{REFUSED}: {complaint(done.stderr, done.returncode)}"
 
 
 def complaint(text: str, code: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 from .disk import which, write_private
@@ -45,6 +46,9 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     port = read_port(environ)
     check_port(port)
     keys = find_keys(environ)
+    if keys.private is None:
+        note = "only authorized_keys is mounted, so nothing proves this host's key: launch refuses it"
+        print(f"multinode: {note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there", file=sys.stderr)
     lines = [f"Port {port}", *make_host_key(keys, environ), f"AuthorizedKeysFile {keys.authorized}", FIXED]
     # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
     lines.append("SetEnv " + " ".join(set_env(environ)))

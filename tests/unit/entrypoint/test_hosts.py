@@ -43,6 +43,20 @@ def test_any_hostfile_is_read_or_refused(text: str) -> None:
     assert all(host.name and not host.name.startswith("-") for host in hosts)
 
 
+NAMED = st.lists(
+    st.tuples(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"), st.integers(1, 9999)),
+    min_size=1,
+    unique_by=lambda row: row[0],
+)
+
+
+@given(NAMED, st.sampled_from(["{}:{}", "{} slots={}", "{}  slots={}  max_slots=9999 # the {}th"]))
+def test_every_dialect_says_the_same(rows: list[tuple[str, int]], form: str) -> None:
+    text = "\n".join(form.replace("{}th", "last").format(name, slots) for name, slots in rows)
+
+    assert read_hostfile(text, "f") == [Host(name, slots) for name, slots in rows]
+
+
 def test_hosts() -> None:
     assert read_hosts("a, b:2,") == [A, Host("b", 2)]
 
