@@ -110,7 +110,7 @@ def warn_bf16(limits: Limits, wish: Wish) -> str | None:
     """Without a unit for it bf16 is emulated."""
     if str(wish.given.get("bf16", "false")).lower() not in ("true", "1", "yes") or has_bf16(limits.flags):
         return None
-    return f"bf16 was asked for, and this processor has 0 units for it ({', '.join(BF16_UNITS)}): it is emulated"
+    return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
 
 
 def has_bf16(flags: frozenset[str]) -> bool:
