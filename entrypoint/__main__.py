@@ -19,6 +19,7 @@ from .machine import Machine, read_machine
 from .needs import ask_python, check_needs, list_packages, list_tasks
 from .places import choose_cache
 from .prepared import Prepared, Setting, forget, prepare
+from .printed import answer, tell
 from .stack import Stack, read_stack
 from .tune import Scene, crowd, is_training, place, spread, tune
 from .world import World, check_alone, read_world
@@ -32,10 +33,10 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     try:
         return run(argv, environ, root)
     except Refusal as refusal:
-        print(refusal, file=sys.stderr)
+        tell(refusal)
         return refusal.code
     except OSError as error:
-        print(Refusal("the system refused", error, "look at the file or program that is named"), file=sys.stderr)
+        tell(Refusal("the system refused", error, "look at the file or program that is named"))
         return WORLD
     except KeyboardInterrupt:
         return 130
@@ -47,11 +48,11 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     environ = forget(environ)
     job = jobs.read_job(words or shell(), environ, which)
     if job.kind == jobs.USAGE:
-        print(jobs.HELP, file=sys.stderr)
+        tell(jobs.HELP)
         return 0 if job.name else USER
     stack = read_stack(read_text(f"{root}/stack.json"))
     if job.kind == jobs.LIST:
-        print(list_tasks(stack, lambda: ask_python(environ)))
+        answer(list_tasks(stack, lambda: ask_python(environ)))
         return 0
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
         # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
@@ -62,10 +63,10 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
     decision = decide(job, environ, stack, options.nproc, root)
     if options.explain:
-        print(as_json(decision) if options.explain == "json" else as_text(decision))
+        answer(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
     if not decision.world.local_rank and job.kind != jobs.SSH:
-        print("\n".join([one_line(decision), *(f"multinode: {note}" for note in decision.notes)]), file=sys.stderr)
+        tell("\n".join([one_line(decision), *(f"multinode: {note}" for note in decision.notes)]))
     return become(job, decision, root)
 
 
@@ -93,8 +94,6 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from .master import check_master
 
         check_master(decision.world, environ)
-    sys.stdout.flush()
-    sys.stderr.flush()
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from .rank import supervise
 

@@ -9,6 +9,7 @@ from . import job as jobs
 from .detect import MPIJOB_WORKER
 from .errors import WORLD, Refusal
 from .finding import OK, WRONG, Finding
+from .printed import answer
 from .view import View, read_view
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, 
         raise Refusal("doctor has no such option", " ".join(job.words), "doctor, or doctor --json")
     decision, refusal = decide_training(job, decide)
     rows = examine(read_view(decision, refusal, stack, root))
-    print(as_json(rows) if job.words else as_text(rows))
+    answer(as_json(rows) if job.words else as_text(rows))
     return WORLD if any(row.state == WRONG for row in rows) else 0
 
 
