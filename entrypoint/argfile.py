@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Callable
 
 from .errors import Refusal
@@ -51,6 +52,14 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, ours: boo
 
 
 def find_output(given: Mapping[str, object]) -> str | None:
-    """Find the folder where the results will go; an address is none."""
+    """Find the folder where the results will go; an address is none, nor is what no file system takes."""
     folder = given.get("output_dir")
-    return folder if isinstance(folder, str) and folder and "://" not in folder else None
+    return folder if isinstance(folder, str) and folder and "://" not in folder and is_path(folder) else None
+
+
+def is_path(text: str) -> bool:
+    """Tell whether the system takes a text as a path; JSON may have a NUL or half a letter in it."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False

@@ -8,7 +8,7 @@ from . import job as jobs
 from .argfile import read_given
 from .arguments import arguments
 from .detect import ALONE, MPIJOB_WORKER, TORCHRUN
-from .disk import read_text
+from .disk import read_file
 from .errors import Refusal
 from .needs import find_script
 from .prepared import Setting
@@ -42,16 +42,16 @@ class Program(NamedTuple):
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
     """Find the script of a job and complete its arguments."""
     if job.kind == jobs.SMOKE:
-        return Program([f"{root}/smoke.py", *job.words], [], read_given(job.words, read_text, ours=True))
+        return Program([f"{root}/smoke.py", *job.words], [], read_given(job.words, read_file, ours=True))
     if job.kind == jobs.TASK:
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
-        given = read_given(made.words, read_text, ours=True)
+        given = read_given(made.words, read_file, ours=True)
         asked = tuple(Setting(name, value, "a flag that was typed") for name, value in made.environ.items())
         wanted = ON_CPU if task.kind == ACCELERATE else ()
         return Program([find_script(job.name, task, stack), *made.words], made.notes, given, asked, wanted)
     if job.kind == jobs.SCRIPT:
-        return Program([job.name, *job.words], [], read_given(job.words, read_text, ours=False), wanted=ON_CPU)
+        return Program([job.name, *job.words], [], read_given(job.words, read_file, ours=False), wanted=ON_CPU)
     return Program([job.name, *job.words], [], {})
 
 

@@ -21,6 +21,11 @@ def read_text(path: str) -> str | None:
         return None
 
 
+def read_file(path: str) -> str | None:
+    """Read a plain file, as read_text does; a pipe can be read only once, and that is for the program it is for."""
+    return read_text(path) if os.path.isfile(path) else None
+
+
 def can_write(path: str) -> bool:
     """Tell whether a folder can be written, or made where it does not exist yet."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:

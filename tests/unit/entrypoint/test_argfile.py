@@ -54,7 +54,16 @@ def test_any_file_is_an_object_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "folder"), [("/out", "/out"), (True, None), (3, None), ("", None), ("s3://bucket/out", None)]
+    ("value", "folder"),
+    [
+        ("/out", "/out"),
+        (True, None),
+        (3, None),
+        ("", None),
+        ("s3://bucket/out", None),
+        ("/a\0b", None),
+        ("/\ud800", None),
+    ],
 )
 def test_output(value: object, folder: str | None) -> None:
     assert find_output({"output_dir": value}) == folder

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from entrypoint.disk import can_write, read_text, which, write_private
+from entrypoint.disk import can_write, read_file, read_text, which, write_private
 from entrypoint.errors import Refusal
 from entrypoint.places import check_output, choose_cache, is_mounted, mount_points
 
@@ -46,6 +47,8 @@ def test_disk(tmp_path: Path) -> None:
     assert read_text(path) == "text"
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert read_text(str(tmp_path)) is None
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(path) == "text" and read_file(str(tmp_path / "pipe")) is None
     program = tmp_path / "program"
     program.touch(0o755)
     assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
