@@ -72,8 +72,8 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 
 def check_alone(environ: Mapping[str, str], world: World) -> None:
     """Refuse to train alone, or in a world too small, where a variable says that there should be others."""
+    check_insisted(environ, world)
     if world.launcher != ALONE:
-        check_insisted(environ, world)
         return
     sign = find_sign(environ)
     if sign is not None:
@@ -83,10 +83,20 @@ def check_alone(environ: Mapping[str, str], world: World) -> None:
 
 def check_insisted(environ: Mapping[str, str], world: World) -> None:
     """Refuse a rank of a world smaller than MULTINODE_WORLD_SIZE, of whose range the smallest number counts."""
-    least = whole(environ.get("MULTINODE_WORLD_SIZE", "").partition(":")[0])
+    least = read_least(environ)
     if world.size is not None and least is not None and world.size < least:
         remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
         raise Refusal("the world is smaller than MULTINODE_WORLD_SIZE", f"{world.size} of {least}", remedy)
+
+
+def read_least(environ: Mapping[str, str]) -> int | None:
+    """Read the smallest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
+    text = environ.get("MULTINODE_WORLD_SIZE", "").strip()
+    low, _, high = text.partition(":")
+    if text and (whole(low) is None or whole(high or low) is None):
+        remedy = "export MULTINODE_WORLD_SIZE=2, or 1:4, or unset it"
+        raise Refusal("MULTINODE_WORLD_SIZE is neither a number nor a range", repr(text), remedy)
+    return whole(low)
 
 
 def read_nproc(environ: Mapping[str, str], nproc: int | None) -> int | None:
@@ -119,10 +129,17 @@ def read_rendezvous(environ: Mapping[str, str], launcher: Launcher, nproc: int |
         port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
     if not host:
         raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
-    if port and whole(port) is None:
-        raise Refusal("the master's port is not a number", repr(port), f"export PET_MASTER_PORT={PORT}")
+    number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=")
     each = read_nproc(environ, nproc)
-    return World(launcher.kind, launcher.why, nodes, node_rank, each, master=host.strip("[]"), port=whole(port) or PORT)
+    return World(launcher.kind, launcher.why, nodes, node_rank, each, master=host.strip("[]"), port=number_of_port)
+
+
+def read_port(text: str, name: str) -> int:
+    """Read where the master listens; Kubernetes sets MASTER_PORT=tcp://... for a service of the name master."""
+    port = whole(text) if text else PORT
+    if port is None or port > 65535:
+        raise Refusal("the master's port is not a number below 65536", repr(text), f"export {name}{PORT}")
+    return port or PORT
 
 
 def split_endpoint(text: str) -> tuple[str, str]:
@@ -187,7 +204,7 @@ def guess_local_size(environ: Mapping[str, str], size: int) -> int:
 def read_master(environ: Mapping[str, str], launcher: Launcher, nodes: int) -> tuple[str, int]:
     """Find where rank 0 listens; what is not known is never guessed for ranks on several nodes."""
     host = environ.get("MASTER_ADDR", "").strip()
-    port = number(environ, "MASTER_PORT") or PORT
+    port = read_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=")
     if not host and nodes == 1:
         return "127.0.0.1", port
     if not host and launcher.kind == SLURM:

@@ -58,6 +58,7 @@ def test_elastic_pytorchjob(root: Path, environ: dict[str, str], capsys: pytest.
         (["qa"], {}, 2, "--examples"),
         (["smoke"], {"WORLD_SIZE": "2"}, 2, "meant to be one of many: WORLD_SIZE=2"),
         (["smoke"], {"PET_NNODES": "2"}, 2, "PET_NNODES=2"),
+        (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "neither a number nor a range: 'two'"),
         (["smoke"], {"PMI_RANK": "0", "PMI_SIZE": "x"}, 2, "PMI_SIZE is not a number"),
     ],
 )
