@@ -44,7 +44,7 @@ def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[
     Elsewhere hydra's own division is right. It is for nodes that are alike, each with `count` ranks.
     """
     workers = number(environ, "CCL_WORKER_COUNT") if environ.get("CCL_ROOT") else None
-    if not workers or not machine.owned or any(environ.get(name) for name in PINNED):
+    if not workers or not machine.owned or count > machine.physical or any(environ.get(name) for name in PINNED):
         return {}
     shares = split(machine, count)
     cpus = worker_cpus(shares, workers)

@@ -77,9 +77,13 @@ def worker_affinity(scene: Scene) -> str | None:
     count, ranks = workers(scene), scene.world.local_size or 1
     if not count or not scene.training or not scene.machine.owned:
         return None
+    own = has_own_cores(scene)
+    # Not a list for a million ranks, only because a finger slipped.
+    if scene.machine.physical // (1 if own else ranks) <= count:
+        return None
     from .cores import split, worker_cpus  # an image without oneCCL pays nothing for it
 
-    if has_own_cores(scene):
+    if own:
         return worker_cpus(split(scene.machine, 1) * ranks, count)
     return worker_cpus(split(scene.machine, ranks), count)
 

@@ -38,6 +38,7 @@ def test_pin_ranks(machine: Machine, ranks: int, environ: dict[str, str], cpus: 
     [
         (look_at(TWO), 2, {"CCL_WORKER_COUNT": "1"}),  # gloo, in an image without oneCCL: hydra's own division is right
         (look_at(TWO), 2, {"CCL_ROOT": "/ccl"}),
+        (look_at(TWO), 999_999_999, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}),
         (look_at(TWO), 56, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}),
         (look_at(TWO, pod(8)), 2, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}),
         (look_at(TWO), 2, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1", "I_MPI_PIN_DOMAIN": "socket"}),
