@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .flags import hide
 from .numbers import write_cpus
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def facts(decision: Decision) -> dict[str, object]:
         "set": decision.prepared.added,
         "kept": decision.prepared.kept,
         "notes": decision.notes,
-        "argv": decision.argv,
+        "argv": hide(decision.argv),
     }
 
 
@@ -105,7 +106,7 @@ def as_text(decision: Decision) -> str:
         *(("set", f"{name}={value}  # {decision.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),
         *(("note", note) for note in decision.notes),
-        ("command", " ".join(quote(word) for word in decision.argv)),
+        ("command", " ".join(quote(word) for word in hide(decision.argv))),
     ]
     return "\n".join(f"{name:11} {text}" for name, text in rows)
 

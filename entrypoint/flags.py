@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .stack import Stack
 
 NO = ("false", "0", "no", "off", "f", "n")
-# Flags whose value must not be seen in a log.
-SECRET = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
+# How the names of flags and variables end whose values must not be seen in a log.
+SECRET = ("token", "key", "secret", "password")
 
 
 class Flag(NamedTuple):
@@ -102,9 +102,23 @@ def became(new: Renewed) -> str:
 
 def show(flag: Flag) -> str:
     """Spell a flag for a log, without a secret."""
-    if plain(flag.name) in SECRET and flag.values:
-        flag = flag._replace(values=("***",))
-    return " ".join(flag.words())
+    return " ".join(hide(flag.words()))
+
+
+def hide(words: list[str]) -> list[str]:
+    """Put *** in place of every secret on a command line: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
+    hidden: list[str] = []
+    follows = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        secret = name.lower().endswith(SECRET)
+        if follows and not word.startswith("--"):
+            hidden.append("***")
+            follows = False
+        else:
+            hidden.append(f"{name}=***" if secret and value else word)
+            follows = secret and not equals and word.startswith("-")
+    return hidden
 
 
 def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:

@@ -33,6 +33,12 @@ def test_json() -> None:
     assert found["world"]["size"] == 1 and found["machine"]["cpus"] == "0-3"
 
 
+def test_no_secret_is_shown() -> None:
+    decision = DECISION._replace(argv=["python3", "x.py", "--hub_token", "hf_x"])
+    for text in (as_json(decision), as_text(decision), one_line(decision)):
+        assert "hf_x" not in text
+
+
 def test_text() -> None:
     text = as_text(DECISION)
     assert "OMP_NUM_THREADS=2  # because" in text

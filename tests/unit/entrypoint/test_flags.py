@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.eras import CHOICES, ERAS, WITHOUT_TRAINER
-from entrypoint.flags import Translated, plain, split_flags, translate
+from entrypoint.flags import Translated, hide, plain, split_flags, translate
 from entrypoint.stack import Stack
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
@@ -108,6 +108,21 @@ def test_ccl_stays_where_the_bindings_are() -> None:
 )  # fmt: skip
 def test_a_note_gives_the_reason_and_no_secret(line: str, release: str, note: str) -> None:
     assert turn(line, release)[1].notes == [note]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("--hub_token hf_x --seed 1", "--hub_token *** --seed 1"),
+        ("--hub-token=hf_x --api-key k", "--hub-token=*** --api-key ***"),
+        ("env HF_TOKEN=hf_x -password p x.py", "env HF_TOKEN=*** -password *** x.py"),
+        ("--token --bf16", "--token --bf16"),
+        ("--token= token key", "--token= token key"),
+        ("--tokenizer_name t --max_new_tokens 3", "--tokenizer_name t --max_new_tokens 3"),
+    ],
+)
+def test_secrets_are_hidden(line: str, shown: str) -> None:
+    assert " ".join(hide(line.split())) == shown
 
 
 WORDS = st.lists(st.one_of(st.text(min_size=1), st.text(min_size=1).map(lambda text: f"--{text}")))
