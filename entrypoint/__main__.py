@@ -57,6 +57,8 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
         # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
         job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
+    if job.kind == jobs.LAUNCH and options.nproc is not None:
+        raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
     if job.kind == jobs.DOCTOR:
         from .doctor import doctor
 

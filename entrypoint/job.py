@@ -51,7 +51,8 @@ def read_options(argv: list[str]) -> tuple[Options, list[str]]:
     """Take our own options off the front; the first other word begins the command."""
     explain, nproc, words = None, None, list(argv)
     while words and words[0].startswith("--"):
-        name, equals, value = words.pop(0).partition("=")
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
         if name == "--explain" and value in ("", "json"):
             explain = value or "text"
         elif name == "--nproc":
@@ -62,9 +63,8 @@ def read_options(argv: list[str]) -> tuple[Options, list[str]]:
         elif name == "--help":
             return Options(None, None), ["--help"]
         else:
-            raise Refusal(
-                "unknown option before the command", name, "--explain, --nproc N, or put it after the command"
-            )
+            remedy = "--explain, --explain=json, --nproc N, or put it after the command"
+            raise Refusal("unknown option before the command", word, remedy)
     return Options(explain, nproc), words
 
 
@@ -82,7 +82,7 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
             raise Refusal("there is no such script", name, "an existing file: ls " + (os.path.dirname(name) or "."))
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
-        raise Refusal("neither a task nor a program", name, suggest(name))
+        raise Refusal("neither a task nor a program", name or repr(name), suggest(name))
     return Job(PLAIN, name, rest)
 
 
