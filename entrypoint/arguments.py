@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .argfile import is_argfile
 from .eras import ERAS, WITHOUT_TRAINER
-from .flags import Flag, has_ccl, plain, show, split_flags, translate
+from .errors import Refusal
+from .flags import Flag, Translated, has_ccl, plain, show, split_flags, translate
 from .task import ACCELERATE, OTHER, TRAINER
 
 if TYPE_CHECKING:
@@ -51,17 +52,42 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
 
     A lone JSON file is passed through: it has to say everything, and the scripts take nothing beside it.
     """
-    if is_argfile(typed):
+    if is_argfile(typed) and task.kind == TRAINER:
         return Arguments(typed, [], {})
     asked = split_flags(typed)
-    alone = [flag for flag in asked if task.kind == TRAINER and not many and plain(flag.name) in BACKENDS]
-    flags, notes, environ = translate([flag for flag in asked if flag not in alone], stack, ROWS[task.kind])
-    notes += [f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone]
-    given = {plain(flag.name) for flag in (*asked, *flags)}
-    defaults = list_defaults(name, task, stack, many=many)
-    left = [flag for flag in defaults if not given & {flag.name, *UNLESS.get(flag.name, ())}]
+    check_first(name, task, asked)
+    flags, notes, environ = adapt(asked, task.kind, stack, many=many)
+    left = leave(list_defaults(name, task, stack, many=many), {plain(flag.name) for flag in (*asked, *flags)})
     words = [word for flag in (*left, *flags) for word in flag.words()]
     return Arguments(words, notes, environ)
+
+
+def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
+    """Fit what was typed to the installed release, and to a process that is alone."""
+    alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
+    made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
+    made.notes.extend(f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone)
+    return made
+
+
+def check_first(name: str, task: Task, asked: list[Flag]) -> None:
+    """Refuse a word before the first flag, which would become a value of the last default."""
+    first = asked[0] if asked else Flag("", ("-",))
+    if first.name or first.values[0].startswith("-"):
+        return
+    file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
+    raise Refusal(f"{name} takes no word before its flags", first.values[0], f"{name} --name value{file}")
+
+
+def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:
+    """Leave the defaults beside which nothing was given; argparse takes the beginning of a name for the name."""
+    short = tuple(given - {"", *(flag.name for flag in defaults)})
+    left = []
+    for flag in defaults:
+        names = {flag.name, *UNLESS.get(flag.name, ())}
+        if not given & names and not any(name.startswith(short) for name in names):
+            left.append(flag)
+    return left
 
 
 def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:

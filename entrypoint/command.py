@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import job as jobs
 from .argfile import read_given
-from .arguments import arguments
+from .arguments import adapt, arguments
 from .detect import ALONE, MPIJOB_WORKER, TORCHRUN
 from .disk import read_file
 from .errors import Refusal
+from .flags import split_flags
 from .needs import find_script
 from .prepared import Setting
-from .task import ACCELERATE
+from .task import ACCELERATE, TRAINER
 from .tasks import TASKS
 
 if TYPE_CHECKING:
@@ -42,17 +43,26 @@ class Program(NamedTuple):
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
     """Find the script of a job and complete its arguments."""
     if job.kind == jobs.SMOKE:
-        return Program([f"{root}/smoke.py", *job.words], [], read_given(job.words, read_file, ours=True))
+        flags, notes, environ = adapt(split_flags(job.words), TRAINER, stack, many=many)
+        words = [word for flag in flags for word in flag.words()]
+        return Program([f"{root}/smoke.py", *words], notes, read_given(words, read_file, ours=True), typed(environ))
     if job.kind == jobs.TASK:
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
         given = read_given(made.words, read_file, ours=True)
-        asked = tuple(Setting(name, value, "a flag that was typed") for name, value in made.environ.items())
+        if task.kind == ACCELERATE:  # some of its flags went into the environment
+            given = {**read_given(job.words, read_file, ours=True), **given}
         wanted = ON_CPU if task.kind == ACCELERATE else ()
-        return Program([find_script(job.name, task, stack), *made.words], made.notes, given, asked, wanted)
+        script = find_script(job.name, task, stack)
+        return Program([script, *made.words], made.notes, given, typed(made.environ), wanted)
     if job.kind == jobs.SCRIPT:
         return Program([job.name, *job.words], [], read_given(job.words, read_file, ours=False), wanted=ON_CPU)
     return Program([job.name, *job.words], [], {})
+
+
+def typed(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Set what stands for flags."""
+    return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())
 
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:

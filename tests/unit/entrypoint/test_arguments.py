@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.arguments import Arguments, arguments
+from entrypoint.errors import Refusal
 from entrypoint.stack import Stack
 from entrypoint.tasks import TASKS
 
@@ -53,6 +54,8 @@ def test_arguments_replace_defaults_one_by_one(line: str) -> None:
     ("name", "line", "stack", "gone"),
     [
         ("qa", "--train_file t.json", NEW, "--dataset_name"),
+        ("qa", "--train_f t.json", NEW, "--dataset_name"),
+        ("qa", "--output_d /out", NEW, "/workspace/output"),
         ("clm", "--dataset_name mine", NEW, "--dataset_config_name"),
         ("summarization", "--dataset_config x", NEW, "--dataset_config_name"),
         ("image-classification", "--train_dir pictures", NEW, "--dataset_name"),
@@ -83,6 +86,29 @@ def test_one_process_has_no_backend(flag: str) -> None:
 
 def test_a_file_of_arguments_stands_alone() -> None:
     assert text("qa", "args.json") == "args.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "remedy"),
+    [
+        ("qa", "args.json --bf16", "qa --name value, or qa FILE.json for all arguments"),
+        ("qa", "squad", "qa --name value, or qa FILE.json for all arguments"),
+        ("qa-no-trainer", "args.json", "qa-no-trainer --name value"),
+        ("generation", "hello", "generation --name value"),
+    ],
+)
+def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, remedy: str) -> None:
+    with pytest.raises(Refusal, match="no word before its flags") as caught:
+        make(name, line)
+    assert caught.value.remedy == remedy
+
+
+def test_one_may_ask_for_help() -> None:
+    assert text("qa", "-h") == f"{QA} -h"
+
+
+def test_the_beginning_of_another_default_is_none_of_it() -> None:
+    assert "--dataset_name" in text("speech-seq2seq", "--task translate")
 
 
 def test_a_value_may_have_blanks() -> None:

@@ -57,6 +57,25 @@ def test_a_script_without_the_trainer_is_told_by_the_environment() -> None:
     assert [(each.name, each.value) for each in program.wanted] == [("ACCELERATE_USE_CPU", "1")]
 
 
+def test_what_went_into_the_environment_is_still_known() -> None:
+    assert read_program(Job("task", "qa-no-trainer", ["--bf16"]), NEW, "/", many=True).given["bf16"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "many", "expected"),
+    [
+        (["--no_cuda", "--bf16"], False, ["--use_cpu", "--bf16"]),
+        (["--ddp_backend", "gloo"], False, []),
+        (["--ddp_backend", "ccl"], True, ["--ddp_backend", "gloo"]),
+        (["--world_size", "2", "x"], True, ["--world_size", "2", "x"]),
+    ],
+)
+def test_smoke_takes_the_flags_of_any_release(words: list[str], many: bool, expected: list[str]) -> None:
+    program = read_program(Job("smoke", "smoke", words), NEW, "/opt/multinode", many=many)
+    assert program.words == ["/opt/multinode/smoke.py", *expected]
+    assert len(program.notes) == (words != expected)
+
+
 @pytest.mark.parametrize(("kind", "name", "count"), [("script", "x.py", 1), ("task", "qa", 0), ("plain", "bash", 0)])
 def test_a_script_of_one_s_own_counts_its_ranks_on_a_cpu(kind: str, name: str, count: int) -> None:
     assert len(read_program(Job(kind, name, []), NEW, "/", many=True).wanted) == count
