@@ -120,7 +120,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     if job.kind == jobs.TASK:
         check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
     forced += program.asked
-    wanted += program.wanted
+    # What has our value already is the image's own, not to be named as the user's.
+    wanted += [each for each in program.wanted if environ.get(each.name) != each.value]
     prepared = assemble(clean(environ), identity, forced, wanted)
     argv = command(job, world, program.words, prepared.environ)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine)]

@@ -50,6 +50,20 @@ def test_elastic_pytorchjob(root: Path, environ: dict[str, str], capsys: pytest.
 
 
 @pytest.mark.parametrize(
+    ("value", "added", "kept"),
+    [({}, "1", None), ({"ACCELERATE_USE_CPU": "1"}, None, None), ({"ACCELERATE_USE_CPU": "0"}, None, "0")],
+)
+def test_the_image_s_own_settings_are_not_called_the_user_s(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str],
+    value: dict[str, str], added: str | None, kept: str | None,
+) -> None:  # fmt: skip
+    (root / "train.py").touch()
+    found = explain(["--nproc", "1", f"{root}/train.py"], {**environ, **value}, root, capsys)
+    assert isinstance(found["set"], dict) and isinstance(found["kept"], dict)
+    assert found["set"].get("ACCELERATE_USE_CPU") == added and found["kept"].get("ACCELERATE_USE_CPU") == kept
+
+
+@pytest.mark.parametrize(
     ("argv", "variables", "code", "said"),
     [
         ([], {}, 2, "usage:"),
