@@ -40,6 +40,6 @@ def check_output(path: str, writable: Writable) -> None:
 
 
 def choose_cache(environ: Mapping[str, str], home: str, writable: Writable) -> str | None:
-    """Find another HF_HOME if the one that is set cannot be written; None if it can stay."""
-    current = environ.get("HF_HOME") or f"{home}/.cache/huggingface"
-    return None if writable(current) else f"{home}/.cache/huggingface"
+    """Find another HF_HOME if the one that is set cannot be written; None if it can stay, or none is better."""
+    below = f"{home}/.cache/huggingface"
+    return None if writable(environ.get("HF_HOME") or below) or not writable(below) else below

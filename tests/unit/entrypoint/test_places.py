@@ -34,6 +34,8 @@ def test_output() -> None:
         ({"HF_HOME": "/w/hf"}, "", None),
         ({"HF_HOME": "/w/hf"}, "/w/hf", "/h/.cache/huggingface"),
         ({}, "", None),
+        ({}, "/h/.cache/huggingface", None),
+        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", None),
     ],
 )
 def test_cache(environ: dict[str, str], bad: str, cache: str | None) -> None:
