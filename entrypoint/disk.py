@@ -60,8 +60,9 @@ def make_private(folder: str) -> str:
 def write_private(path: str, text: str) -> str:
     """Write a file that nobody else may read; whole or not at all, for other ranks may write it at the same time."""
     aside = f"{path}.{os.getpid()}"
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+    # A variable that goes into it may have bytes that are no text.
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
     os.replace(aside, path)
     return path
 

@@ -45,6 +45,7 @@ def test_cache(environ: dict[str, str], bad: str, cache: str | None) -> None:
 def test_disk(tmp_path: Path) -> None:
     assert can_write(str(tmp_path / "a" / "b"))
     assert not can_write("/proc/version/nothing/here")
+    assert Path(write_private(str(tmp_path / "bytes"), "\udcff")).read_bytes() == b"\xff"
     path = write_private(str(tmp_path / "secret"), "text")
     assert read_text(path) == "text"
     assert Path(path).stat().st_mode & 0o777 == 0o600
