@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 from types import FrameType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
 from .errors import WORLD
+from .printed import mute, tell
 from .rank import FAILED, SUPERVISED
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
     if code and not codes:
-        print(f"multinode: the job ended with exit code {code}{verdict(banner)}", file=sys.stderr)
+        tell(f"multinode: the job ended with exit code {code}{verdict(banner)}")
     code = codes[0] if codes else code
     return code if 0 <= code < 256 else WORLD
 
@@ -67,8 +68,7 @@ def pass_output(stream: IO[bytes], banner: list[str]) -> None:
         if line.startswith(b"=   ") or line.rstrip() == b"=" * 83:
             banner.append(line.decode(errors="replace").strip("= \n"))
         else:
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            pass_on(line, sys.stdout, 1)
 
 
 def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
@@ -79,12 +79,21 @@ def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
     held = b""
     while chunk := os.read(stream.fileno(), 1 << 16) if stream else b"":
         text, reports, held = sift(held + chunk)
-        sys.stderr.buffer.write(text)
-        sys.stderr.buffer.flush()
+        pass_on(text, sys.stderr, 2)
         for facts in reports:
             heed(facts, codes)
-    sys.stderr.buffer.write(held)
-    sys.stderr.buffer.flush()
+    pass_on(held, sys.stderr, 2)
+
+
+def pass_on(data: bytes, stream: TextIO | None, number: int) -> None:
+    """Write to a stream of ours; where that fails, go on without, or the ranks would wait for room in their pipe."""
+    if stream is None:
+        return
+    try:
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except OSError:
+        mute(stream, number)
 
 
 def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
@@ -110,7 +119,7 @@ def heed(facts: bytes, codes: list[int]) -> None:
     code = int(number)
     if not codes:
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        print(f"multinode: rank {rank} on {host} {how}; the job is ended", file=sys.stderr, flush=True)
+        tell(f"multinode: rank {rank} on {host} {how}; the job is ended")
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     codes.append(code)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.follow import sift, verdict
+from entrypoint import follow
+from entrypoint.follow import pass_on, sift, verdict
 from entrypoint.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -39,6 +42,18 @@ def test_cuts_change_nothing(parts: list[bytes], size: int) -> None:
         text, reports = text + more, reports + found
     at_once = sift(data)
     assert (text + held, reports) == (at_once[0] + at_once[2], at_once[1])
+
+
+@pytest.mark.parametrize(("path", "muted"), [("/dev/null", []), ("/dev/full", [1])])
+def test_ranks_never_wait_for_a_reader_who_is_gone(
+    monkeypatch: pytest.MonkeyPatch, path: str, muted: list[int]
+) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr(follow, "mute", lambda _, number: numbers.append(number))
+    with io.TextIOWrapper(io.FileIO(path, "w")) as stream:
+        pass_on(b"words\n", stream, 1)
+    pass_on(b"words\n", None, 2)
+    assert numbers == muted
 
 
 def test_the_banner_is_shortened() -> None:
