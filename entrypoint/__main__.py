@@ -17,7 +17,7 @@ from .explain import Decision, as_json, as_text, give_reasons, one_line
 from .identity import Identity, Who, identify
 from .machine import Machine, read_machine
 from .needs import ask_python, check_needs, list_packages, list_tasks
-from .places import choose_cache
+from .places import choose_caches
 from .prepared import Prepared, Setting, forget, prepare
 from .printed import answer, tell
 from .stack import Stack, read_stack
@@ -51,6 +51,8 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         tell(jobs.HELP)
         return 0 if job.name else USER
     stack = read_stack(read_text(f"{root}/stack.json"))
+    if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
+        raise Refusal("--explain has no meaning for a command that only tells", job.name, job.name)
     if job.kind == jobs.LIST:
         answer(list_tasks(stack, lambda: ask_python(environ)))
         return 0
@@ -191,10 +193,10 @@ def assemble(environ: Mapping[str, str], identity: Identity, forced: list[Settin
 
 
 def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
-    """Move HF_HOME to where it can be written."""
+    """Move what the hub's libraries write to where they can."""
     home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
-    cache = choose_cache(environ, home, can_write)
-    return [Setting("HF_HOME", cache, f"{environ.get('HF_HOME')} cannot be written")] if cache else []
+    moved = choose_caches(environ, home, can_write, os.path.isdir)
+    return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]
 
 
 def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .disk import make_private, read_text, write_private
 from .errors import WORLD, Refusal
+from .numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +131,7 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
 def read_port(environ: Mapping[str, str]) -> int:
     """Read the port of sshd; one above 1023 needs no privilege."""
     text = environ.get("MULTINODE_SSH_PORT") or "2222"
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
+    port = whole(text)
+    if not port or port > 65535:
         raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), "export MULTINODE_SSH_PORT=2222")
-    return int(text)
+    return port

@@ -39,7 +39,14 @@ def check_output(path: str, writable: Writable) -> None:
         raise Refusal("the folder for results cannot be written", path, remedy)
 
 
-def choose_cache(environ: Mapping[str, str], home: str, writable: Writable) -> str | None:
-    """Find another HF_HOME if the one that is set cannot be written; None if it can stay, or none is better."""
+def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Writable) -> dict[str, str]:
+    """Find another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
+
+    Models that lie in it, as in a volume mounted read-only for many pods, are still read from there.
+    """
     below = f"{home}/.cache/huggingface"
-    return None if writable(environ.get("HF_HOME") or below) or not writable(below) else below
+    now = environ.get("HF_HOME") or below
+    if writable(now) or not writable(below):
+        return {}
+    hub = {} if environ.get("HF_HUB_CACHE") or not exists(f"{now}/hub") else {"HF_HUB_CACHE": f"{now}/hub"}
+    return {"HF_HOME": below, **hub}

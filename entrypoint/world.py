@@ -178,7 +178,8 @@ def read_rank(environ: Mapping[str, str], launcher: Launcher, names: Ranks, npro
     rank, size = number(environ, names.rank), number(environ, names.size)
     if rank is None or not size or rank >= size:
         value = f"{names.rank}={environ.get(names.rank)} {names.size}={environ.get(names.size)}"
-        raise Refusal("the rank is not below the size of the world", value, f"unset {names.rank} {names.size}")
+        remedy = f"start it by its launcher, which sets both, or unset what that has left ({launcher.why})"
+        raise Refusal("the rank is not below the size of the world", value, remedy)
     local_rank, local_size = first(environ, names.local_rank), first(environ, names.local_size)
     if local_size is None and launcher.kind in (MPI, SLURM):
         local_size = guess_local_size(environ, size)

@@ -71,6 +71,7 @@ def test_smoke_trains_in_the_older_line(image: str) -> None:
     ("options", "command", "reason"),
     [
         ((), ("smoke", "--world_size", "2"), r"world"),
+        ((), ("smoke", "--foo"), r"not a flag of the Trainer: --foo"),
         ((), ("smoke", "--learning_rate", "0"), r"loss"),
         (("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"), ("--nproc", "2", "smoke"), r"weights"),
     ],

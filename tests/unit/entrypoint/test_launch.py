@@ -58,7 +58,7 @@ def test_sshd_keeps_only_the_name_of_its_user() -> None:
     assert strip({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {"LD_PRELOAD": "/b/libnss_wrapper.so"}
 
 
-@pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1"])
+@pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
 def test_ports(text: str) -> None:
     assert read_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):

@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint.disk import can_write, read_file, read_text, which, write_private
 from entrypoint.errors import Refusal
-from entrypoint.places import check_output, choose_cache, is_mounted, mount_points
+from entrypoint.places import check_output, choose_caches, is_mounted, mount_points
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
 
@@ -29,17 +29,19 @@ def test_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "bad", "cache"),
+    ("environ", "bad", "there", "moved"),
     [
-        ({"HF_HOME": "/w/hf"}, "", None),
-        ({"HF_HOME": "/w/hf"}, "/w/hf", "/h/.cache/huggingface"),
-        ({}, "", None),
-        ({}, "/h/.cache/huggingface", None),
-        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", None),
+        ({"HF_HOME": "/w/hf"}, "", "", {}),
+        ({"HF_HOME": "/w/hf"}, "/w/hf", "", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface", "HF_HUB_CACHE": "/w/hub"}),
+        ({"HF_HOME": "/w", "HF_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({}, "", "", {}),
+        ({}, "/h/.cache/huggingface", "", {}),
+        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
     ],
 )
-def test_cache(environ: dict[str, str], bad: str, cache: str | None) -> None:
-    assert choose_cache(environ, "/h", lambda path: path != bad) == cache
+def test_caches(environ: dict[str, str], bad: str, there: str, moved: dict[str, str]) -> None:
+    assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
 
 
 def test_disk(tmp_path: Path) -> None:

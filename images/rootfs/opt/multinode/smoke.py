@@ -91,7 +91,12 @@ class Report(NamedTuple):
 
 
 class Failed(Exception):
-    """A check did not hold; every rank raises it alike."""
+    """A check did not hold; every rank raises it alike. The exit code is 2 for what the user typed."""
+
+    def __init__(self, fact: str, code: int = 1) -> None:
+        """Take what is wrong, with its numbers."""
+        super().__init__(fact)
+        self.code = code
 
 
 class Questions(Dataset[dict[str, torch.Tensor]]):
@@ -197,7 +202,7 @@ def asked_size(flag: str, environ: Mapping[str, str]) -> tuple[int, int]:
         text = str(launched_size(environ))
     low, _, high = text.partition(":")
     if not low.isdigit() or not (high or low).isdigit():
-        raise Failed(f"world size must be a number or a range like 1:4, not {text!r}")
+        raise Failed(f"world size must be a number or a range like 1:4, not {text!r}", 2)
     return int(low), int(high or low)
 
 
@@ -319,14 +324,16 @@ def main(argv: list[str]) -> NoReturn:
     try:
         parser = HfArgumentParser([SmokeArguments, TrainingArguments])
         flags = default_flags(output, planned if launched_size(os.environ) > 1 else "")
-        smoke, arguments = parser.parse_args_into_dataclasses([*flags, *argv])
+        smoke, arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
+        if left[-1]:
+            raise Failed(f"not a flag of the Trainer: {' '.join(left[-1])}; --world_size N is the only one of smoke", 2)
         planned = str(getattr(arguments, "ddp_backend", None) or planned)
         summary = run(arguments, smoke.world_size, planned)
         if rank == 0:
             print(f"smoke: passed: {summary}", flush=True)
     except Failed as failed:
-        code = 1
+        code = failed.code
         if rank == 0:
             print(f"smoke: failed: {failed}", file=sys.stderr, flush=True)
     finally:
