@@ -59,6 +59,7 @@ class Facts:
     group: str
     sshd: str | None
     ssh_port: int
+    shell: str | None
     tini: str | None
     tcmalloc: str | None
     ground: Ground
@@ -98,7 +99,8 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         pythons=pythons, sites=sites, distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), group=tree.text("etc/group"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), ssh_port=ssh_port(_ssh_lines(tree)),
-        tini=_has(tree, [*bins, ""], "tini"), tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
+        shell=_has(tree, ["bin"], "sh"), tini=_has(tree, [*bins, ""], "tini"),
+        tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
         glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
         copyrights={name: text for name in packages if (text := tree.text(f"usr/share/doc/{name}/copyright"))},

@@ -237,6 +237,8 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
     symbols = libstdcxx.needed(glibc)
     if Version(known.glibcxx.get(python, symbols)) < Version(symbols):
         yield f"its libstdc++ has GLIBCXX_{known.glibcxx[python]}, wheels ask for GLIBCXX_{symbols}"
+    if known.shell is None:
+        yield "it has no shell (/bin/sh), by which mpirun and ssh start ranks"
     if python not in known.pythons:
         yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
     elif known.commands.get("python3", python) != python:

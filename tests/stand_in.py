@@ -47,6 +47,8 @@ SYSTEM: Files = {
     "etc/group": b"root:x:0:\n",
     "etc/os-release": "../usr/lib/os-release",
     "usr/lib/os-release": b'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\n',
+    "usr/bin/dash": b"a shell",
+    "usr/bin/sh": "dash",
     "usr/bin/python3.10": b"an interpreter",
     "usr/bin/python3": "python3.10",
     "usr/lib/python3/dist-packages/six-1.16.0.egg-info": b"Metadata-Version: 1.2\nName: six\nVersion: 1.16.0\n",

@@ -17,7 +17,7 @@ from images.registry import Access
 from images.store import Store
 from tests.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
 
-MUSL: Files = {"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
+MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
 
 
 def brought(text: str, store: Path) -> Foreign:
@@ -147,6 +147,7 @@ OLD_CXX: Files = {f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4.22\0"}
         ([MUSL], "3.12", "2.28", ["musl"]),
         ([SYSTEM, PACKAGES], "3.10", "2.36", ["its glibc is 2.35, 2.36 is needed"]),
         ([SYSTEM, OLD_CXX], "3.10", "2.28", ["GLIBCXX_3.4.22", "GLIBCXX_3.4.24"]),
+        ([SYSTEM, {"usr/bin/.wh.sh": b""}], "3.10", "2.28", ["no shell"]),
         ([SYSTEM, PACKAGES], "3.11", "2.28", ["no Python 3.11 (it has 3.10)"]),
         ([{"etc/passwd": b""}], "3.11", "2.28", ["no glibc", "it has none"]),
     ],
