@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.harness import EXAMPLES, built, has_docker
+from tests.support.harness import EXAMPLES, built, has_docker
 
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.nodes import Cluster, Container, Node
-from tests.harness import HARDENED, call
+from tests.support.harness import HARDENED, call
 
 COMPOSE = Path(__file__).with_name("compose.yaml")
 # docker-compose 1.x and the plugin of newer engines take the same file and the same words.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.harness import ENTRYPOINT, Done, call
+from tests.support.harness import ENTRYPOINT, Done, call
 
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.nodes import Cluster, Node, Started
-from tests.harness import EXAMPLES, ROOT, Done, built, call
+from tests.support.harness import EXAMPLES, ROOT, Done, built, call
 
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 SETVARS = """\
@@ -83,7 +83,7 @@ def pods(engine: None, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert call(pip).code == 0
     path = ":".join(["/bindings", *(f"/wheels/{wheel.name}" for wheel in wheels.glob("*.whl"))])
     name = f"multinode{os.getpid()}guide"
-    mounts = {keys / "0600": "/etc/multinode/ssh", ROOT / "tests/image/bindings": "/bindings", wheels: "/wheels"}
+    mounts = {keys / "0600": "/etc/multinode/ssh", ROOT / "tests/data/bindings": "/bindings", wheels: "/wheels"}
     volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
     nodes = [Node(f"transformers-pytorchjob-worker-{number}", f"{name}{number}") for number in (0, 1)]
     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.harness import call
+from tests.support.harness import call
 
 SCRIPT = "echo rank $RANK of $WORLD_SIZE on $(hostname)"
 

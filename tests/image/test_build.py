@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from images.store import default_root
-from tests.harness import EXAMPLES, ROOT, build, built, call
+from tests.support.harness import EXAMPLES, ROOT, build, built, call
 
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests import ccl_wheels
-from tests.harness import HARDENED, build, built, run
-from tests.stand_in import derived, write
+from tests.support import ccl_wheels
+from tests.support.harness import HARDENED, build, built, run
+from tests.support.stand_in import derived, write
 
 SITE = "/usr/local/lib/python3.11/dist-packages"
 ROOT = f"{SITE}/{ccl_wheels.BINDINGS}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import call, run
+from tests.support.harness import call, run
 
 # A server in the same container, for containers of the tests may have no network.
 SERVER = """\

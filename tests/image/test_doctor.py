@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import HARDENED, Done, run
+from tests.support.harness import HARDENED, Done, run
 
 SITE = "/usr/local/lib/python3.11/dist-packages"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness import ENTRYPOINT, call, run
+from tests.support.harness import ENTRYPOINT, call, run
 
 TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
 BUSY = "while :; do :; done & while :; do :; done & wait"

@@ -20,11 +20,11 @@ from entrypoint.stack import Stack, release
 from entrypoint.task import TRAINER
 from entrypoint.tasks import TASKS
 from images import catalog
-from tests.harness import call
-from tests.unit.entrypoint.history import EVER, HISTORY
+from tests.support.harness import ROOT, call
+from tests.support.history import EVER, HISTORY
 from tests.unit.entrypoint.test_eras import NEW, OLD
 
-SCRIPT = Path(__file__).with_name("parse_flags.py")
+SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)
 # A rank of a world of one: accelerate takes a backend only where there is a world.
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

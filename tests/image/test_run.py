@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import HARDENED, Done, built, call, run
+from tests.support.harness import HARDENED, ROOT, Done, built, call, run
 
-FAULTS = Path(__file__).parent / "faults"
-METRICS = Path(__file__).parent / "metrics"
+FAULTS = ROOT / "tests/data/faults"
+METRICS = ROOT / "tests/data/metrics"
 
 
 def summary(done: Done) -> str:

@@ -16,9 +16,9 @@ import pytest
 
 from images import compressed
 from images.store import Store, default_root
-from tests.harness import build, built, call, run
-from tests.image.test_registry import running
-from tests.stand_in import Files, Image, derived, layout, write
+from tests.support.harness import build, built, call, run
+from tests.support.registry import running
+from tests.support.stand_in import Files, Image, derived, layout, write
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 LIBRARY = "usr/lib/x86_64-linux-gnu"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cgroup import read_cpuset, read_quota
-from tests.unit.entrypoint.machines import CGROUP, cpuset, docker, nested, pod
+from tests.support.machines import CGROUP, cpuset, docker, nested, pod
 
 CPU = {"/proc/self/cgroup": "2:cpuacct:/\n1:cpu:/\n0::/\n", f"{CGROUP}/cpu/cpu.cfs_period_us": "100000\n"}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from entrypoint.cores import domain, pin_ranks, split, worker_cpus
 from entrypoint.machine import Machine
-from tests.unit.entrypoint.machines import Box, look_at, pod
+from tests.support.machines import Box, look_at, pod
 
 TWO = Box(2, 28, 2)
 

@@ -13,7 +13,7 @@ from entrypoint.numbers import whole
 from entrypoint.stack import Stack
 from entrypoint.tune import Scene, is_training, place, spread, tune
 from entrypoint.world import check_alone, read_world
-from tests.unit.entrypoint.launchers import left_by, names
+from tests.support.launchers import left_by, names
 
 
 @pytest.mark.parametrize(

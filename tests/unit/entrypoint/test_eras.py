@@ -9,7 +9,7 @@ from entrypoint.eras import ALWAYS, CHOICES, ERAS, STILL, Choice
 from entrypoint.flags import plain, split_flags, translate
 from entrypoint.stack import Stack
 from entrypoint.tasks import TASKS
-from tests.unit.entrypoint.history import EVER, HISTORY
+from tests.support.history import EVER, HISTORY
 
 FIRST, LAST = min(HISTORY), max(HISTORY)
 BY_NAME = {era.name: era for era in ERAS}

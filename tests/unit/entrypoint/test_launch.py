@@ -9,7 +9,7 @@ from entrypoint.hosts import Host
 from entrypoint.keys import read_port
 from entrypoint.launch import bootstrap, job_variables, read_request, share_cores
 from entrypoint.worker import escape, set_env, strip
-from tests.unit.entrypoint.machines import Box, look_at
+from tests.support.machines import Box, look_at
 
 
 def test_request() -> None:

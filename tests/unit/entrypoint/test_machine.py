@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.machine import Machine, read_machine
-from tests.unit.entrypoint.machines import CPU, Box, cpuset, docker, look_at, nested, pod
+from tests.support.machines import CPU, Box, cpuset, docker, look_at, nested, pod
 
 ONE, TWO, SNC = Box(1, 28, 2), Box(2, 28, 2), Box(2, 56, 2, 4)
 HOST = Box(2, 60, 2)

@@ -12,8 +12,8 @@ from entrypoint.prepared import prepare
 from entrypoint.stack import Stack
 from entrypoint.tune import Scene, place, spread, tune
 from entrypoint.world import check_alone, read_world
-from tests.unit.entrypoint.launchers import left_by
-from tests.unit.entrypoint.machines import Box, look_at, pod
+from tests.support.launchers import left_by
+from tests.support.machines import Box, look_at, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")

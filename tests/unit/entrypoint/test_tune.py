@@ -8,7 +8,7 @@ from entrypoint.machine import Machine
 from entrypoint.stack import Stack
 from entrypoint.tune import Scene, crowd, is_training, spread, tune
 from entrypoint.world import World
-from tests.unit.entrypoint.machines import Box, cpuset, docker, look_at, nested, pod
+from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
 CCL = GLOO._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")

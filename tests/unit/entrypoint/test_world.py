@@ -7,7 +7,7 @@ import pytest
 from entrypoint.detect import detect
 from entrypoint.errors import Refusal
 from entrypoint.world import World, first_host, read_world, split_endpoint
-from tests.unit.entrypoint.launchers import left_by
+from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 APART = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}

@@ -17,7 +17,7 @@ from images.facts import Facts, gather, keep
 from images.merged import Tree
 from images.ours import USER, with_user
 from images.store import Store, sha256
-from tests.stand_in import PACKAGES, SYSTEM, Files, layer
+from tests.support.stand_in import PACKAGES, SYSTEM, Files, layer
 
 TCMALLOC = b"\x7fELF\0GLIBC_2.2.5\0GLIBC_2.29\0GLIBCXX_3.4.99\0"
 NEWER = b"\x7fELF\0GLIBC_2.36\0GLIBC_2.4\0"

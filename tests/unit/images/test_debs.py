@@ -1,4 +1,4 @@
-"""What apt is told and how its answer is read; apt itself is in tests/image."""
+"""What apt is told and how its answer is read; apt itself is in tests/integration."""
 
 from __future__ import annotations
 

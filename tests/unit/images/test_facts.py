@@ -11,7 +11,7 @@ import pytest
 from images import facts
 from images.facts import Facts, gather, ssh_port
 from images.merged import Tree
-from tests.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, layer
+from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, layer
 
 BANNER = b"\0\x7fELF GNU C Library (Ubuntu GLIBC 2.39-0ubuntu8) stable release version 2.39.\nCopyright"
 

@@ -15,7 +15,7 @@ from images.foreign import Foreign, bring, refuse
 from images.merged import Tree
 from images.registry import Access
 from images.store import Store
-from tests.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
 
 MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
 

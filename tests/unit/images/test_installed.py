@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from images import facts
 from images.installed import distributions_in, record_paths
 from images.merged import Tree
-from tests.stand_in import SITE, Files, layer
+from tests.support.stand_in import SITE, Files, layer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from images.errors import Fault, UserFault, WorldFault
 from images.manifest import INDEXES, MANIFESTS, choose, resolve
-from tests.stand_in import Image, digest
+from tests.support.stand_in import Image, digest
 
 KEYS = st.sampled_from(["manifests", "config", "layers", "mediaType", "digest", "size", "platform", "schemaVersion"])
 JSON = st.recursive(

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from images.merged import Tree
-from tests.stand_in import Files, layer
+from tests.support.stand_in import Files, layer
 
 
 def tree(*layers: Files) -> Tree:

@@ -9,7 +9,7 @@ import pytest
 
 from images import oneccl
 from images.oneccl import BINDINGS, GUIDE, IPEX, MPI
-from tests import ccl_wheels
+from tests.support import ccl_wheels
 
 MODULE = ccl_wheels.BINDINGS
 SITE = "usr/local/lib/python3.11/dist-packages"

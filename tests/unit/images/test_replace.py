@@ -16,7 +16,7 @@ from images.errors import UserFault
 from images.facts import Facts
 from images.layer import EPOCH, Layer
 from images.merged import Tree
-from tests.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
+from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
 
 OLD = f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info"
 PLANNED = [

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "tests" / "image" / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "tests" / "data" / "examples"
 # Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
 ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
 HARDENED = (

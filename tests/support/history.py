@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-TEXT = Path(__file__).with_name("fields.txt")
+TEXT = Path(__file__).parents[1] / "data" / "fields.txt"
 
 
 def read_history() -> dict[tuple[int, int], frozenset[str]]:

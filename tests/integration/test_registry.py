@@ -5,12 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,53 +17,16 @@ from images.fetch import Reach
 from images.foreign import Foreign, bring
 from images.registry import Access
 from images.store import Store
-from tests.fault_server import Faulty, Reply, serving
-from tests.harness import call
-from tests.stand_in import SYSTEM, Image, layout, write
+from tests.support.fault_server import Faulty, Reply, serving
+from tests.support.harness import call
+from tests.support.registry import running
+from tests.support.stand_in import SYSTEM, Image, layout, write
 
 NAME = "intel/intel-optimized-pytorch"
 TAG = "2.4.0-pip-multinode"
 PASSWORD = "secret:word"
 HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
 BASIC = "Basic " + base64.b64encode(f"user:{PASSWORD}".encode()).decode()
-CONFIG = """\
-version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}/data}}}}
-http: {{addr: "127.0.0.1:0", secret: x}}
-{more}
-"""
-
-
-@contextmanager
-def running(folder: Path, more: str = "") -> Iterator[str]:
-    """Run Debian's docker-registry on a free port; answer host:port."""
-    folder.mkdir()
-    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more))
-    env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
-    command = ["docker-registry", "serve", str(folder / "config.yml")]
-    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    said: list[str] = []
-    listening = threading.Event()
-
-    def listen() -> None:
-        for line in child.stderr or ():
-            said.append(line)
-            if "listening on" in line:
-                listening.set()
-
-    reader = threading.Thread(target=listen)
-    reader.start()
-    try:
-        assert listening.wait(timeout=60), "".join(said)
-        found = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", "".join(said))
-        assert found
-        yield found[1]
-    finally:
-        child.terminate()
-        child.wait(timeout=30)
-        reader.join(timeout=30)
-        assert child.stderr
-        child.stderr.close()
 
 
 def push(source: Path, host: str, *options: str, tag: str = TAG) -> None:

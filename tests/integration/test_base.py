@@ -20,7 +20,7 @@ import zstandard
 from images import base, catalog, debs, repository
 from images.errors import WorldFault
 from images.store import Store
-from tests.harness import call
+from tests.support.harness import call
 
 ROW = catalog.load().debian
 DAY, NEXT = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)

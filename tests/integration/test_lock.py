@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from tests.harness import Done, build, built, call
+from tests.support.harness import Done, build, built, call
 
 # No bytecode: half the time, and nothing that a lock decides.
 OPTIONS = ("--no-load", "--no-bytecode", "--examples", "none", "--tag", "multinode:locked")

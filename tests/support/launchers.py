@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).with_name("environments")
+FOLDER = Path(__file__).parents[1] / "data" / "environments"
 
 
 def left_by(*names: str) -> dict[str, str]:

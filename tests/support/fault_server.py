@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from tests.stand_in import Image
+from tests.support.stand_in import Image
 
 TOKEN = "a-token-that-only-the-login-gives"
 
