@@ -16,15 +16,20 @@ from pathlib import Path
 try:
     from rich.console import Console
 
-    from images import bundle, catalog, check, inside, lockfile, make, plan, report, ship, sources, tables, verify
-    from images.errors import Fault, UserFault, WorldFault
-    from images.fetch import Reach
-    from images.lockfile import Locked
+    from images import pipeline, report
+    from images.host import pip_config
+    from images.host.context import Workshop
+    from images.host.download import Reach
+    from images.host.errors import Fault, UserFault, WorldFault
+    from images.host.progress import Progress
+    from images.host.store import Store, default_root
+    from images.inspection import import_check, opened, verify
+    from images.lock import bundle, lockfile
+    from images.lock.lockfile import Locked
+    from images.oci import export
+    from images.oci.registry import Access
     from images.options import COMMANDS, parser
-    from images.progress import Progress
-    from images.registry import Access
-    from images.store import Store, default_root
-    from images.workshop import Workshop
+    from images.plan import catalog, matrix, planner
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
@@ -58,11 +63,11 @@ def main(argv: Sequence[str], world: World) -> int:
 
 
 def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
-    planned = plan.resolve(_request(options), catalog.load())
+    planned = planner.resolve(_request(options), catalog.load())
     if options.json:
-        print(json.dumps(tables.plan_fields(planned), indent=1))
+        print(json.dumps(matrix.plan_fields(planned), indent=1))
     else:
-        tables.show_plan(planned, out)
+        matrix.show_plan(planned, out)
 
 
 def _list(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -70,16 +75,16 @@ def _list(options: argparse.Namespace, world: World, out: Console) -> None:
     if options.markdown and options.json:
         raise UserFault("one format at a time", "--markdown --json", "build.py list --json")
     if options.json:
-        print(json.dumps(tables.list_fields(table), indent=1))
+        print(json.dumps(matrix.list_fields(table), indent=1))
     elif options.markdown:
-        print(tables.markdown(table))
+        print(matrix.markdown(table))
     else:
-        tables.show_list(table, out)
+        matrix.show_list(table, out)
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
-    planned = plan.resolve(_request(options), catalog.load())
-    text = lockfile.text(make.resolve(planned, _workshop(options, world)), beside=True)
+    planned = planner.resolve(_request(options), catalog.load())
+    text = lockfile.text(pipeline.resolve(planned, _workshop(options, world)), beside=True)
     if options.output:
         Path(options.output).write_text(text)
     else:
@@ -88,21 +93,21 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
     shop = _workshop(options, world)
-    locked = make.fetched(_locked(options, shop), shop)
+    locked = pipeline.fetched(_locked(options, shop), shop)
     with shop.progress.step("writing the bundle"):
         place = bundle.write(locked, shop.store, options.output)
     if options.json:
-        print(json.dumps({"bundle": str(place), "files": len(make.files(locked))}))
-    out.print(f"bundle         {place}  ({len(make.files(locked))} files)", highlight=False, soft_wrap=True)
+        print(json.dumps({"bundle": str(place), "files": len(pipeline.files(locked))}))
+    out.print(f"bundle         {place}  ({len(pipeline.files(locked))} files)", highlight=False, soft_wrap=True)
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     shop = _workshop(options, world)
-    with inside.opened(options.image, shop.store, shop.access) as found:
-        text = found.file(inside.LOCK).decode(errors="replace")
-        asked = plan.Request(tag=options.image)
-        locked = make.gather(lockfile.read(text, f"the lock in {options.image}", asked, catalog.load()), shop)
-        made = make.image(locked, shop, "zstd").image
+    with opened.opened(options.image, shop.store, shop.access) as found:
+        text = found.file(opened.LOCK).decode(errors="replace")
+        asked = planner.Request(tag=options.image)
+        locked = pipeline.gather(lockfile.read(text, f"the lock in {options.image}", asked, catalog.load()), shop)
+        made = pipeline.image(locked, shop, "zstd").image
         ours = [shop.store.root / "blobs" / part.written.digest / "blob" for part in made.parts]
         difference = verify.compare(found, made, ours)
     if options.json:
@@ -117,22 +122,22 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     shop = _workshop(options, world)
-    with inside.opened(options.image, shop.store, shop.access) as found:
-        sys.stdout.write(found.file(inside.SBOM).decode(errors="replace"))
+    with opened.opened(options.image, shop.store, shop.access) as found:
+        sys.stdout.write(found.file(opened.SBOM).decode(errors="replace"))
 
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
     engine = _engine(options.load, world.environ)
     shop = _workshop(options, world)
-    made = make.image(make.gather(_locked(options, shop), shop), shop, options.compression)
+    made = pipeline.image(pipeline.gather(_locked(options, shop), shop), shop, options.compression)
     if engine:
         with shop.progress.step(f"loading into {engine.name}"):
-            ship.load(engine, made.image, shop.store, world.environ)
+            export.load(engine, made.image, shop.store, world.environ)
     _look(made, engine, options.load, shop)
     archive = None
     if options.output:
-        archive = str(ship.save(options.output, made.image, shop.store, options.compression))
+        archive = str(export.save(options.output, made.image, shop.store, options.compression))
         Path(f"{archive.rstrip('/')}.lock.json").write_text(lockfile.text(made.locked, beside=True))
     seconds = world.clock() - start
     if options.json:
@@ -140,18 +145,18 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show(made.image, archive, engine.name if engine else None, seconds, out)
 
 
-def _look(made: make.Finished, engine: ship.Engine | None, load: bool | None, shop: Workshop) -> None:
+def _look(made: pipeline.Finished, engine: export.Engine | None, load: bool | None, shop: Workshop) -> None:
     """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
     if engine:
-        run = check.in_engine(engine, made.image, shop.environ)
+        run = import_check.in_engine(engine, made.image, shop.environ)
         remedy = "another --transformers; the image stays loaded for a look at it"
-    elif load is False and ship.find_engine(shop.environ, seconds=5):
+    elif load is False and export.find_engine(shop.environ, seconds=5):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
-        run = check.unpacked(made.floor, made.image, shop.store)
+        run = import_check.unpacked(made.floor, made.image, shop.store)
         remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
     with shop.progress.step("importing every package once"):
-        check.imports(made.image, made.modules, run, shop.store, remedy)
+        import_check.imports(made.image, made.modules, run, shop.store, remedy)
 
 
 _COMMANDS: Mapping[str | None, Callable[[argparse.Namespace, World, Console], None]] = {
@@ -164,7 +169,7 @@ def _workshop(options: argparse.Namespace, world: World) -> Workshop:
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
     offline = getattr(options, "offline", None) is not None
-    pip, progress = None if offline else sources.read(world.environ), Progress(Console(stderr=True))
+    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
     reach, mirror = Reach(certificate=pip.certificate if pip else None), getattr(options, "registry_mirror", None)
     return Workshop(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
@@ -187,20 +192,20 @@ def _locked(options: argparse.Namespace, shop: Workshop) -> Locked:
         return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request, table)
     if shop.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    planned = plan.resolve(request, table)
+    planned = planner.resolve(request, table)
     for note in planned.notes:
         shop.progress.say(f"note: {note}")
-    return make.resolve(planned, shop)
+    return pipeline.resolve(planned, shop)
 
 
-def _request(options: argparse.Namespace) -> plan.Request:
+def _request(options: argparse.Namespace) -> planner.Request:
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
-    same = {field.name: getattr(options, field.name) for field in fields(plan.Request) if field.name != "tasks"}
-    return plan.Request(tasks=tasks, **same)
+    same = {field.name: getattr(options, field.name) for field in fields(planner.Request) if field.name != "tasks"}
+    return planner.Request(tasks=tasks, **same)
 
 
-def _engine(wanted: bool | None, environ: Mapping[str, str]) -> ship.Engine | None:
-    engine = None if wanted is False else ship.find_engine(environ)
+def _engine(wanted: bool | None, environ: Mapping[str, str]) -> export.Engine | None:
+    engine = None if wanted is False else export.find_engine(environ)
     if wanted and engine is None:
         remedy = "start Docker (or install podman), or --no-load --output FILE"
         raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from images.errors import Parser
+from images.host.errors import Parser
 
 COMMANDS = {
     "plan": "say what would be built, and build nothing",

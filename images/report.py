@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from images import oci
-from images.verify import Difference
+from images.inspection.verify import Difference
+from images.oci import image as oci
 
 
 def show(image: oci.Image, archive: str | None, engine: str | None, seconds: float, out: Console) -> None:

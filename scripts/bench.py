@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from images.errors import Fault
+from images.host.errors import Fault
 from scripts.benchmarks import builds, start
 
 

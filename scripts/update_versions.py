@@ -22,10 +22,11 @@ from packaging.version import InvalidVersion, Version
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from images import catalog, process, schema, sources
-from images.errors import Fault, Parser, WorldFault
-from images.fetch import TIMEOUT
-from images.sources import without_secrets
+from images.host import pip_config, process
+from images.host.download import TIMEOUT
+from images.host.errors import Fault, Parser, WorldFault
+from images.host.pip_config import without_secrets
+from images.plan import catalog, schema
 
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
@@ -63,7 +64,7 @@ def default_index(environ: Mapping[str, str]) -> str:
     """Take the index that pip is configured with, else the one that pip's help names; its JSON lies beside /simple."""
     told = process.run([sys.executable, "-m", "pip", "download", "--help"], environ, "python3 -m ensurepip").out
     own = re.search(r"\(default\s+(http\S+?)\)", told)
-    found = sources.read(environ).index or (own[1] if own else None)
+    found = pip_config.read(environ).index or (own[1] if own else None)
     if found is None:
         raise WorldFault("pip names no index", "pip download --help", "--index URL")
     return re.sub(r"/simple/?$", "/pypi", found)

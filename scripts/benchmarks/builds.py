@@ -13,8 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from images import base, catalog, debs, lock, oci, ours, plan, sdist, ship, sources
-from images.store import Store
+from images.base import apt
+from images.base import debian as base
+from images.host import pip_config
+from images.host.store import Store
+from images.layers import entrypoint_layer
+from images.lock import resolve, source_only
+from images.oci import export
+from images.oci import image as oci
+from images.plan import catalog, planner
 from scripts.benchmarks import registry
 from scripts.benchmarks.commands import buildkit, call, machine
 
@@ -112,20 +119,20 @@ def context(work: Path, cache: Path, release: str) -> Path:
     """Lay out a build context with the wheels of our lock: links to the files that our build has downloaded."""
     place = work / f"context-{release}"
     table = catalog.load()
-    planned = plan.resolve(plan.Request(transformers=release, examples="none"), table)
+    planned = planner.resolve(planner.Request(transformers=release, examples="none"), table)
     store = Store(cache / "multinode")
-    for artifact in lock.make(planned, sources.read(os.environ), store, os.environ).artifacts:
+    for artifact in resolve.make(planned, pip_config.read(os.environ), store, os.environ).artifacts:
         digest, name = artifact.sha256, artifact.filename
         if not name.endswith(".whl"):
             row = next(row for row in table.source_only if row.name == artifact.name)
-            digest, name = sdist.to_wheel(store, store.root / "blobs" / digest / name, digest, row)
+            digest, name = source_only.to_wheel(store, store.root / "blobs" / digest / name, digest, row)
         folder = place / ("stable" if artifact.name in STABLE else "changing")
         folder.mkdir(parents=True, exist_ok=True)
         os.link(store.root / "blobs" / digest / name, folder / name)
         if artifact.name == "pip":
             (place / "pip").mkdir()
             os.link(folder / name, place / "pip" / "pip.whl")
-    for path, data in ours.files().items():
+    for path, data in entrypoint_layer.files().items():
         target = place / "own" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
@@ -136,13 +143,13 @@ def load_base(client: str, cache: Path) -> None:
     """Give the Dockerfile the very layer that our images stand on."""
     store = Store(cache / "multinode")
     row, today = catalog.load().debian, datetime.datetime.now(datetime.timezone.utc).date()
-    debian, _ = base.make(store, row, debs.resolve(store, row, today, os.environ), os.environ)
+    debian, _ = base.make(store, row, apt.resolve(store, row, today, os.environ), os.environ)
     part = oci.Part("debian base", debian.written, reused=True)
-    path = {"Env": [f"PATH={ours.ENVIRONMENT['PATH']}"]}
+    path = {"Env": [f"PATH={entrypoint_layer.ENVIRONMENT['PATH']}"]}
     config = oci.config([part], path, "2024-01-01T00:00:00Z")
-    image = oci.Image(BASE, config, ship.registry_manifest(config, (part,), store, "zstd"), (part,))
+    image = oci.Image(BASE, config, export.registry_manifest(config, (part,), store, "zstd"), (part,))
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        archive = ship.save(f"{folder}/base.tar", image, store, "none")
+        archive = export.save(f"{folder}/base.tar", image, store, "none")
         call([client, "load", "--quiet", "--input", str(archive)])
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from images.errors import UserFault, WorldFault
+from images.host.errors import UserFault, WorldFault
 
 SLOW = 1800  # seconds after which a command is taken for dead
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from images.store import default_root
+from images.host.store import default_root
 from tests.support.harness import EXAMPLES, ROOT, build, built, call
 
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")

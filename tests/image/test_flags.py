@@ -19,7 +19,7 @@ from entrypoint.flags import plain, split_flags, translate
 from entrypoint.stack import Stack, release
 from entrypoint.task import TRAINER
 from entrypoint.tasks import TASKS
-from images import catalog
+from images.plan import catalog
 from tests.support.harness import ROOT, call
 from tests.support.history import EVER, HISTORY
 from tests.unit.entrypoint.test_eras import NEW, OLD

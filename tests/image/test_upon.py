@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from images import compressed
-from images.store import Store, default_root
+from images.host.store import Store, default_root
+from images.oci import compression
 from tests.support.harness import build, built, call, run
 from tests.support.registry import running
 from tests.support.stand_in import Files, Image, derived, layout, write
@@ -100,7 +100,7 @@ def listing(place: Path) -> list[dict[str, tarfile.TarInfo]]:
 
 
 def entries(path: Path) -> dict[str, tarfile.TarInfo]:
-    with compressed.opened(path) as plain, tarfile.open(fileobj=io.BytesIO(plain.read(1 << 34))) as tar:
+    with compression.opened(path) as plain, tarfile.open(fileobj=io.BytesIO(plain.read(1 << 34))) as tar:
         return {info.name: info for info in tar}
 
 

@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 import zstandard
 
-from images import base, catalog, debs, repository
-from images.errors import WorldFault
-from images.store import Store
+from images.base import apt, repository
+from images.base import debian as base
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.plan import catalog
 from tests.support.harness import call
 
 ROW = catalog.load().debian
@@ -53,7 +55,7 @@ class Fresh:
 
     store: Store
     answer: dict[str, Any]
-    choice: debs.Choice
+    choice: apt.Choice
     debian: base.Debian
 
 
@@ -62,7 +64,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     root = tmp_path_factory.mktemp("base") / "multinode"
     answer = make(root)
     store = Store(root)
-    chosen = debs.resolve(store, ROW, DAY, {})  # no PATH: a second choice of the day starts nothing
+    chosen = apt.resolve(store, ROW, DAY, {})  # no PATH: a second choice of the day starts nothing
     debian, reused = base.make(store, ROW, chosen, {})
     assert reused
     return Fresh(store, answer, chosen, debian)
@@ -153,9 +155,9 @@ def test_every_package_has_its_licence(fresh: Fresh) -> None:
 def test_a_lost_package_is_downloaded_again(fresh: Fresh, tmp_path: Path) -> None:
     store = copy_of(fresh, tmp_path / "lossy", without=["tini"])
 
-    chosen = debs.resolve(store, ROW, DAY, os.environ)
+    chosen = apt.resolve(store, ROW, DAY, os.environ)
 
-    assert not debs.missing(store, chosen.debs)
+    assert not apt.missing(store, chosen.debs)
     assert "tini" in {deb.package for deb in chosen.debs}
 
 
@@ -169,7 +171,7 @@ def no_mirror(tmp_path: Path) -> dict[str, str]:
 
 def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(WorldFault) as fault:
-        debs.resolve(Store(tmp_path / "empty"), ROW, DAY, no_mirror)
+        apt.resolve(Store(tmp_path / "empty"), ROW, DAY, no_mirror)
 
     assert "127.0.0.1:9" in fault.value.value
     assert "mirror" in fault.value.remedy
@@ -179,4 +181,4 @@ def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> Non
 def test_an_older_choice_is_better_than_none(fresh: Fresh, no_mirror: dict[str, str], tmp_path: Path) -> None:
     store = copy_of(fresh, tmp_path / "older")
 
-    assert debs.resolve(store, ROW, NEXT, no_mirror) == fresh.choice
+    assert apt.resolve(store, ROW, NEXT, no_mirror) == fresh.choice

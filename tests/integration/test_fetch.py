@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from images.errors import WorldFault
-from images.fetch import fetch
-from images.store import Store
+from images.host.download import fetch
+from images.host.errors import WorldFault
+from images.host.store import Store
 
 DATA = b"a wheel, more or less"
 DIGEST = hashlib.sha256(DATA).hexdigest()

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from images import catalog, lock, plan
-from images.choose import Artifact
-from images.errors import UserFault
-from images.lock import Lock
-from images.sources import Sources
-from images.store import Store
+from images.host.errors import UserFault
+from images.host.pip_config import Sources
+from images.host.store import Store
+from images.lock import resolve
+from images.lock.resolve import Lock
+from images.lock.wheel_tags import Artifact
+from images.plan import catalog, planner
 
-WHOLE = plan.resolve(plan.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
+WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
 # File name without the end, and what it requires.
 WHEELS = (
@@ -82,7 +83,7 @@ def folder_of(tmp_path: Path) -> Path:
 
 def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> None:
     with pytest.raises(UserFault, match="does not say when its files were uploaded") as caught:
-        lock.make(PLAN, index, store, os.environ)
+        resolve.make(PLAN, index, store, os.environ)
 
     assert caught.value.value == f"six (asked: {index.index})"
 
@@ -90,7 +91,7 @@ def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> N
 def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources, store: Store) -> None:
     pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
 
-    made = lock.make(pinned, index, store, os.environ)
+    made = resolve.make(pinned, index, store, os.environ)
 
     assert set(made.undated) == {"six", "torch", "transformers"}
 
@@ -101,7 +102,7 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
     six = Artifact(name="six", version="1.17.0", filename=path.name, url="", sha256=digest)
     locked = Lock(torch="2.13.0", transformers="5.23.0", python="3.11", artifacts=(six,))
 
-    found = lock.locate(locked, PLAN, index, store, os.environ)
+    found = resolve.locate(locked, PLAN, index, store, os.environ)
 
     assert found.artifacts[0].url == f"{index.index}/six/{path.name}"
 
@@ -109,7 +110,7 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
 
-    made = lock.make(planned, index, store, os.environ)
+    made = resolve.make(planned, index, store, os.environ)
 
     assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
 
@@ -127,7 +128,7 @@ def test_two_candidates_in_a_wheelhouse(
     wheel(folder_of(tmp_path), more)
 
     with pytest.raises(UserFault) as caught:
-        lock.make(dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels")), index, store, os.environ)
+        resolve.make(dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels")), index, store, os.environ)
 
     assert all(word in str(caught.value) for word in words)
 
@@ -152,6 +153,6 @@ def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
     nowhere = Sources(index=f"{index.index}/nothing")
 
     with pytest.raises(UserFault, match=fact) as caught:
-        lock.make(dataclasses.replace(PLAN, wheelhouse=str(place)), nowhere, store, os.environ)
+        resolve.make(dataclasses.replace(PLAN, wheelhouse=str(place)), nowhere, store, os.environ)
 
     assert name in caught.value.value

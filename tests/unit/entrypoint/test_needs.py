@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.needs import BUILT, check_needs, find_script, list_packages, list_tasks
 from entrypoint.stack import Stack
 from entrypoint.tasks import NEEDS, TASKS
-from images import catalog
+from images.plan import catalog
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from images import catalog
+from images.plan import catalog
 from scripts import update_versions
 
 TEXT = catalog.TABLE.read_text()

@@ -1,0 +1,1 @@
+"""Base images: Debian's packages, pulled images, what is in them and what they lack."""

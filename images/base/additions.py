@@ -1,0 +1,160 @@
+"""What images need and a base may lack, as files of our own out of Debian's packages; the base's own are left alone."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import posixpath
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+from packaging.version import Version
+
+from images.base.apt import Deb
+from images.base.inspect import Facts
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store
+from images.oci.layer import Layer
+
+LIBRARY = "usr/lib/x86_64-linux-gnu"
+TCMALLOC = "libtcmalloc.so.4"
+# The path that the Hugging Face guide writes out, whatever release of tcmalloc there is.
+GUIDE = {f"{LIBRARY}/{TCMALLOC}.5.9": TCMALLOC}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file: where it goes, the package that has it, its path there, and the libraries that may have to come along."""
+
+    place: str
+    package: str
+    source: str
+    needs: tuple[str, ...] = ()
+
+
+PIECES = {
+    "tini": Piece("usr/bin/tini", "tini", "usr/bin/tini-static"),  # static: it asks nothing of the base's glibc
+    TCMALLOC: Piece(
+        f"{LIBRARY}/{TCMALLOC}", "libgoogle-perftools4", f"{LIBRARY}/{TCMALLOC}", ("libunwind.so.8", "libstdc++.so.6")
+    ),
+    "libunwind.so.8": Piece(
+        f"{LIBRARY}/libunwind.so.8", "libunwind8", f"{LIBRARY}/libunwind.so.8", ("liblzma.so.5", "libgcc_s.so.1")
+    ),
+    "liblzma.so.5": Piece(f"{LIBRARY}/liblzma.so.5", "liblzma5", "lib/x86_64-linux-gnu/liblzma.so.5"),
+    "libstdc++.so.6": Piece(
+        f"{LIBRARY}/libstdc++.so.6", "libstdc++6", f"{LIBRARY}/libstdc++.so.6", ("libgcc_s.so.1",)
+    ),
+    "libgcc_s.so.1": Piece(f"{LIBRARY}/libgcc_s.so.1", "libgcc-s1", "lib/x86_64-linux-gnu/libgcc_s.so.1"),
+    "libnss_wrapper.so": Piece(
+        f"{LIBRARY}/libnss_wrapper.so", "libnss-wrapper", f"{LIBRARY}/libnss_wrapper.so"
+    ),
+}  # fmt: skip
+WANTED = ("tini", TCMALLOC, "libnss_wrapper.so")
+
+# Names of symbol versions stand in .dynstr between zero bytes (LSB Core, "Symbol Versioning").
+NEEDED = re.compile(rb"(?<=\0)GLIBC_([0-9]+\.[0-9]+)(?=[.\0])")
+
+
+def lacking(facts: Facts) -> tuple[str, ...]:
+    """Name the PIECES that a base does not have, and what those need and it does not have either."""
+    found: dict[str, None] = {}
+    ahead = list(WANTED)
+    while ahead:
+        name = ahead.pop(0)
+        if name not in found and not _has(facts, name):
+            found[name] = None
+            ahead += PIECES[name].needs
+    return tuple(found)
+
+
+def packages(names: Sequence[str]) -> tuple[str, ...]:
+    """Name the packages that have them."""
+    return tuple(sorted({PIECES[name].package for name in names}))
+
+
+def links(facts: Facts, interpreter: str) -> dict[str, str]:
+    """Say which paths lead to what the base has under another one: those of the guide, the entrypoint and people."""
+    found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
+    for name in (TCMALLOC, "libnss_wrapper.so"):
+        place = f"{LIBRARY}/{name}"
+        if (there := facts.libraries.get(name)) and facts.ground.resolve(there) != facts.ground.resolve(place):
+            found[place] = f"/{there}"
+    found |= {
+        f"usr/local/bin/{name}": f"/{interpreter}" for name in ("python", "python3") if name not in facts.commands
+    }
+    return found
+
+
+def read(store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
+    """Read the files that `lacking` named out of their packages, as place -> content.
+
+    Raises UserFault when one needs a newer glibc than the base has, WorldFault when a package is not as expected.
+    """
+    found: dict[str, bytes] = {}
+    reasons = []
+    for name in names:
+        piece = PIECES[name]
+        deb = next((deb for deb in debs if deb.package == piece.package), None)
+        path = store.blob(deb.sha256, deb.filename) if deb else None
+        if path is None:
+            raise WorldFault("a package of Debian is missing", piece.package, "build again, or make a new lock")
+        data = _member(path, piece.source)
+        found[piece.place] = data
+        if name != "tini" and (wanted := glibc(data)) > Version(facts.glibc or "0"):
+            reasons.append(f"{name} of {piece.package} needs glibc {wanted}")
+    if reasons:
+        remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
+        raise UserFault(f"what the base lacks does not run on its glibc {facts.glibc}", "; ".join(reasons), remedy)
+    return found
+
+
+def glibc(library: bytes) -> Version:
+    """Answer the newest glibc that an ELF file asks for by its symbol versions; 0 if it asks for none."""
+    return max((Version(found.decode()) for found in NEEDED.findall(library)), default=Version("0"))
+
+
+def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
+    """Fill a layer with them; where Debian's library folder is not searched, lib64 gets a link."""
+    for place, data in sorted(files.items()):
+        layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
+    if LIBRARY not in facts.ground.folders:
+        for place in sorted(place for place in files if place.startswith(LIBRARY)):
+            layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
+
+
+def _has(facts: Facts, name: str) -> bool:
+    if name == "tini":
+        return "/" in (facts.tini or "")  # at the root itself, where some images have it, no PATH finds it
+    return name in facts.libraries
+
+
+def _member(deb: Path, source: str) -> bytes:
+    """Read a file out of a package, through links."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_data(deb.read_bytes()))) as tar:
+            names = {posixpath.normpath(info.name): info for info in tar}
+            info = names[source]
+            while info.issym():
+                info = names[posixpath.normpath(posixpath.join(posixpath.dirname(source), info.linkname))]
+            file = tar.extractfile(info)
+            return file.read() if file else b""
+    except (KeyError, ValueError, tarfile.TarError, lzma.LZMAError, zstandard.ZstdError) as error:
+        remedy = "another suite in images/versions.toml, or a base that has it"
+        raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
+
+
+def _data(deb: bytes) -> bytes:
+    """Take the file system out of a package: an ar archive, whose member `data.tar` is packed in some way (deb(5))."""
+    position = len(b"!<arch>\n")
+    while position + 60 <= len(deb):
+        name, size = deb[position : position + 16].decode().strip(" /"), int(deb[position + 48 : position + 58])
+        position += 60
+        if name.startswith("data.tar"):
+            data = deb[position : position + size]
+            return zstandard.ZstdDecompressor().decompressobj().decompress(data) if name.endswith(".zst") else data
+        position += size + size % 2
+    raise ValueError("no data.tar")

@@ -1,0 +1,98 @@
+"""What an image stands on, of whatever origin: the only thing that the layers above need to know of a base."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from images.base import additions
+from images.base.debian import Debian
+from images.base.pulled import Foreign
+from images.host.store import key_of
+from images.layers.wheel import Site, of_debian
+from images.oci.image import Part
+from images.oci.layer import Ground
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """A base: its layers from the lowest, what lies in them, and its Python.
+
+    `interpreter` is a path relative to the root, `name` what labels call the base, `digest` that of its manifest.
+    `links` are made in our own layer, path -> target. `environment` and `history` are those of the base's
+    configuration; a base made here has none. `sites` are the folders that its Python imports packages from,
+    and `libraries` the paths of its shared libraries.
+    """
+
+    layers: tuple[Part, ...]
+    ground: Ground
+    packages: Mapping[str, str]
+    passwd: str
+    interpreter: str
+    site: Site
+    name: str | None
+    links: Mapping[str, str]
+    sites: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+    digest: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Name what bytecode depends on: the layers, and which Python of them."""
+        if self.digest is None:
+            return self.layers[0].written.diff_id
+        return key_of([[part.written.diff_id for part in self.layers], self.interpreter, self.site.folder])
+
+
+def on_debian(debian: Debian, suite: str, python: str, *, reused: bool) -> Floor:
+    """Stand on a root file system that was made here."""
+    return Floor(
+        layers=(Part("debian base", debian.written, reused),),
+        ground=debian.ground,
+        packages=debian.packages,
+        passwd=debian.passwd,
+        interpreter=f"usr/bin/python{python}",
+        site=of_debian(python),
+        name=f"debian:{suite}",
+        links=additions.GUIDE,
+        sites=(of_debian(python).folder, "usr/lib/python3/dist-packages"),
+        libraries=debian.libraries,
+    )
+
+
+def on_image(image: Foreign, name: str | None, python: str) -> Floor:
+    """Stand on an image of others, whose layers stay as they are."""
+    known = image.facts
+    interpreter = known.pythons[python]
+    layers = tuple(
+        Part(f"base {number}", under.written, reused=True, packed=under.compression)
+        for number, under in enumerate(image.layers, 1)
+    )
+    return Floor(
+        layers=layers,
+        ground=known.ground,
+        packages=known.packages,
+        passwd=known.passwd,
+        interpreter=interpreter,
+        site=Site(python, known.sites[python][0], f"/{posixpath.normpath(interpreter)}"),
+        name=name,
+        links=additions.links(known, interpreter),
+        sites=known.sites[python],
+        libraries=tuple(known.libraries.values()),
+        digest=image.digest,
+        environment=image.environment,
+        history=_history(image.config, len(layers)),
+    )
+
+
+def _history(config: Mapping[str, Any], layers: int) -> tuple[Mapping[str, Any], ...]:
+    """Take the history of a configuration if it accounts for every layer: engines refuse one that does not."""
+    found = config.get("history")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    if sum(not row.get("empty_layer") for row in rows) == layers:
+        return tuple(rows)
+    return tuple({"created_by": f"base {number}"} for number in range(1, layers + 1))

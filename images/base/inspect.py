@@ -1,0 +1,224 @@
+"""A root file system -> what must be known of it before anything is laid upon it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+from images.base import control, debian, libstdcxx
+from images.base.installed import Distribution, distributions_in, listing
+from images.base.overlay import Tree
+from images.oci.layer import Ground
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LIBRARIES = (
+    "lib",
+    "lib64",
+    "usr/lib",
+    "usr/lib64",
+    "lib/x86_64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/local/lib",
+)
+
+LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of a system with thousands of packages
+TEXTS = re.compile(
+    r"etc/(passwd|group|os-release|ssh/sshd_config(\.d/[^/]+\.conf)?)$|usr/lib/os-release$|var/lib/dpkg/status$"
+    r"|.*-packages/[^/]+\.(dist-info/RECORD|egg-info/(PKG-INFO|installed-files\.txt)|egg-info)$"
+)
+GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
+# What libc.so.6 prints when it is run: csu/version.c in glibc.
+BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]+\.[0-9]+)")
+COPYRIGHT = re.compile(r"usr/share/doc/[^/]+/copyright$")
+MUSL = "ld-musl-x86_64.so.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a root file system has; every path is relative to the root.
+
+    `pythons` maps 3.X to an interpreter, `sites` 3.X to the folders it imports from, first the one that pip writes to.
+    `listing` maps folders that packages have files in to the names there. `ssh_port` is the first that sshd listens on.
+    `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared libraries to paths,
+    and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads,
+    `copyrights` a Debian package to what names its licences.
+    """
+
+    release: Mapping[str, str]
+    glibc: str | None
+    musl: bool
+    pythons: Mapping[str, str]
+    sites: Mapping[str, tuple[str, ...]]
+    distributions: tuple[Distribution, ...]
+    listing: Mapping[str, tuple[str, ...]]
+    packages: Mapping[str, str]
+    passwd: str
+    group: str
+    sshd: str | None
+    ssh_port: int
+    shell: str | None
+    tini: str | None
+    tcmalloc: str | None
+    ground: Ground
+    commands: Mapping[str, str]
+    libraries: Mapping[str, str]
+    status: str
+    glibcxx: Mapping[str, str]
+    copyrights: Mapping[str, str]
+
+
+def keep(path: str, content: IO[bytes]) -> str | None:
+    """Say what `gather` will need of a file: its text, or of the C and C++ libraries their releases."""
+    if TEXTS.match(path):
+        return content.read(LONGEST).decode(errors="replace")
+    if GLIBC.match(path):
+        found = BANNER.search(content.read(LONGEST))
+        return found[1].decode() if found else None
+    if libstdcxx.FILE.match(path):
+        return libstdcxx.newest(content.read(LONGEST))
+    if COPYRIGHT.match(path):
+        return control.shortened(content.read(LONGEST).decode(errors="replace"))
+    return None
+
+
+def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
+    """Read the facts; `environment` is the image's own, for its PATH."""
+    bins = [folder.strip("/") for folder in environment.get("PATH", DEFAULT_PATH).split(":") if folder]
+    packages = debian.packages(tree.text("var/lib/dpkg/status"))
+    release = assignments(tree.text("etc/os-release"))
+    pythons = {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
+    sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
+    folders = dict.fromkeys(folder for found in sites.values() for folder in found)
+    distributions = tuple(d for folder in folders for d in distributions_in(tree, folder))
+    glibc = _glibc(tree, packages)
+    return Facts(
+        release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
+        pythons=pythons, sites=sites, distributions=distributions, listing=listing(tree, distributions),
+        packages=packages, passwd=tree.text("etc/passwd"), group=tree.text("etc/group"),
+        sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), ssh_port=ssh_port(_ssh_lines(tree)),
+        shell=_has(tree, ["bin"], "sh"), tini=_has(tree, [*bins, ""], "tini"),
+        tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
+        commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
+        glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
+        copyrights={name: text for name in packages if (text := tree.text(f"usr/share/doc/{name}/copyright"))},
+    )  # fmt: skip
+
+
+def plain(facts: Facts) -> dict[str, Any]:
+    """Write facts as what JSON can hold."""
+    return asdict(facts)
+
+
+def from_plain(record: Mapping[str, Any]) -> Facts:
+    """Read back what `plain` wrote, after JSON made lists of its tuples."""
+    installed = [
+        Distribution(**{**row, "files": None if row["files"] is None else tuple(row["files"])})
+        for row in record["distributions"]
+    ]
+    folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["ground"]["folders"].items()}
+    tuples = {key: {name: tuple(value) for name, value in record[key].items()} for key in ("sites", "listing")}
+    ground = Ground(folders, record["ground"]["links"])
+    return Facts(**{**record, **tuples, "distributions": tuple(installed), "ground": ground})
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Read NAME=value lines, quotes taken off (os-release(5))."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def ssh_port(lines: Sequence[str]) -> int:
+    """Read the first port from the lines of sshd_config; 22 if there is none (sshd_config(5))."""
+    for line in lines:
+        words = line.replace("=", " ").split("#")[0].split()
+        if words and words[0].lower() == "match":
+            break
+        if len(words) > 1 and words[0].lower() == "port" and re.fullmatch("[0-9]{1,5}", words[1]):
+            return int(words[1])
+    return 22
+
+
+def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for folder in bins:
+        place = tree.folder(folder)
+        for name in tree.names(place or "") if place else ():
+            version = re.fullmatch(r"python(3\.[0-9]+)", name)
+            found = tree.find(f"{place}/{name}")
+            if version and found and found[1].kind == "f":
+                yield f"{place}/{name}", version[1]
+
+
+def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
+    """Name where a Python imports packages from: Debian's has folders of its own, others go by their prefix."""
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    if prefix == "usr" and "debian" in f"{release.get('ID')} {release.get('ID_LIKE')}".split():
+        first = f"usr/local/lib/python{python}/dist-packages"
+        others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
+    else:
+        prefixes = ["usr/local", "usr"] if prefix == "usr" else [prefix]
+        folders = [f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")]
+        first, others = folders[0], folders[1:]
+    found = [tree.folder(first) or first, *filter(None, map(tree.folder, others))]
+    return tuple(dict.fromkeys(found))
+
+
+def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
+    """Read the release from the library itself, else from its Debian package."""
+    for folder in LIBRARIES:
+        if said := tree.text(f"{folder}/libc.so.6"):
+            return said
+    found = re.match(r"(?:[0-9]+:)?([0-9]+\.[0-9]+)", packages.get("libc6", ""))
+    return found[1] if found else None
+
+
+def _glibcxx(tree: Tree, interpreter: str) -> str:
+    """Ask the library beside an interpreter first: one outside of /usr, such as conda's, names that folder (RPATH)."""
+    beside = posixpath.join(posixpath.dirname(posixpath.dirname(interpreter)), "lib")
+    texts = (tree.text(f"{folder}/libstdc++.so.6") for folder in (beside, *LIBRARIES))
+    return next(filter(None, texts), "")
+
+
+def _ssh_lines(tree: Tree) -> list[str]:
+    lines = []
+    for line in tree.text("etc/ssh/sshd_config").splitlines():
+        words = line.split()
+        if words[:1] and words[0].lower() == "include":
+            for name in tree.names("etc/ssh/sshd_config.d"):
+                lines += tree.text(f"etc/ssh/sshd_config.d/{name}").splitlines()
+        else:
+            lines.append(line)
+    return lines
+
+
+def _has(tree: Tree, folders: Sequence[str], name: str) -> str | None:
+    for folder in folders:
+        found = tree.find(f"{folder}/{name}")
+        if found and found[1].kind == "f":
+            place = tree.folder(folder)
+            return f"{place}/{name}".lstrip("/")
+    return None
+
+
+def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
+    places = {name: _has(tree, bins, name) for name in ("python3", "python")}
+    real = {found[0]: version for version, path in pythons.items() if (found := tree.find(path))}
+    return {name: real.get(found[0], "") for name, path in places.items() if path and (found := tree.find(path))}
+
+
+def _libraries(tree: Tree) -> dict[str, str]:
+    names = dict.fromkeys(name for folder in LIBRARIES for name in tree.names(folder) if ".so" in name)
+    return {name: path for name in names if (path := _has(tree, LIBRARIES, name))}
+
+
+def _ground(tree: Tree) -> Ground:
+    """Note folders with their owners, and the links that lead to folders."""
+    folders, links = {}, {}
+    for path, node in tree.walk():
+        if node.kind == "d":
+            folders[path] = (node.mode, node.uid, node.gid)
+        elif node.kind == "l" and (target := tree.folder(path)) is not None:
+            links[path] = target
+    return Ground(folders, links)

@@ -1,0 +1,86 @@
+"""What is installed in a folder of Python packages, and which files belong to it (PyPA, "Recording projects")."""
+
+from __future__ import annotations
+
+import csv
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+
+from images.base.overlay import Tree
+
+# name-version.dist-info by the specification; setuptools and distutils wrote .egg-info in several forms.
+INFO = re.compile(r"(?P<name>.+?)(?:-(?P<version>[^-]+))?(?:-py[0-9.]+)?\.(dist|egg)-info")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """An installed Python package: its name in normal form, the folder it is in, its .dist-info or .egg-info.
+
+    `files` are the paths of its RECORD that are there, relative to the root; None where it has no list of files.
+    """
+
+    name: str
+    version: str
+    folder: str
+    info: str
+    files: tuple[str, ...] | None
+
+
+def distributions_in(tree: Tree, folder: str) -> Iterator[Distribution]:
+    """List what is installed in a folder, in the order of the names there."""
+    for name in tree.names(folder):
+        match = INFO.fullmatch(name)
+        if match is None:
+            continue
+        info = f"{folder}/{name}"
+        said = tree.text(f"{info}/PKG-INFO") or tree.text(info)
+        version = match["version"] or _field(said, "Version")
+        if version:
+            yield Distribution(str(canonicalize_name(match["name"])), version, folder, info, _files(tree, folder, info))
+
+
+def listing(tree: Tree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
+    """List the folders that files of packages lie in, what is below those, and what is above."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path in (path for d in distributions for path in d.files or ()):
+        folder = posixpath.dirname(path)
+        while folder and folder not in found:
+            found[folder] = tree.names(folder)
+            cache = f"{folder}/__pycache__"
+            if tree.folder(cache) == cache:
+                found[cache] = tree.names(cache)
+            folder = posixpath.dirname(folder)
+    return found
+
+
+def record_paths(text: str, folder: str) -> list[str]:
+    """Read a RECORD: paths relative to the root; what lies outside of it is left out (PyPA, "Recording projects")."""
+    paths = (posixpath.normpath(posixpath.join(f"/{folder}", row[0])) for row in _rows(text) if row and row[0])
+    return [path.lstrip("/") for path in paths]
+
+
+def _files(tree: Tree, folder: str, info: str) -> tuple[str, ...] | None:
+    if record := tree.text(f"{info}/RECORD"):
+        paths = record_paths(record, folder)
+    elif listed := tree.text(f"{info}/installed-files.txt"):
+        paths = record_paths(listed, info)
+    else:
+        return None
+    found = (tree.find(path, follow=False) for path in paths)
+    return tuple(dict.fromkeys(entry[0] for entry in found if entry and entry[1].kind != "d"))
+
+
+def _field(text: str, name: str) -> str:
+    found = re.search(rf"^{name}: *(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(text.replace("\0", "").splitlines())
+    except csv.Error:
+        return

@@ -1,0 +1,247 @@
+"""Any image as a base: into the store by its own digests, and what must be known of it."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from packaging.version import Version
+
+from images.base import control, inspect, installed, libstdcxx, overlay
+from images.base.inspect import Facts
+from images.base.overlay import Tree
+from images.host.download import Advance
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store, key_of
+from images.oci import compression as compressed
+from images.oci import layout, manifest, reference, registry
+from images.oci.layer import Written
+from images.oci.manifest import DAMAGED, Descriptor, Manifest
+from images.oci.reference import Reference
+from images.oci.registry import Access
+
+CONFIG_LIMIT = 8 << 20  # bytes
+AT_ONCE = 3  # downloads from a registry: as many as Docker has
+
+# What the facts of an image depend on, besides its layers.
+READERS = tuple(
+    Path(module.__file__ or "").read_text() for module in (compressed, overlay, installed, inspect, libstdcxx, control)
+)
+
+
+@dataclass(frozen=True)
+class Under:
+    """A layer of the base as its registry has it, and how it is packed: none, gzip or zstd."""
+
+    written: Written
+    compression: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """An image of others in the store: `config` is its whole configuration."""
+
+    name: str
+    manifest: Manifest
+    config: Mapping[str, Any]
+    layers: tuple[Under, ...]
+    facts: Facts
+
+    @property
+    def digest(self) -> str:
+        """The digest of its manifest."""
+        return self.manifest.digest
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What a container of it starts from: Env, Entrypoint, Cmd, User, WorkingDir, Labels and so on."""
+        return self.config.get("config") or {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Its variables."""
+        return environment(self.config)
+
+
+class Source(Protocol):
+    """Where an image comes from."""
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Bring a manifest or an index by digest, or for None the one that is meant."""
+
+    def blob(self, part: Descriptor, advance: Advance) -> Path:
+        """Bring a blob into the store and answer where it is."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An image that is in the store already, or cannot be had."""
+
+    store: Store
+    name: str
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Refuse: what was locked is known by its manifest."""
+        raise WorldFault("the base of the lock cannot be looked up", self.name, "build.py lock")
+
+    def blob(self, part: Descriptor, advance: Advance) -> Path:
+        """Find a blob in the store."""
+        if path := self.store.whole(part.sha256, "blob"):
+            return path
+        remedy = "--base with the folder or archive that the lock was made with, or --offline BUNDLE made from the lock"
+        raise WorldFault("a part of the base is missing", f"{self.name}: {part.digest}", remedy)
+
+
+def bring(wanted: Reference, store: Store, access: Access, advance: Advance) -> Foreign:
+    """Bring an image into the store and read it; `advance` hears of every byte that is fetched.
+
+    Raises UserFault when it is not there, not for linux/amd64 or no image, WorldFault when it cannot be had whole.
+    """
+    found, config, paths = _parts(wanted, store, access, advance)
+    layers, known = _read(store, found, config, paths)
+    return Foreign(name=str(wanted), manifest=found, config=config, layers=layers, facts=known)
+
+
+def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Foreign:
+    """Bring an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
+
+    Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
+    """
+    wanted = reference.parse(name) if name else None
+    called = name or found.digest
+    source: Source = Stored(store, called)
+    if isinstance(wanted, reference.Remote) and access:
+        source = registry.Repository(replace(wanted, digest=found.digest), store, access)
+    config = _config(source, found, called, advance)
+    layers, known = _read(store, found, config, _blobs(source, found, advance, AT_ONCE))
+    return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
+
+
+def contents(wanted: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
+    """Bring an image into the store; answer its configuration and its layers, from the lowest, as they are packed."""
+    _, config, paths = _parts(wanted, store, access, advance)
+    return config, paths
+
+
+def _parts(
+    wanted: Reference, store: Store, access: Access, advance: Advance
+) -> tuple[Manifest, Mapping[str, Any], list[Path]]:
+    name = str(wanted)
+    with _source(wanted, store, access) as source:
+        found = manifest.resolve(source.manifest, name)
+        config = _config(source, found, name, advance)
+        return found, config, _blobs(source, found, advance, AT_ONCE if isinstance(wanted, reference.Remote) else 1)
+
+
+def refuse(image: Foreign, python: str, glibc: str) -> None:
+    """Refuse a base that cannot work: musl, glibc or libstdc++ too old for wheels of `glibc`, no Python `python` (3.X).
+
+    Raises UserFault that names every reason at once.
+    """
+    if reasons := list(_reasons(image.facts, python, glibc)):
+        remedy = f"a base with glibc {glibc} or newer and Python {python}, or --base debian"
+        raise UserFault("that base cannot work", f"{image.name}: {'; '.join(reasons)}", remedy)
+
+
+def environment(config: Mapping[str, Any]) -> dict[str, str]:
+    """Read the variables of a configuration."""
+    settings = config.get("config")
+    found = settings.get("Env") if isinstance(settings, dict) else None
+    pairs = (str(line).partition("=") for line in found or ())
+    return {name: value for name, _, value in pairs}
+
+
+@contextmanager
+def _source(wanted: Reference, store: Store, access: Access) -> Iterator[Source]:
+    if isinstance(wanted, reference.Remote):
+        yield registry.Repository(wanted, store, access)
+    elif isinstance(wanted, reference.Folder):
+        yield layout.in_folder(wanted, store)
+    else:
+        with layout.in_archive(wanted, store) as source:
+            yield source
+
+
+def _blobs(source: Source, found: Manifest, advance: Advance, at_once: int) -> list[Path]:
+    """Bring every layer; the first fault stops what has not begun."""
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        futures = [pool.submit(source.blob, layer, advance) for layer in found.layers]
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
+    """Read the configuration, and refuse another architecture before a layer is fetched."""
+    if found.config.size > CONFIG_LIMIT:
+        raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
+    try:
+        config = json.loads(source.blob(found.config, advance).read_bytes())
+        diff_ids = config["rootfs"]["diff_ids"]
+        system = f"{config['os']}/{config['architecture']}"
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WorldFault("a configuration is damaged", f"{name} ({error!r})", DAMAGED) from error
+    if system != "linux/amd64":
+        raise UserFault("that base is for another machine", f"{name} ({system})", "a base for linux/amd64")
+    if not isinstance(diff_ids, list) or len(diff_ids) != len(found.layers):
+        raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
+    return cast("Mapping[str, Any]", config)
+
+
+def _read(
+    store: Store, found: Manifest, config: Mapping[str, Any], paths: Sequence[Path]
+) -> tuple[tuple[Under, ...], Facts]:
+    """Read all layers once; the second time, what was found is in the store."""
+    key = key_of([found.config.digest, [layer.digest for layer in found.layers], READERS])
+    record = store.record("foreign", key)
+    if record is None:
+        tree = Tree()
+        sizes = [_lay(tree, *row) for row in zip(range(len(paths)), paths, config["rootfs"]["diff_ids"], strict=True)]
+        record = {"sizes": sizes, "facts": inspect.plain(inspect.gather(tree, environment(config)))}
+        store.write_record("foreign", key, record)
+    rows = zip(found.layers, config["rootfs"]["diff_ids"], paths, record["sizes"], strict=True)
+    return tuple(_under(*row) for row in rows), inspect.from_plain(record["facts"])
+
+
+def _under(layer: Descriptor, diff_id: str, path: Path, unpacked: int) -> Under:
+    written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)
+    return Under(written, compressed.compression(path))
+
+
+def _lay(tree: Tree, number: int, path: Path, diff_id: str) -> int:
+    """Lay one layer over the tree, check it against the configuration, and answer its size unpacked, in bytes."""
+    with compressed.opened(path) as plain:
+        try:
+            with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+                tree.add(tar, number, inspect.keep)
+        except tarfile.TarError as error:
+            raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", DAMAGED) from error
+        plain.rest()
+    if f"sha256:{plain.sha256}" != diff_id:
+        raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
+    return plain.size
+
+
+def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
+    if known.musl:
+        yield "its C library is musl, and wheels of torch need glibc"
+    elif known.glibc is None:
+        yield "it has no glibc that could be found"
+    elif Version(known.glibc) < Version(glibc):
+        yield f"its glibc is {known.glibc}, {glibc} is needed"
+    symbols = libstdcxx.needed(glibc)
+    if Version(known.glibcxx.get(python, symbols)) < Version(symbols):
+        yield f"its libstdc++ has GLIBCXX_{known.glibcxx[python]}, wheels ask for GLIBCXX_{symbols}"
+    if known.shell is None:
+        yield "it has no shell (/bin/sh), by which mpirun and ssh start ranks"
+    if python not in known.pythons:
+        yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
+    elif known.commands.get("python3", python) != python:
+        yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"

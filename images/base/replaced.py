@@ -1,0 +1,137 @@
+"""A base's packages and the planned ones -> what stays, what is replaced, what is added, and how the old is hidden."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from images.base.inspect import Facts
+from images.base.installed import Distribution
+from images.base.overlay import WHITEOUT
+from images.host.errors import UserFault
+from images.oci.layer import Layer
+
+COMPILED = re.compile(r"(.+?)\.[^.]+(?:\.opt-[^.]+)?\.pyc")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What happens to each planned project, given as (project, version); `replaced` are the old ones, to be hidden."""
+
+    keep: tuple[tuple[str, str], ...]
+    replace: tuple[tuple[str, str], ...]
+    add: tuple[tuple[str, str], ...]
+    replaced: tuple[Distribution, ...]
+
+
+def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Decision:
+    """Compare the planned projects with those that this Python would import; each is in one list of the answer.
+
+    A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
+    version matching). What lies only in a folder that pip does not write to, such as Debian's own, is neither removed
+    nor in the way: what is added is found before it.
+    Raises UserFault when something must be replaced that has no list of its files.
+    """
+    sites = facts.sites[python]
+    installed = {site: _by_name(facts.distributions, site) for site in sites}
+    kinds: dict[str, list[tuple[str, str]]] = {"keep": [], "replace": [], "add": []}
+    replaced: list[Distribution] = []
+    for project, version in planned:
+        name = str(canonicalize_name(project))
+        found = [old for site in sites for old in installed[site].get(name, ())]
+        if found and fits(found[0].version, version):
+            kinds["keep"].append((project, version))
+        elif mine := installed[sites[0]].get(name):
+            kinds["replace"].append((project, version))
+            replaced += mine
+        else:
+            kinds["add"].append((project, version))
+    _refuse_unlisted(replaced)
+    return Decision(tuple(kinds["keep"]), tuple(kinds["replace"]), tuple(kinds["add"]), tuple(replaced))
+
+
+def fits(installed: str, planned: str) -> bool:
+    """Say whether an installed version is the planned one."""
+    try:
+        return SpecifierSet(f"=={planned}").contains(installed, prereleases=True)
+    except InvalidSpecifier:
+        return installed == planned
+
+
+def hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
+    """Name the paths that hide the replaced packages: their files and bytecode, and folders that nothing is left in.
+
+    A file that a package which stays has in its list too is not hidden. No path lies below another.
+    """
+    infos, compiled = {old.info for old in replaced}, _compiled(facts)
+    staying = [other for other in facts.distributions if other.info not in infos]
+    gone = _files(replaced, compiled) - _files(staying, compiled)
+    standing = _standing(old.folder for old in replaced)
+    for folder in sorted(facts.listing, key=lambda path: -path.count("/")):
+        inside = {f"{folder}/{name}" for name in facts.listing[folder]}
+        if inside and inside <= gone and folder not in standing:
+            gone = (gone - inside) | {folder}
+    return tuple(path for path in sorted(gone) if gone.isdisjoint(map(str, PurePosixPath(path).parents)))
+
+
+def write(layer: Layer, paths: Iterable[str]) -> None:
+    """Fill a layer that hides paths of the base, and does nothing else.
+
+    New files go to layers above: a whiteout and a file at one path of one layer do not load in every engine.
+    """
+    for path in paths:
+        folder, name = posixpath.split(path)
+        layer.file(posixpath.join(folder, WHITEOUT + name), b"")
+
+
+def _by_name(distributions: Iterable[Distribution], folder: str) -> dict[str, list[Distribution]]:
+    found: dict[str, list[Distribution]] = {}
+    for distribution in distributions:
+        if distribution.folder == folder:
+            found.setdefault(distribution.name, []).append(distribution)
+    return found
+
+
+def _refuse_unlisted(replaced: Sequence[Distribution]) -> None:
+    if unlisted := [f"{old.name} {old.version} in /{old.folder}" for old in replaced if old.files is None]:
+        fact = "the base has packages at other versions, without a list of their files"
+        raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")
+
+
+def _files(distributions: Iterable[Distribution], compiled: Mapping[str, Sequence[str]]) -> set[str]:
+    """Name what belongs to packages: what they list, what was compiled of it, and their .dist-info in any case."""
+    found: set[str] = set()
+    for distribution in distributions:
+        found.add(distribution.info)
+        for path in distribution.files or ():
+            found |= {path, *compiled.get(path, ())}
+    return found
+
+
+def _compiled(facts: Facts) -> dict[str, list[str]]:
+    """Map modules to what was compiled of them, whoever compiled it and however (PEP 3147, PEP 488)."""
+    found: dict[str, list[str]] = {}
+    for cache, names in facts.listing.items():
+        matches = map(COMPILED.fullmatch, names if cache.endswith("/__pycache__") else ())
+        for match in filter(None, matches):
+            module = f"{posixpath.dirname(cache)}/{match[1]}.py"
+            found.setdefault(module, []).append(f"{cache}/{match[0]}")
+    return found
+
+
+def _standing(folders: Iterable[str]) -> set[str]:
+    """Name the folders that stay even when they become empty: those of packages, what is above, bin and the like."""
+    standing: set[str] = set()
+    for folder in folders:
+        prefix = folder.partition("/lib")[0]
+        standing |= {f"{prefix}/{name}" for name in ("bin", "etc", "include", "lib", "lib64", "sbin", "share")}
+        while folder:
+            standing.add(folder)
+            folder = posixpath.dirname(folder)
+    return standing

@@ -1,0 +1,1 @@
+"""The machine that builds: errors, the store, processes, downloads, pip's configuration."""

@@ -1,0 +1,38 @@
+"""The only module that starts processes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from images.host.errors import WorldFault
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished process left: exit code and its two outputs as text."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "") -> Result:
+    """Run a command to its end, whatever its exit code; `feed` is its standard input.
+
+    An interrupted command is told to terminate and waited for, so that it can clean up after itself.
+    Raises WorldFault with `remedy` if the program is not there.
+    """
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
+    try:
+        out, err = child.communicate(feed.encode())
+    except BaseException:
+        child.terminate()
+        child.communicate()
+        raise
+    return Result(child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))

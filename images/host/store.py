@@ -1,0 +1,171 @@
+"""Content-addressed store on disk: written aside, checked, moved into place, shared by builds that run at once."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from images.host.errors import WorldFault
+
+CHUNK = 1 << 20
+
+
+class Store:
+    """Blobs by sha256, and small JSON records by the hash of what they were made from.
+
+    root/blobs/<sha256>/<name>   downloads and compressed layers
+    root/records/<kind>/<key>    JSON, written once
+    root/trees/<key>             unpacked root file systems
+    root/unfinished/<sha256>     downloads that can be continued where they stopped
+    root/aside/                  what is being written; nothing here is ever read
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        with _disk(root):
+            (root / "aside").mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=root / "aside"):
+                pass  # a read-only disk is said now, not after the downloads
+
+    def blob(self, digest: str, name: str = "blob") -> Path | None:
+        """Find a blob by its sha256 in hexadecimal."""
+        path = self.root / "blobs" / digest / name
+        return path if path.is_file() else None
+
+    def whole(self, digest: str, name: str) -> Path | None:
+        """Find a blob and read it through: a damaged one is removed, so that it is made or fetched again."""
+        path = self.blob(digest, name)
+        if path and sha256(path) != digest:
+            with _disk(self.root):
+                path.unlink(missing_ok=True)
+            return None
+        return path
+
+    def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
+        """Move a finished file to its place; the one that is there already stays."""
+        path = self.root / "blobs" / digest / name
+        with _disk(self.root):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
+            aside.replace(path)
+        return path
+
+    def record(self, kind: str, key: str) -> Any | None:
+        """Read a record back, or None where there is none that can be read."""
+        try:
+            return json.loads((self.root / "records" / kind / key).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def write_record(self, kind: str, key: str, value: object) -> None:
+        """Write a record in one step."""
+        with self.aside() as path, _disk(self.root):
+            path.write_bytes(canonical(value))
+            path.chmod(0o644)
+            place = self.root / "records" / kind / key
+            place.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(place)
+
+    def tree(self, key: str) -> Path:
+        """Name the place of an unpacked root file system; it is whole if it exists."""
+        return self.root / "trees" / key
+
+    @contextmanager
+    def aside(self, *, folder: bool = False) -> Iterator[Path]:
+        """Lend a path to write to; whatever is still there at the end is removed.
+
+        Raises WorldFault when the disk is full or read-only.
+        """
+        with _disk(self.root):
+            if folder:
+                path = Path(tempfile.mkdtemp(dir=self.root / "aside"))
+            else:
+                handle, name = tempfile.mkstemp(dir=self.root / "aside")
+                os.close(handle)
+                path = Path(name)
+            try:
+                yield path
+            finally:
+                shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
+
+    @contextmanager
+    def unfinished(self, digest: str) -> Iterator[Path]:
+        """Lend the unfinished file of a blob, with what an earlier attempt left in it; `keep` ends it.
+
+        One build at a time has it, others wait: look whether the blob has come meanwhile.
+        """
+        path = self.root / "unfinished" / digest
+        with _disk(self.root), _locked(path):
+            yield path
+            if path.is_file() and path.stat().st_size == 0:
+                path.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file alone, by flock(2); who held it before may have moved it away, then it is made anew."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                yield
+                return
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Name the store's folder: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification)."""
+    cache = environ.get("XDG_CACHE_HOME")
+    return Path(cache) / "multinode" if cache else Path(environ.get("HOME", "~")).expanduser() / ".cache" / "multinode"
+
+
+def canonical(value: object) -> bytes:
+    """Write JSON in one way only, so that equal values have equal hashes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()
+
+
+def key_of(value: object) -> str:
+    """Name what something was made from, as a sha256 in hexadecimal."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """Hash a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+REMEDIES = {
+    errno.ENOSPC: "make room there, or set XDG_CACHE_HOME to a folder on a larger disk",
+    errno.EDQUOT: "make room there, or set XDG_CACHE_HOME to a folder on a larger disk",
+    errno.EROFS: "set XDG_CACHE_HOME to a folder that you may write to",
+    errno.EACCES: "set XDG_CACHE_HOME to a folder that you may write to",
+    errno.EPERM: "set XDG_CACHE_HOME to a folder that you may write to",
+}
+
+
+@contextmanager
+def _disk(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            raise
+        raise disk_fault(root, error.errno) from error
+
+
+def disk_fault(root: Path, number: int) -> WorldFault:
+    """Say that the disk refuses, by an errno among REMEDIES."""
+    return WorldFault("cannot write to the store", f"{root} ({os.strerror(number)})", REMEDIES[number])

@@ -1,0 +1,140 @@
+"""The last look: every top-level package is imported once in the finished image."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from docker.errors import ContainerError, DockerException
+
+from images.base.base import Floor
+from images.base.inspect import LIBRARIES
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store, key_of
+from images.layers import entrypoint_layer, interpreter
+from images.layers.bytecode import Interpreter
+from images.oci.export import Engine
+from images.oci.image import Image
+
+# Not importable by itself, or only on other systems: module, reason.
+SKIPPED = {
+    "colorama": "for Windows",
+    "pip": "a command",
+    "setuptools": "a build tool; importing it patches distutils",
+    "pkg_resources": "part of setuptools",
+    "_distutils_hack": "part of setuptools",
+    "distutils-precedence": "part of setuptools",
+}
+SCRIPT = """
+import importlib, sys, warnings
+warnings.simplefilter("ignore")
+failed = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        failed.append(f"{name} ({type(error).__name__}: {error})")
+print("; ".join(failed), file=sys.stderr)
+sys.exit(bool(failed))
+"""
+
+# Do what Python does at its start (site), for folders that lie elsewhere.
+SITES = """
+import site, sys
+for folder in sys.argv.pop(1).split(":"):
+    site.addsitedir(folder)
+"""
+BROKEN = "remove the store's folder `trees` and build again"
+
+# Run Python with these arguments: a script and its own; answer None if it went well, else what was said last.
+Run = Callable[[Sequence[str]], "str | None"]
+
+
+def modules(wheels: Iterable[Path]) -> list[str]:
+    """Name the top-level modules of wheels, from the paths in their RECORD."""
+    found = set()
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            name = next(n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1)
+            rows = csv.reader(io.TextIOWrapper(archive.open(name), "utf-8"))
+            found |= {module for row in rows if row and (module := _module(row[0]))}
+    return sorted(found - SKIPPED.keys())
+
+
+def _module(path: str) -> str | None:
+    """Answer the module of a path in a wheel if it is at the top: `name/__init__.py`, `name.py` or an extension."""
+    head, _, rest = path.partition("/")
+    if rest == "__init__.py" and head.isidentifier():
+        return head
+    stem = head.partition(".")[0]
+    if not rest and head.endswith((".py", ".so")) and stem.isidentifier():
+        return stem
+    return None
+
+
+def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
+    """Import `names` in the image's Python; answer False if that was done before.
+
+    Raises WorldFault that names every module that cannot be imported.
+    """
+    key = key_of([[part.written.diff_id for part in image.parts[:-1]], sorted(names)])  # the last layer is our own
+    if store.record("looks", key):
+        return False
+    said = run([SCRIPT, *names])
+    if said is not None:
+        raise WorldFault("modules of the image cannot be imported", said, remedy)
+    store.write_record("looks", key, sorted(names))
+    return True
+
+
+def in_engine(engine: Engine, image: Image, environ: Mapping[str, str]) -> Run:
+    """Run Python in a container of the image, without network."""
+
+    def run(arguments: Sequence[str]) -> str | None:
+        command = ["python3", "-c", *arguments]
+        return _with_docker(engine, image, command) if engine.client else _with_podman(image, command, environ)
+
+    return run
+
+
+def _with_podman(image: Image, command: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
+    return _said(process.run([*start, *command[1:]], environ, "apt-get install podman"))
+
+
+def _with_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
+    try:
+        engine.client.containers.run(
+            image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
+        )
+    except ContainerError as error:
+        said = error.stderr or b"?"
+        return (said if isinstance(said, str) else said.decode(errors="replace")).strip().splitlines()[-1]
+    except (DockerException, OSError) as error:
+        raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
+    return None
+
+
+def unpacked(floor: Floor, image: Image, store: Store) -> Run:
+    """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
+
+    def run(arguments: Sequence[str]) -> str | None:
+        with store.aside(folder=True) as root:
+            interpreter.importable(store, floor, image.parts[len(floor.layers) :], root)
+            python = Interpreter(interpreter.unpack(store, floor), floor, tuple(root / folder for folder in LIBRARIES))
+            script, *names = arguments
+            folders = os.pathsep.join(str(root / site) for site in floor.sites if (root / site).is_dir())
+            home = str(root / "home/multinode")
+            environment = {**entrypoint_layer.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
+            return _said(process.run([*python.command, "-c", SITES + script, folders, *names], environment, BROKEN))
+
+    return run
+
+
+def _said(done: process.Result) -> str | None:
+    return (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1] if done.code else None

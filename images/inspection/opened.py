@@ -1,0 +1,96 @@
+"""Look into a finished image: one that an engine has, an archive, a layout, or one in a registry."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from docker.errors import DockerException, NotFound
+
+from images.base import pulled
+from images.host import process
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store
+from images.oci import compression, export, reference
+from images.oci.registry import Access
+
+LOCK = "opt/multinode/lock.json"
+SBOM = "opt/multinode/sbom.cdx.json"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """An image that lies open: its name, its configuration, and its layers from the lowest, however they are packed."""
+
+    name: str
+    config: Mapping[str, Any]
+    layers: tuple[Path, ...]
+
+    @property
+    def diff_ids(self) -> list[str]:
+        """List the sha256 of the unpacked layers, in hexadecimal."""
+        return [str(diff_id).removeprefix("sha256:") for diff_id in self.config["rootfs"]["diff_ids"]]
+
+    def file(self, path: str) -> bytes:
+        """Read a file of ours, which lies in one of the highest layers.
+
+        Raises UserFault when it is not there: the image is not one of ours.
+        """
+        for layer in reversed(self.layers):
+            for info, data in entries(layer):
+                if info.name.removeprefix("./") == path and data is not None:
+                    return data.read()
+        remedy = "an image that build.py made (a derived one: the image it stands on)"
+        raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
+
+
+def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+    """Yield the entries of a layer with their data, which must be read before the next one."""
+    with compression.opened(layer) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+        for info in tar:
+            yield info, tar.extractfile(info) if info.isreg() else None
+
+
+@contextmanager
+def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
+    """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
+
+    Its layers are copied aside and gone afterwards.
+    """
+    with store.aside(folder=True) as place:
+        wanted = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
+        config, layers = pulled.contents(wanted, Store(place), access, lambda _: None)
+        yield Inside(name, config, tuple(layers))
+
+
+def _on_disk(name: str) -> reference.Reference | None:
+    path = Path(name)
+    if path.is_dir():
+        return reference.Folder(str(path))
+    return reference.Archive(str(path)) if path.is_file() else None
+
+
+def _exported(name: str, place: Path, environ: Mapping[str, str]) -> reference.Reference | None:
+    """Let an engine write out an image that it has."""
+    if name.startswith(("oci:", "archive:")):
+        return None
+    engine = export.find_engine(environ)
+    if engine is None:
+        return None
+    if engine.client is None:
+        command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(place), name]
+        done = process.run(command, environ, "apt-get install podman")
+        return reference.Archive(str(place)) if done.code == 0 else None
+    try:
+        with place.open("wb") as file:
+            for chunk in engine.client.images.get(name).save(named=True):
+                file.write(chunk)
+    except NotFound:
+        return None
+    except DockerException as error:
+        raise WorldFault("docker could not write the image out", str(error)[:300], "docker save it by hand") from error
+    return reference.Archive(str(place))

@@ -1,0 +1,117 @@
+"""Shared libraries in the folders that the loader searches: a name must not be in two packages.
+
+The loader asks a cache, and folders in an order; ldconfig, which a derived image's apt-get runs, puts what it finds
+there into that cache by the name inside (DT_SONAME), whatever the file is called. Where a name is there once, no
+cache and no order decides which file is found.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+from images.base.inspect import LIBRARIES
+from images.host.errors import UserFault
+from images.host.store import Store, key_of
+from images.layers import trim
+from images.layers.assemble import Wheel
+
+# Debian: ld.so.conf.d/libc.conf and x86_64-linux-gnu.conf, and the loader's own two (ld.so(8)).
+SEARCHED = (*LIBRARIES, "usr/local/lib/x86_64-linux-gnu")
+BASE = "the base"
+
+
+class Library(NamedTuple):
+    """A library: a name that it is found by, the package that it is of, its path, and its content in short."""
+
+    name: str
+    package: str
+    path: str
+    crc: int
+
+
+def refuse(
+    found: Sequence[Wheel], base: Iterable[str], hidden: Collection[str], store: Store, *, trimmed: bool
+) -> None:
+    """Refuse wheels that bring a library which another one of them or the base has; `base` are the paths of its own.
+
+    What `hidden` names, and what a wheel puts a file over, the base has no more.
+    Raises UserFault that names every such library.
+    """
+    brought = [library for wheel in found for library in _of_wheel(wheel, store, trimmed=trimmed)]
+    covered = {*hidden, *(library.path for library in brought)}
+    below = [one for one in _of_base(base) if covered.isdisjoint((one.path, *_above(one.path)))]
+    if clashes := _clashes([*brought, *below], {library.name for library in brought}):
+        remedy = "a --wheelhouse without one of the packages' libraries, or another --base"
+        raise UserFault("two packages bring the same library to where the loader looks", "; ".join(clashes), remedy)
+
+
+def _clashes(libraries: Iterable[Library], brought: Collection[str]) -> list[str]:
+    """Find the names that differ in more than the package: equal files at one path are one file."""
+    places: dict[str, dict[str, Library]] = defaultdict(dict)
+    for library in libraries:
+        places[library.name].setdefault(library.package, library)
+    return [
+        f"{name} (" + ", ".join(f"{one.package}: /{one.path}" for one in owners.values()) + ")"
+        for name, owners in sorted(places.items())
+        if name in brought and len({(one.path, one.crc) for one in owners.values()}) > 1
+    ]
+
+
+def _of_base(paths: Iterable[str]) -> Iterator[Library]:
+    """List a base's by file names: a package of a distribution has a link by the DT_SONAME (Debian policy, 8.1)."""
+    for path in paths:
+        folder, name = posixpath.split(path)
+        if folder in SEARCHED:
+            yield Library(name, BASE, path, 0)
+
+
+def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]:
+    """List a wheel's by the names of its files and by those inside them, once."""
+    left_out = trim.pattern(wheel.project) if trimmed else None
+    key = key_of(["sonames", wheel.sha256, left_out.pattern if left_out else ""])
+    known = store.record("sonames", key)
+    if known is None:
+        known = list(_read(wheel.path, left_out))
+        store.write_record("sonames", key, known)
+    for path, crc, names in known:
+        yield from (Library(name, wheel.project, f"usr/local/{path}", crc) for name in names)
+
+
+def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield (path below the prefix, checksum, names) of each library that goes to a folder of the loader's."""
+    inside: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            path = info.filename.partition(".data/data/")[2]
+            folder, name = posixpath.split(path)
+            if ".so" not in name or f"usr/local/{folder}" not in SEARCHED:
+                continue
+            if not (left_out and left_out.match(f"data/{path}")):
+                if info.CRC not in inside:
+                    inside[info.CRC] = _soname(archive.read(info))
+                yield path, info.CRC, sorted({name, inside[info.CRC] or name})
+
+
+def _soname(library: bytes) -> str | None:
+    try:
+        section = ELFFile(io.BytesIO(library)).get_section_by_name(".dynamic")
+    except ELFError:
+        return None
+    tags: Iterable[Any] = section.iter_tags("DT_SONAME") if isinstance(section, DynamicSection) else ()
+    return next((str(tag.soname) for tag in tags), None)
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := posixpath.dirname(path):
+        yield path

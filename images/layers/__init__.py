@@ -1,0 +1,1 @@
+"""Files -> layers, and the layers of an image in order."""

@@ -1,0 +1,195 @@
+"""Lock -> store -> layers: fetch what is missing, then write each layer that is not in the store yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from images.base import additions, replaced
+from images.base.base import Floor
+from images.host.download import fetch
+from images.host.progress import Progress
+from images.host.store import Store, key_of
+from images.layers import bytecode, entrypoint_layer, examples, oneccl, trim
+from images.layers import wheel as wheels
+from images.layers.bytecode import Interpreter
+from images.lock import lockfile, source_only
+from images.lock.lockfile import Locked
+from images.lock.wheel_tags import Artifact
+from images.oci.image import Part
+from images.oci.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
+from images.plan.planner import FAMILY, Plan
+
+INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
+# Stable first: what changes seldom lies low and is shared by many images.
+GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("intel runtime", lambda name: name in INTEL),
+    ("torch", lambda name: name == "torch"),
+    ("oneccl and ipex", lambda name: name in oneccl.STACK),
+    ("libraries", lambda name: name not in (*INTEL, "torch", *oneccl.STACK, *FAMILY)),
+    ("hugging face", lambda name: name in FAMILY and name != "transformers"),
+    ("transformers", lambda name: name == "transformers"),
+)
+# A layer is made from its inputs by these sources: when one changes, it is made again.
+MAKERS = tuple(
+    Path(module.__file__ or "").read_text()
+    for module in (wheels, trim, oneccl, examples, source_only, entrypoint_layer, additions, replaced)
+)
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel in the store: project, version, its sha256 and where it lies."""
+
+    project: str
+    version: str
+    sha256: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A layer directly upon the base: its name, what decides its bytes, and how it is filled."""
+
+    name: str
+    inputs: object
+    fill: Callable[[Layer], None]
+
+
+def collect(
+    artifacts: Sequence[Artifact], plan: Plan, store: Store, certificate: str | None, progress: Progress, jobs: int
+) -> list[Wheel]:
+    """Bring artifacts of a lock into the store, source archives as wheels."""
+
+    def one(artifact: Artifact) -> Wheel:
+        digest = fetch(store, artifact.url, artifact.sha256, artifact.filename, certificate, progress.advance)
+        name = artifact.filename
+        path = _lying(store, digest, name)
+        if not name.endswith(".whl"):
+            row = next(row for row in plan.source_only if row.name == artifact.name)
+            digest, name = source_only.to_wheel(store, path, digest, row)
+        return Wheel(artifact.name, artifact.version, digest, _lying(store, digest, name))
+
+    with progress.step("fetching", len(artifacts)):
+        return _all([lambda a=a: one(a) for a in artifacts], max(4, jobs), progress)  # type: ignore[misc]
+
+
+def layers(
+    locked: Locked, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
+    bill: str, store: Store, progress: Progress, jobs: int,
+) -> list[Part]:  # fmt: skip
+    """Make every layer above the base, several at a time; the order of the image does not depend on it."""
+    plan, compiler = locked.plan, None
+    if plan.bytecode:
+        compiler = Compiler(store, bytecode.unpacked(store, floor))
+
+    def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
+        return _wheel_layer(name, members, extra, plan, floor, store, compiler)
+
+    def extra(one: Extra) -> Part:
+        return _part(store, one.name, one.inputs, floor.ground, one.fill)
+
+    tasks: list[Callable[[], Part]] = [lambda e=e: extra(e) for e in extras]  # type: ignore[misc]
+    groups = [
+        (name, [wheel for wheel in found if belongs(wheel.project)], archive if name == "transformers" else None)
+        for name, belongs in GROUPS
+    ]
+    tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
+    tasks.append(lambda: _own_layer(locked, floor, bill, store, compiler))
+    with progress.step("writing layers", len(tasks)):
+        return _all(tasks, jobs, progress)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """The base's own interpreter, unpacked."""
+
+    store: Store
+    python: Interpreter
+
+    def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
+        """Answer sha256 of a wheel -> sha256 of its bytecode."""
+        listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
+        return bytecode.make(self.store, listed, self.python)
+
+
+def _wheel_layer(
+    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, plan: Plan, floor: Floor, store: Store,
+    compiler: Compiler | None,
+) -> Part:  # fmt: skip
+    compiled = compiler.compiled(members) if compiler else {}
+    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, astuple(floor.site)]
+
+    def fill(layer: Layer) -> None:
+        twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, plan.torch.module, trimmed=plan.trim)
+        for wheel in members:
+            pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
+            shared = twins if wheel.project == oneccl.BINDINGS else {}
+            wheels.write(layer, wheel.path, floor.site, pyc, shared, trimmed=plan.trim)
+        if archive:
+            examples.write(layer, archive[1])
+
+    return _part(store, name, inputs, floor.ground, fill)
+
+
+def _own_layer(locked: Locked, floor: Floor, bill: str, store: Store, compiler: Compiler | None) -> Part:
+    plan, files = locked.plan, entrypoint_layer.files()
+    pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
+    texts = {
+        "stack.json": json.dumps(entrypoint_layer.stack(plan, locked.lock, floor), indent=1) + "\n",
+        "lock.json": lockfile.text(locked),
+        "sbom.cdx.json": bill,
+        "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in locked.lock.artifacts),
+    }
+    inputs = [
+        sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),
+        texts,
+        floor.passwd,
+        floor.site.python,
+        sorted(floor.links.items()),
+    ]
+    return _part(
+        store, "multinode", inputs, floor.ground, lambda layer: entrypoint_layer.write(layer, files, pyc, texts, floor)
+    )
+
+
+def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callable[[Layer], None]) -> Part:
+    """Take a layer from the store by the hash of its inputs, or write it."""
+    key = key_of([name, inputs, MAKERS, ZSTD_LEVEL, EPOCH, sorted(ground.links.items()), _owners(ground)])
+    known = store.record("layers", key)
+    if known and store.blob(known[1]):
+        return Part(name, Written(*known), reused=True)
+    with store.aside() as path:
+        with Layer(path, ground) as layer:
+            fill(layer)
+            written = layer.finish()
+        store.keep(path, written.digest)
+    store.write_record("layers", key, [written.diff_id, written.digest, written.size, written.unpacked])
+    return Part(name, written, reused=False)
+
+
+def _owners(ground: Ground) -> list[object]:
+    """Name the folders of the base that are not as a layer would make them: whatever passes through them shows it."""
+    return [[path, *owner] for path, owner in sorted(ground.folders.items()) if owner != (0o755, 0, 0)]
+
+
+def _lying(store: Store, digest: str, name: str) -> Path:
+    return store.root / "blobs" / digest / name
+
+
+def _all(tasks: Sequence[Callable[[], Made]], jobs: int, progress: Progress) -> list[Made]:
+    """Run tasks side by side; the first fault stops what has not begun."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(task) for task in tasks]
+        for future in futures:
+            future.add_done_callback(lambda _: progress.done())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,93 @@
+"""Bytecode of a wheel's modules, made by the base's own interpreter, once per wheel and interpreter."""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.base.base import Floor
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store, key_of
+from images.layers import interpreter, trim
+from images.oci.layer import EPOCH
+
+WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
+
+
+LOADER = "ld-linux-x86-64.so.2"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The Python of a base, unpacked: the root folder, the base itself, and further folders of libraries."""
+
+    root: Path
+    floor: Floor
+    beside: tuple[Path, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """Say how it is started without root and without entering its root file system: through its own loader."""
+        folders = [self.root / folder for folder in interpreter.libraries(self.floor.interpreter)]
+        there = [str(folder) for folder in dict.fromkeys((*folders, *self.beside)) if folder.is_dir()]
+        loaders = [f"{folder}/{LOADER}" for folder in there if Path(folder, LOADER).is_file()]
+        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.floor.interpreter)]
+        return [*start, "-I", "-S", "-B"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Say which variables it needs."""
+        return {"PYTHONHOME": str(self.root / posixpath.dirname(posixpath.dirname(self.floor.interpreter)))}
+
+
+def unpacked(store: Store, floor: Floor) -> Interpreter:
+    """Unpack the Python of a base, once."""
+    return Interpreter(interpreter.unpack(store, floor), floor)
+
+
+def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter) -> dict[str, str]:
+    """Compile wheels given as (project, sha256, path); answer sha256 of the wheel -> sha256 of its bytecode.
+
+    Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
+    Raises WorldFault when the interpreter itself fails.
+    """
+    worker = WORKER.read_text()
+    made = {}
+    for project, digest, path in wheels:
+        left_out = trim.pattern(project)
+        key = key_of(["bytecode", digest, python.floor.identity, worker, EPOCH, left_out.pattern if left_out else ""])
+        known = store.record("bytecode", key)
+        if known is None or store.blob(known) is None:
+            known = _compile(store, path, python, left_out.pattern if left_out else "(?!)")
+            store.write_record("bytecode", key, known)
+        made[digest] = str(known)
+    return made
+
+
+def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
+    from images.host.store import sha256
+
+    site = f"/{python.floor.site.folder}"
+    with store.aside() as out:
+        command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
+        done = process.run(command, python.environment, "remove the store's folder `trees` and build again")
+        if done.code:
+            said = (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1]
+            remedy = "remove the store's folder `trees` and build again, or build with --no-bytecode"
+            raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {said}", remedy)
+        digest = sha256(out)
+        store.keep(out, digest)
+    return digest
+
+
+def read(store: Store, digest: str) -> Mapping[str, bytes]:
+    """Read what was compiled: path of the module in site -> bytecode."""
+    path = store.blob(digest)
+    if path is None:
+        raise WorldFault("the store lost a file while it was in use", digest, "build again")
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

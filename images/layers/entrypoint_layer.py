@@ -1,0 +1,122 @@
+"""The top layer: the entrypoint, its settings, the user and the folders it writes to."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from images.base.base import Floor
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.layers.bytecode import WORKER, Interpreter
+from images.layers.examples import PLACE
+from images.lock.resolve import Lock
+from images.oci.layer import EPOCH, Layer
+from images.plan.planner import Plan
+
+HERE = Path(__file__).parents[1]
+HOME = "opt/multinode"
+USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
+
+# Writable for the group of every uid that a container may run under: 0, as on OpenShift.
+FOLDERS = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
+
+ENVIRONMENT = {
+    "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
+    "HF_HOME": "/workspace/.cache/huggingface",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{HOME}/ssh",  # with the mounted key, for every mpirun, also from a shell
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PIP_CONSTRAINT": f"/{HOME}/constraints.txt",
+}
+
+
+def settings(labels: Mapping[str, str], below: Mapping[str, str]) -> dict[str, Any]:
+    """Say what a container starts from (OCI image configuration, `config`); `below` are the variables of the base."""
+    variables = {**below, **ENVIRONMENT, "PATH": _path(below.get("PATH", ""))}
+    return {
+        "User": "1000:0",
+        "WorkingDir": "/workspace",
+        "Entrypoint": ["tini", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
+        "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
+        "Labels": dict(labels),
+    }
+
+
+def _path(below: str) -> str:
+    """Keep the base's search path behind the folder of what stands in front of programs, and add what it lacks."""
+    ours = ENVIRONMENT["PATH"].split(":")
+    return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
+
+
+def stack(plan: Plan, lock: Lock, floor: Floor) -> dict[str, Any]:
+    """Say what the entrypoint must know of the image it is in."""
+    return {
+        "torch": lock.torch,
+        "transformers": lock.transformers,
+        "python": plan.base.python,
+        "backend": plan.backend,
+        "examples": f"/{PLACE}" if plan.examples else None,
+        "site": f"/{floor.site.folder}",
+    }
+
+
+def files() -> dict[str, bytes]:
+    """Read the entrypoint and the files of rootfs/, as path in the image -> bytes."""
+    sources = {HERE.parent / "entrypoint": f"{HOME}/entrypoint", HERE / "rootfs": ""}
+    found = {}
+    for folder, place in sources.items():
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            found[f"{place}/{path.relative_to(folder).as_posix()}".lstrip("/")] = path.read_bytes()
+    return found
+
+
+def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
+    """Compile the entrypoint with the base's own interpreter: it starts in every container."""
+    modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
+    with store.aside() as source, store.aside() as out:
+        with zipfile.ZipFile(source, "w") as archive:
+            for name, data in modules.items():
+                archive.writestr(name, data)
+        command = [*python.command, str(WORKER), str(source), str(out), f"/{HOME}", str(EPOCH), "(?!)"]
+        done = process.run(command, python.environment, "build with --no-bytecode")
+        if done.code:
+            raise WorldFault("cannot compile the entrypoint", done.err.strip()[-200:], "build with --no-bytecode")
+        with zipfile.ZipFile(out) as archive:
+            return {_cached(name, python.floor.site.python): archive.read(name) for name in archive.namelist()}
+
+
+def with_user(passwd: str) -> str | None:
+    """Add our user to /etc/passwd; None where the uid or the name is somebody's already (passwd(5))."""
+    rows = [line.split(":") for line in passwd.splitlines()]
+    name, _, uid = USER.split(":")[:3]
+    if any(row[0] == name or row[2:3] == [uid] for row in rows):
+        return None
+    return "".join(f"{line}\n" for line in [*passwd.rstrip("\n").splitlines(), USER])
+
+
+def _cached(name: str, python: str) -> str:
+    folder, _, module = f"{HOME}/{name}".rpartition("/")
+    return f"{folder}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
+
+
+def write(
+    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], floor: Floor
+) -> None:
+    """Fill the layer."""
+    for path in FOLDERS:
+        layer.folder(path, 0o775, 1000, 0)
+    layer.folder("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
+    if passwd := with_user(floor.passwd):
+        layer.file("etc/passwd", passwd.encode())
+    for path, data in sorted({**sources, **pyc}.items()):
+        layer.file(path, data, 0o755 if data.startswith(b"#!") else 0o644)
+    for name, text in sorted(texts.items()):
+        layer.file(f"{HOME}/{name}", text.encode())
+    for path, target in sorted(floor.links.items()):
+        layer.link(path, target)

@@ -1,0 +1,121 @@
+"""Layers, unpacked for their interpreter: what the base's Python needs to run outside an image."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, cast
+
+from images.base.base import Floor
+from images.base.inspect import LIBRARIES
+from images.base.overlay import OPAQUE, WHITEOUT
+from images.host.errors import WorldFault
+from images.host.store import Store, key_of
+from images.oci import compression
+from images.oci.image import Part
+from images.oci.layer import Ground
+
+PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
+
+
+def unpack(store: Store, floor: Floor) -> Path:
+    """Unpack the interpreter of a base once; answer the root folder. No root needed: owners are not kept."""
+    root = store.tree(key_of([floor.identity, floor.interpreter]))
+    if not root.is_dir():
+        with store.aside(folder=True) as aside:
+            _extract(store, floor.layers, floor.ground, aside / "root", _needed(floor.interpreter))
+            root.parent.mkdir(exist_ok=True)
+            try:
+                (aside / "root").rename(root)
+            except OSError:
+                if not root.is_dir():  # another build may have been first
+                    raise
+    return root
+
+
+def importable(store: Store, floor: Floor, above: Sequence[Part], root: Path) -> None:
+    """Unpack what can be imported in an image: the packages of its base, and all that the layers above it bring."""
+    sites = tuple(f"{site}/" for site in floor.sites)
+    _extract(store, floor.layers, floor.ground, root, lambda path: path.startswith(sites))
+    _extract(store, above, floor.ground, root, lambda _: True)
+
+
+def libraries(interpreter: str) -> tuple[str, ...]:
+    """Name the folders that an interpreter may have its libraries in."""
+    return (*LIBRARIES, f"{_prefix(interpreter)}/lib".lstrip("/"))
+
+
+def _prefix(interpreter: str) -> str:
+    return posixpath.dirname(posixpath.dirname(interpreter))
+
+
+def _extract(store: Store, parts: Sequence[Part], ground: Ground, root: Path, wanted: Callable[[str], bool]) -> None:
+    root.mkdir(exist_ok=True)
+    for part in parts:
+        path = store.blob(part.written.digest)
+        if path is None:
+            raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
+        with compression.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+            _lay(tar, root, ground, wanted)
+
+
+def _needed(interpreter: str) -> Callable[[str], bool]:
+    prefix, folders = _prefix(interpreter), libraries(interpreter)
+    starts = tuple(f"{prefix}/{name}".lstrip("/") for name in ("bin/python3", "lib/python3", "lib64/python3"))
+
+    def wanted(path: str) -> bool:
+        folder, name = posixpath.split(path)
+        if path.startswith(starts):
+            return not any(part in PACKAGES for part in path.split("/"))
+        return folder in folders and ".so" in name
+
+    return wanted
+
+
+def _lay(tar: tarfile.TarFile, root: Path, ground: Ground, wanted: Callable[[str], bool]) -> None:
+    """Lay one layer over the others; what it hides goes, unless the layer itself brought it."""
+    written: set[Path] = set()
+    for info in tar:
+        path = ground.resolve(_clean(info.name))
+        folder, name = posixpath.split(path)
+        if name.startswith(WHITEOUT):
+            _hide(root / folder / name.removeprefix(WHITEOUT) if name != OPAQUE else root / folder, written)
+        elif wanted(path) and _put(tar, info, root, path, ground):
+            written.add(root / path)
+
+
+def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, ground: Ground) -> bool:
+    place = root / path
+    data = tar.extractfile(info) if info.isreg() else None
+    first = root / ground.resolve(_clean(info.linkname)) if info.islnk() else None
+    if not (data or info.issym() or (first and first.exists())):
+        return False
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    if data:
+        with place.open("wb") as file:
+            shutil.copyfileobj(data, file, 1 << 20)
+        place.chmod(0o755 if info.mode & 0o111 else 0o644)
+        os.utime(place, (info.mtime, info.mtime))  # what bytecode knows its source by
+    elif first:
+        os.link(first, place)
+    else:
+        target = ground.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
+        place.symlink_to(os.path.relpath(root / target, place.parent))
+    return True
+
+
+def _hide(place: Path, kept: set[Path]) -> None:
+    found = [place, *(place.rglob("*") if place.is_dir() and not place.is_symlink() else ())]
+    for path in found:
+        if path not in kept and (path.is_symlink() or path.is_file()):
+            path.unlink()
+
+
+def _clean(path: str) -> str:
+    """Write a path as seen from the root, which neither `..` nor a link of the image leaves."""
+    return posixpath.normpath(f"/{path}").lstrip("/")

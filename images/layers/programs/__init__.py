@@ -1,0 +1,1 @@
+"""Programs that another interpreter runs."""

@@ -1,0 +1,162 @@
+"""A lock and all its files in one folder or tar: what a build needs where there is no network."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from images import pipeline
+from images.host.errors import UserFault, WorldFault
+from images.host.store import CHUNK, Store
+from images.lock import files as origin
+from images.lock import lockfile
+from images.lock.lockfile import Locked
+from images.oci.layer import EPOCH
+
+LOCK = "lock.json"
+SUMS = "SHA256SUMS"
+BASE = "base"  # the folder of what belongs to an image that the lock's stands on
+REMEDY = "a folder or .tar that build.py bundle wrote"
+
+
+def write(locked: Locked, store: Store, target: str) -> Path:
+    """Write a bundle: into a file where the name ends in .tar, else into a folder that is new or empty.
+
+    Raises UserFault when the place is taken.
+    """
+    place = Path(target)
+    if (place.is_dir() and any(place.iterdir())) or (place.exists() and not place.is_dir()):
+        raise UserFault("something is there already", target, "another --output, or remove it")
+    texts, files = _contents(locked, store)
+    aside = place.with_name(f".{place.name}.{os.getpid()}")
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_folder(aside, texts, files)
+        aside.replace(place)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True) if aside.is_dir() else aside.unlink(missing_ok=True)
+    return place
+
+
+def _contents(locked: Locked, store: Store) -> tuple[dict[str, bytes], dict[str, Path]]:
+    """List what goes in: short texts by name, and files of the store; SHA256SUMS is as sha256sum(1) reads it."""
+    text = lockfile.text(locked, beside=True).encode()
+    sums = {LOCK: hashlib.sha256(text).hexdigest()}
+    files = {}
+    for digest, name in pipeline.files(locked):
+        inside = f"{BASE}/{digest}" if name == pipeline.BLOB else f"{_folder(name)}/{name}"
+        sums[inside] = digest
+        files[inside] = store.root / "blobs" / digest / name
+    listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    return {LOCK: text, SUMS: listing.encode()}, files
+
+
+def _folder(name: str) -> str:
+    kinds = {".deb": "debs", ".whl": "wheels", ".gz": "sources"}
+    return kinds.get(Path(name).suffix, "archives")
+
+
+def _write_folder(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
+    place.mkdir(parents=True)
+    for name, data in texts.items():
+        (place / name).write_bytes(data)
+    for name, source in files.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, place / name)
+
+
+def _write_tar(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
+    with tarfile.open(place, "w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in sorted(texts.items()):
+            tar.addfile(_entry(name, len(data)), io.BytesIO(data))
+        for name, source in sorted(files.items()):
+            with source.open("rb") as file:
+                tar.addfile(_entry(name, source.stat().st_size), file)
+
+
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, EPOCH, 0o644
+    return info
+
+
+def take(place: str, store: Store) -> str:
+    """Bring everything of a bundle into the store and answer its lock.
+
+    Raises UserFault when it is no bundle, WorldFault when a file in it is damaged or missing.
+    """
+    with _opened(place) as open_:
+        sums = _sums(open_, place)
+        for name, digest in sums.items():
+            if name != LOCK:
+                _take_one(open_, name, digest, place, store)
+        with _file(open_, LOCK, place) as file:
+            text = file.read()
+    if hashlib.sha256(text).hexdigest() != sums.get(LOCK):
+        raise WorldFault("a file of the bundle is damaged", f"{place}: {LOCK}", "copy the bundle again")
+    return text.decode(errors="replace")
+
+
+@contextmanager
+def _opened(place: str) -> Iterator[Callable[[str], IO[bytes]]]:
+    """Open a bundle; what is lent opens a file in it by name."""
+    path = Path(place)
+    if path.is_dir():
+        yield lambda name: (path / name).open("rb")
+        return
+    try:
+        with tarfile.open(path, "r:") as tar:
+            yield lambda name: cast("IO[bytes]", tar.extractfile(name))
+    except FileNotFoundError as error:
+        raise UserFault("there is no such bundle", place, REMEDY) from error
+    except tarfile.TarError as error:
+        raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
+
+
+def _sums(open_: Callable[[str], IO[bytes]], place: str) -> dict[str, str]:
+    try:
+        with open_(SUMS) as file:
+            lines = file.read().decode(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError, KeyError) as error:
+        raise UserFault("that is not a bundle", f"{place} (no {SUMS})", REMEDY) from error
+    rows = [line.split("  ", 1) for line in lines]
+    if not all(len(row) == 2 and len(row[0]) == 64 and _inside(row[1]) for row in rows):
+        raise WorldFault("a file of the bundle is damaged", f"{place}: {SUMS}", "copy the bundle again")
+    return {name: digest for digest, name in rows}
+
+
+def _inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]:
+    try:
+        return open_(name)
+    except (FileNotFoundError, KeyError) as error:
+        base = PurePosixPath(name).name
+        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin.origin(base)}"
+        raise WorldFault("a file of the bundle is missing", f"{place}: {name}", remedy) from error
+
+
+def _take_one(open_: Callable[[str], IO[bytes]], name: str, digest: str, place: str, store: Store) -> None:
+    base = pipeline.BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name
+    if store.whole(digest, base):
+        return
+    hashed = hashlib.sha256()
+    with store.aside() as path:
+        with _file(open_, name, place) as source, path.open("wb") as file:
+            while chunk := source.read(CHUNK):
+                hashed.update(chunk)
+                file.write(chunk)
+        if hashed.hexdigest() != digest:
+            fact = "a file of the bundle is damaged"
+            raise WorldFault(fact, f"{place}: {name} ({hashed.hexdigest()}, not {digest})", "copy the bundle again")
+        store.keep(path, digest, base)

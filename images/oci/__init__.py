@@ -1,0 +1,1 @@
+"""Images as files: references, manifests, layers, engines, archives."""

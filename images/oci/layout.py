@@ -1,0 +1,205 @@
+"""Images out of files: an OCI layout in a folder or a tar, and what `docker save` writes since Docker 1.10."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from images.host.download import Advance
+from images.host.errors import UserFault, WorldFault
+from images.host.store import CHUNK, Store
+from images.oci import image as oci
+from images.oci.manifest import LIMIT, Descriptor, read
+from images.oci.reference import Archive, Folder
+
+# The tag (OCI image specification 1.1, "Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
+TAG = "org.opencontainers.image.ref.name"
+NAME = "io.containerd.image.name"
+REMEDY = "oci:FOLDER with index.json in it, or archive:FILE from docker save"
+
+Open = Callable[[str], IO[bytes]]  # a file of the layout by its path; KeyError or OSError when it is not there
+
+
+class Layout:
+    """An OCI layout: index.json, and blobs by their digests (OCI image specification 1.1, "Image Layout")."""
+
+    def __init__(self, name: str, tag: str | None, open_: Open, store: Store) -> None:
+        self._name, self._tag, self._open, self._store = name, tag, open_, store
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Read a manifest by digest, or for None the part of the index that the tag means."""
+        if digest is not None:
+            return self._bytes(_place(digest))
+        index = read(self._bytes("index.json"), self._name)
+        entries = [entry for entry in _entries(index) if isinstance(entry, dict)]
+        names = [_names(entry) for entry in entries]
+        listed = _listed([name for name, _ in names])
+        if self._tag is None and len(set(names)) > 1 and len({entry.get("digest") for entry in entries}) > 1:
+            raise UserFault("there are several images", f"{self._name} ({listed})", "oci:FOLDER:TAG")
+        meant = [entry for entry, known in zip(entries, names, strict=True) if self._tag is None or self._tag in known]
+        if not meant:
+            raise UserFault("there is no such image", f"{self._name} (it has {listed or 'none'})", REMEDY)
+        return oci.encode({**index, "manifests": meant})
+
+    def blob(self, part: Descriptor, advance: Advance) -> Path:
+        """Copy a blob into the store, unless it is there undamaged."""
+        return _into_store(self._store, part, lambda: self._file(_place(part.digest)), self._name, advance)
+
+    def _file(self, path: str) -> IO[bytes]:
+        try:
+            return self._open(path)
+        except (KeyError, OSError) as error:
+            raise UserFault("the image is not whole", f"{self._name} (no {path})", REMEDY) from error
+
+    def _bytes(self, path: str) -> bytes:
+        with self._file(path) as file:
+            return file.read(LIMIT)
+
+
+class Saved:
+    """What `docker save` writes: manifest.json, a configuration, and layers as tars (Docker image specification 1.2).
+
+    It has no digests of layers: they get those of the tars as they are.
+    """
+
+    def __init__(self, name: str, open_: Open, store: Store) -> None:
+        self._name, self._open, self._store = name, open_, store
+        self._paths: dict[str, str] = {}
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Write the manifest that the archive would have in a registry."""
+        image = self._image()
+        with self._file(image["Config"]) as file:
+            config = file.read(LIMIT)
+        self._paths[oci.digest_of(config)] = image["Config"]
+        return oci.manifest(config, [(*self._measured(path), "none") for path in image["Layers"]])
+
+    def blob(self, part: Descriptor, advance: Advance) -> Path:
+        """Copy a blob into the store, unless it is there undamaged."""
+        return _into_store(self._store, part, lambda: self._file(self._paths[part.digest]), self._name, advance)
+
+    def _image(self) -> Mapping[str, Any]:
+        try:
+            with self._open("manifest.json") as file:
+                images = json.loads(file.read(LIMIT))
+        except (KeyError, ValueError, RecursionError) as error:
+            remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
+            raise UserFault("that is no archive of an image", self._name, remedy) from error
+        if not isinstance(images, list) or not images or not all(map(_is_image, images)):
+            raise UserFault("the list of images in the archive is damaged", self._name, "docker save it again")
+        if len(images) > 1:
+            tags = [tag for image in images for tag in image.get("RepoTags") or ["without a tag"]]
+            raise UserFault("there are several images", f"{self._name} ({_listed(tags)})", "docker save one image")
+        found: Mapping[str, Any] = images[0]
+        return found
+
+    def _measured(self, path: str) -> tuple[str, int]:
+        hashed, size = hashlib.sha256(), 0
+        with self._file(path) as file:
+            while chunk := file.read(CHUNK):
+                hashed.update(chunk)
+                size += len(chunk)
+        self._paths[f"sha256:{hashed.hexdigest()}"] = path
+        return hashed.hexdigest(), size
+
+    def _file(self, path: str) -> IO[bytes]:
+        try:
+            return self._open(path)
+        except KeyError as error:
+            raise UserFault("the image is not whole", f"{self._name} (no {path})", "docker save it again") from error
+
+
+def in_folder(reference: Folder, store: Store) -> Layout:
+    """Open an OCI layout in a folder.
+
+    Raises UserFault when there is none.
+    """
+    root = Path(reference.path)
+    if not (root / "index.json").is_file():
+        raise UserFault("that is not an OCI layout", f"{reference} (no index.json)", REMEDY)
+    return Layout(str(reference), reference.tag, lambda path: (root / path).open("rb"), store)
+
+
+@contextmanager
+def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
+    """Open an archive; where it is both, the OCI layout counts, since its blobs have digests.
+
+    Raises UserFault when it is not a tar that can be read.
+    """
+    name = str(reference)
+    try:
+        tar = tarfile.open(reference.path)  # noqa: SIM115  what goes wrong later is another matter
+        members = _members(tar)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar"
+        raise UserFault("cannot read the archive", f"{name} ({said})", REMEDY) from error
+
+    def open_(path: str) -> IO[bytes]:
+        file = tar.extractfile(members[posixpath.normpath(path)])
+        if file is None:
+            raise KeyError(path)
+        return file
+
+    with tar:
+        yield Layout(name, None, open_, store) if "index.json" in members else Saved(name, open_, store)
+
+
+def _members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """List a tar; closed again when it is damaged."""
+    try:
+        return {posixpath.normpath(info.name): info for info in tar}
+    except BaseException:
+        tar.close()
+        raise
+
+
+def _into_store(store: Store, part: Descriptor, open_: Callable[[], IO[bytes]], name: str, advance: Advance) -> Path:
+    if found := store.whole(part.sha256, "blob"):
+        return found
+    hashed = hashlib.sha256()
+    with store.aside() as path:
+        with open_() as source, path.open("wb") as file:
+            while chunk := source.read(CHUNK):
+                hashed.update(chunk)
+                file.write(chunk)
+                advance(len(chunk))
+        if (got := hashed.hexdigest()) != part.sha256:
+            remedy = "copy or save the image again: the file is damaged"
+            raise WorldFault("a blob has another sha256 than its name", f"{name}: {got}, not {part.sha256}", remedy)
+        return store.keep(path, got)
+
+
+def _place(digest: str) -> str:
+    return "blobs/" + digest.replace(":", "/")
+
+
+def _entries(index: Mapping[str, Any]) -> list[Any]:
+    found = index.get("manifests")
+    return found if isinstance(found, list) else []
+
+
+def _names(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Answer how an entry of an index is called, and its tag alone."""
+    found = entry.get("annotations")
+    annotations = found if isinstance(found, dict) else {}
+    tag = str(annotations.get(TAG, ""))
+    return str(annotations.get(NAME, tag)), tag
+
+
+def _is_image(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("Config"), str)
+        and isinstance(entry.get("Layers"), list)
+        and all(isinstance(path, str) for path in entry["Layers"])
+    )
+
+
+def _listed(tags: list[str]) -> str:
+    return ", ".join(dict.fromkeys(tag or "without a tag" for tag in tags))

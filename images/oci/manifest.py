@@ -1,0 +1,144 @@
+"""Manifests and indexes that others wrote -> what is in the image (OCI image specification 1.1, Docker schema 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from images.host.errors import UserFault, WorldFault
+from images.oci.image import digest_of
+from images.oci.reference import DIGEST
+
+LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
+
+OCI = "application/vnd.oci.image"
+DOCKER = "application/vnd.docker"
+MANIFESTS = (f"{OCI}.manifest.v1+json", f"{DOCKER}.distribution.manifest.v2+json")
+INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.distribution.manifest.list.v2+json")
+CONFIGS = (f"{OCI}.config.v1+json", f"{DOCKER}.container.image.v1+json")
+LAYERS = (
+    *(f"{OCI}.layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
+    *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip", ".zstd")),
+)
+
+DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A blob that a manifest names: digest (`sha256:` and hexadecimal) and size in bytes."""
+
+    media_type: str
+    digest: str
+    size: int
+
+    @property
+    def sha256(self) -> str:
+        return self.digest.removeprefix("sha256:")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An image for one platform: its own digest, its configuration, its layers from the lowest."""
+
+    digest: str
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+def resolve(get: Callable[[str | None], bytes], name: str) -> Manifest:
+    """Find the manifest for linux/amd64; `get` brings one by its digest, or for None the one that the name means.
+
+    Raises UserFault when there is none for this platform or it is no image, WorldFault when it is damaged.
+    """
+    data = get(None)
+    for _ in range(3):  # an index may hold an index; nobody nests deeper
+        raw = read(data, name)
+        if "manifests" not in raw:
+            return parse(raw, digest_of(data), name)
+        chosen = choose(_list(raw, "manifests", name), name)
+        data = get(chosen.digest)
+        check(data, chosen.digest, name)
+    raise WorldFault("an index holds an index, again and again", name, DAMAGED)
+
+
+def check(data: bytes, digest: str, name: str) -> None:
+    """Raise WorldFault when bytes are not what a digest says."""
+    if (got := digest_of(data)) != digest:
+        remedy = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
+        raise WorldFault("a manifest has another digest than expected", f"{name}: {got}, not {digest}", remedy)
+
+
+def read(data: bytes, name: str) -> dict[str, Any]:
+    """Read a manifest or an index.
+
+    Raises WorldFault when it is not JSON, UserFault when it is in Docker's first format.
+    """
+    try:
+        raw = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        start = data[:40].decode(errors="replace")
+        raise WorldFault("a manifest is not JSON", f"{name} (it begins {start!r})", "check the address") from error
+    if not isinstance(raw, dict):
+        raise WorldFault("a manifest is not a JSON object", name, DAMAGED)
+    if raw.get("schemaVersion") == 1:
+        remedy = "docker pull it and docker push it again with today's Docker, or take a newer tag"
+        raise UserFault("that image is in Docker's first format (schema 1), which has no configuration", name, remedy)
+    return raw
+
+
+def choose(entries: Sequence[object], name: str) -> Descriptor:
+    """Choose the entry of an index that is for linux/amd64, by preference the one for every such processor."""
+    found: list[tuple[bool, Descriptor]] = []
+    others = []
+    for entry in entries:
+        descriptor = _descriptor(entry, name)
+        platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
+        system = (platform.get("os", "linux"), platform.get("architecture", "amd64"))
+        if system == ("linux", "amd64") and descriptor.media_type in (*MANIFESTS, *INDEXES):
+            found.append((bool(platform.get("variant")), descriptor))
+        elif system != ("unknown", "unknown"):  # attestations, which are no images
+            others.append("/".join(map(str, system)))
+    if not found:
+        offered = ", ".join(dict.fromkeys(others)) or "nothing"
+        raise UserFault("no image for linux/amd64", f"{name} (it has {offered})", "a base for linux/amd64")
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
+    """Read the manifest of an image.
+
+    Raises UserFault when it is something else than a container image, WorldFault when it is damaged.
+    """
+    config = _descriptor(raw.get("config"), name)
+    layers = tuple(_descriptor(entry, name) for entry in _list(raw, "layers", name))
+    for part, known in ((config, CONFIGS), *((layer, LAYERS) for layer in layers)):
+        if part.media_type not in known:
+            remedy = "a container image for Linux whose layers are all in the registry"
+            raise UserFault("that is no image that can be built upon", f"{name} (holds {part.media_type})", remedy)
+    return Manifest(digest, config, layers)
+
+
+def _list(raw: Mapping[str, Any], key: str, name: str) -> list[object]:
+    value = raw.get(key)
+    if not isinstance(value, list):
+        raise WorldFault("a manifest is damaged", f"{name} (no list of {key})", DAMAGED)
+    return value
+
+
+def _mapping(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise WorldFault("a manifest is damaged", f"{name} ({str(value)[:40]!r} in place of an object)", DAMAGED)
+    return value
+
+
+def _descriptor(value: object, name: str) -> Descriptor:
+    entry = _mapping(value, name)
+    media_type, digest, size = (entry.get(key) for key in ("mediaType", "digest", "size"))
+    if not isinstance(media_type, str) or not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+        raise WorldFault("a manifest is damaged", f"{name} (digest {str(digest)[:80]!r})", DAMAGED)
+    if not isinstance(size, int) or size < 0:
+        raise WorldFault("a manifest is damaged", f"{name} (size {str(size)[:40]!r})", DAMAGED)
+    return Descriptor(media_type, digest, size)

@@ -1,0 +1,103 @@
+"""What the user calls an image -> where it is: a registry, an OCI layout, an archive."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from images.host.errors import UserFault
+
+HUB = "docker.io"
+
+# The grammar of github.com/distribution/reference, for digests of the one kind that registries make.
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+NAME = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
+LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
+ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
+
+REMEDY = "name:tag, host:port/name@sha256:..., oci:FOLDER or archive:FILE"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An image in a registry, by tag or by digest (`sha256:` and hexadecimal); a digest goes before a tag."""
+
+    host: str
+    name: str
+    tag: str | None = None
+    digest: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.name}" + (f"@{self.digest}" if self.digest else f":{self.tag}")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An image in an OCI layout on disk; without a tag it is the only one there."""
+
+    path: str
+    tag: str | None = None
+
+    def __str__(self) -> str:
+        return f"oci:{self.path}" + (f":{self.tag}" if self.tag else "")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An image in one file: by `docker save`, or an OCI layout in a tar."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"archive:{self.path}"
+
+
+Reference = Remote | Folder | Archive
+
+
+def parse(text: str) -> Reference:
+    """Read a reference.
+
+    Raises UserFault when it is none.
+    """
+    kind, colon, rest = text.partition(":")
+    if colon and kind in ("oci", "archive"):
+        if not rest or "\0" in rest:
+            raise UserFault("a reference has no path", repr(text), REMEDY)
+        return Archive(rest) if kind == "archive" else _folder(rest)
+    if ARCHIVE.search(text) and "\0" not in text and (text.startswith(("/", ".")) or ":" not in text):
+        return Archive(text)
+    return _remote(text)
+
+
+def _folder(text: str) -> Folder:
+    path, colon, tag = text.rpartition(":")
+    return Folder(path, tag) if colon and path and TAG.fullmatch(tag) else Folder(text)
+
+
+def _remote(text: str) -> Remote:
+    """Split as Docker does: what is before the first slash is a host if it looks like one."""
+    rest, at, digest = text.partition("@")
+    head, slash, tail = rest.partition("/")
+    if slash and ("." in head or ":" in head or head == "localhost" or head != head.lower()):
+        host, rest = head, tail
+    else:
+        host = HUB
+    name, colon, tag = rest.partition(":")
+    if host in ("index.docker.io", "registry-1.docker.io"):
+        host = HUB
+    if host == HUB and "/" not in name:
+        name = f"library/{name}"
+    faults = (
+        (not HOST.fullmatch(host), "that is not the name of a registry", host),
+        (not NAME.fullmatch(name), "that is not the name of an image", rest),
+        (bool(colon) and not TAG.fullmatch(tag), "that is not a tag", tag),
+        (bool(at) and not DIGEST.fullmatch(digest), "that is not a sha256 digest", digest),
+    )
+    for wrong, fact, value in faults:
+        if wrong:
+            raise UserFault(fact, f"{value!r} in {text!r}", REMEDY)
+    return Remote(host, name, tag or (None if at else "latest"), digest or None)

@@ -1,0 +1,1 @@
+"""What is asked for -> what is built: versions that go together."""

@@ -1,0 +1,181 @@
+"""Plans and the table of versions, as people and programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from packaging.version import Version
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from images.plan import compatibility, nearest
+from images.plan.catalog import Catalog, Torch
+from images.plan.compatibility import Wishes
+from images.plan.planner import Plan
+
+HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
+OPENING, CLOSING = "<!-- matrix -->", "<!-- /matrix -->"
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """Say what a plan decides, as JSON has it."""
+    ccl = plan.backend == "ccl"
+    return {
+        "torch": str(plan.torch.version),
+        "transformers": str(plan.transformers.version),
+        "python": plan.python,
+        "base": plan.base_reference or f"debian:{plan.base.suite}",
+        "glibc": plan.base.glibc,
+        "backend": plan.backend,
+        "bindings": str(plan.torch.bindings) if ccl else None,
+        "module": plan.torch.module if ccl else None,
+        "ipex": str(plan.torch.ipex) if ccl else None,
+        "intel": [requirement for requirement in plan.torch.intel if requirement in plan.requirements],
+        "as_of": str(plan.as_of),
+        "family_as_of": str(plan.family_as_of),
+        "examples": plan.examples,
+        "tag": plan.tag,
+        "requirements": list(plan.requirements),
+        "flags": list(plan.transformers.flags),
+        "notes": list(plan.notes),
+        "sources": {"torch": plan.torch.source, "transformers": plan.transformers.source},
+    }
+
+
+def show_plan(plan: Plan, out: Console) -> None:
+    """Print a plan, a line for each decision; lists get a line for each item."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in plan_fields(plan).items():
+        if name == "sources":
+            value = [f"{package}: {source}" for package, source in value.items()]
+        items = value if isinstance(value, list) else [value]
+        for position, item in enumerate(items or [None]):
+            table.add_row("" if position else name.replace("_", " "), escape("-" if item is None else str(item)))
+    out.print(table, highlight=False)
+
+
+def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
+    """Say what goes with each torch, a row for each run of releases with the same; newest first."""
+    rows = [(version, _beside(row, catalog)) for version, row in sorted(catalog.torch.items())]
+    found = []
+    for (beside, _), run in groupby(rows, key=lambda row: (row[1], row[0] in catalog.tested_torch)):
+        names = [str(version) for version, _ in run]
+        found.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *beside))
+    return found[::-1]
+
+
+def _beside(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
+    wishes = Wishes()
+    bases = [ground for ground in compatibility.grounds(torch, wishes, catalog) if ground.base.python in torch.python]
+    base = " or ".join(ground.reference or "debian" for ground in bases) or "an image of your own"
+    stack = f"ccl (Python {torch.ccl_python[0]} to {torch.ccl_python[-1]})" if torch.ccl_python else "gloo"
+    carried = not bases or any(ground.base.python in torch.ccl_python for ground in bases)
+    return (
+        f"{torch.python[0]} to {torch.python[-1]}",
+        torch.backend if carried or torch.backend == "gloo" else f"gloo; {stack}",
+        str(torch.bindings or "-"),
+        str(torch.ipex or "-"),
+        _runs(torch, wishes, catalog) or "-",
+        base,
+    )
+
+
+def _runs(torch: Torch, wishes: Wishes, catalog: Catalog) -> str:
+    """Write the releases of transformers that plan with a torch as ranges."""
+    every = sorted(version for version, row in catalog.transformers.items() if row.yanked is None)
+    known: dict[str, bool] = {}
+
+    def fits(version: Version) -> bool:
+        row = catalog.transformers[version]
+        return known.setdefault(row.era, nearest.works(torch, row, wishes, catalog))
+
+    runs = [list(run) for good, run in groupby(every, key=fits) if good]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def eras(catalog: Catalog) -> list[dict[str, Any]]:
+    """List the ranges of transformers releases, and what each wants."""
+    found = []
+    rows = sorted(catalog.transformers.values(), key=lambda row: row.version)
+    for name, run in groupby(rows, key=lambda row: row.era):
+        members = list(run)
+        first = members[0]
+        found.append(
+            {
+                "era": name,
+                "python": first.python,
+                "torch": first.torch,
+                "accelerate": first.accelerate,
+                "ccl": first.ccl,
+                "releases": [str(row.version) for row in members if row.yanked is None],
+                "yanked": {str(row.version): row.yanked for row in members if row.yanked is not None},
+                "flags": list(first.flags),
+                "source": first.source,
+            }
+        )
+    return found
+
+
+def list_fields(catalog: Catalog) -> dict[str, Any]:
+    """Say everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
+    torch = []
+    for row in sorted(catalog.torch.values(), key=lambda row: row.version):
+        beside = dict(zip(HEADINGS[3:], _beside(row, catalog)[2:], strict=True))
+        torch.append(
+            {
+                "version": str(row.version),
+                "released": str(row.released),
+                "python": list(row.python),
+                "backend": row.backend,
+                "bindings": str(row.bindings) if row.bindings else None,
+                "ipex": str(row.ipex) if row.ipex else None,
+                "intel": list(row.intel),
+                "base": beside["base"],
+                "transformers": beside["transformers"],
+                "tested": row.version in catalog.tested_torch,
+                "notes": list(row.notes),
+                "source": row.source,
+            }
+        )
+    return {"torch": torch, "transformers": eras(catalog)}
+
+
+def show_list(catalog: Catalog, out: Console) -> None:
+    """Print what goes together."""
+    out.print(_table(HEADINGS, matrix(catalog)))
+    rows = [
+        (era["era"], era["python"], era["torch"], era["accelerate"], "yes" if era["ccl"] else "no",
+         ", ".join(era["yanked"]) or "-", "; ".join(era["flags"]) or "-")
+        for era in reversed(eras(catalog))
+    ]  # fmt: skip
+    out.print(_table(("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags"), rows))
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(*headings, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def markdown(catalog: Catalog) -> str:
+    """Write the matrix as the README has it; what the tests train is in bold."""
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
+    tested = {str(version) for version in catalog.tested_torch}
+    for name, *cells in matrix(catalog):
+        lines.append(f"| {f'**{name}**' if name in tested else name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def refreshed(readme: str, catalog: Catalog) -> str:
+    """Answer a README with the matrix of this table between its markers."""
+    before, _, rest = readme.partition(OPENING)
+    _, closing, after = rest.partition(CLOSING)
+    if not closing:
+        raise ValueError(f"no {OPENING} … {CLOSING} in the text")
+    return f"{before}{OPENING}\n{markdown(catalog)}\n{CLOSING}{after}"

@@ -1,0 +1,91 @@
+"""What the user asked for, and whether it can be understood at all."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from images.plan.catalog import Catalog
+from images.plan.compatibility import Wishes
+from images.plan.nearest import close_match, nearest_version
+
+# A fault in three parts: fact, value, remedy.
+Problem = tuple[str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; None and () stand for the default."""
+
+    torch: str | None = None
+    transformers: str | None = None
+    python: str | None = None
+    base: str | None = None
+    backend: str | None = None
+    tasks: tuple[str, ...] = ()
+    examples: str | None = None
+    tag: str | None = None
+    wheelhouse: str | None = None
+    as_of: str | None = None
+    trim: bool = True
+    bytecode: bool = True
+
+    @property
+    def wishes(self) -> Wishes:
+        """What was asked for beside the two versions."""
+        return Wishes(python=self.python, base=self.base, backend=self.backend)
+
+
+def problems(request: Request, catalog: Catalog) -> list[Problem]:
+    """Find every value that cannot be understood or does not exist."""
+    return [
+        *_version("torch", request.torch, catalog.default_torch, catalog.torch),
+        *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
+        *_ground(request, catalog),
+        *_day(request.as_of, catalog),
+        *(problem for task in request.tasks for problem in _task(task, catalog)),
+    ]
+
+
+def _version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> Iterable[Problem]:
+    if asked is None:
+        return
+    try:
+        wanted = Version(asked)
+    except InvalidVersion:
+        yield f"that is not a version of {name}", repr(asked), f"--{name} {default}"
+        return
+    if wanted not in known:
+        near = nearest_version(wanted, known)
+        yield f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}"
+
+
+def _ground(request: Request, catalog: Catalog) -> Iterable[Problem]:
+    if request.python is not None and not re.fullmatch(r"3\.\d+", request.python):
+        yield "that is not a minor release of Python", repr(request.python), f"--python {catalog.debian.python}"
+    if request.base is not None and not request.base.strip():
+        yield "that is not a base", repr(request.base), "--base debian"
+    elif request.base not in (None, "debian", "intel") and request.python is None:
+        remedy = f"--base {request.base} --python {catalog.debian.python}"
+        yield "which Python is in an image has to be said", str(request.base), remedy
+    if request.backend not in (None, "ccl", "gloo"):
+        yield "no such backend on a CPU", repr(request.backend), "--backend gloo"
+
+
+def _day(text: str | None, catalog: Catalog) -> Iterable[Problem]:
+    try:
+        if text is not None:
+            datetime.date.fromisoformat(text)
+    except ValueError:
+        yield "that is not a day", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}"
+
+
+def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
+    if task not in catalog.tasks:
+        guess = close_match(task, catalog.tasks.keys())
+        remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
+        yield "no example folder of that name", repr(task), remedy

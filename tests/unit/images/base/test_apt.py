@@ -1,0 +1,96 @@
+"""What apt is told and how its answer is read; apt itself is in tests/integration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.base.apt import KEYRING, Deb, chosen, complaint, configuration, missing, signed
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store, sha256
+
+HASH = "5a" * 32
+
+
+def line(file: str, digest: str = f"SHA256:{HASH}") -> str:
+    return f"'http://mirror/debian/pool/main/x/{file}' {file} 37596 {digest}"
+
+
+def test_debians_keyring_is_named_in_every_source() -> None:
+    told = "deb http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
+
+    assert signed(told) == f"deb [signed-by={KEYRING}] http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
+
+
+def test_apt_writes_below_the_folder_only_and_keeps_the_machines_proxies() -> None:
+    lines = configuration(Path("/aside/x")).splitlines()
+
+    said = dict(re.fullmatch(r'(\S+) "(.*)";', row).groups() for row in lines if not row.startswith("#clear"))  # type: ignore[union-attr,misc]
+    places = {key: value for key, value in said.items() if key.startswith("Dir")}
+    assert {"Dir::State", "Dir::State::status", "Dir::Cache", "Dir::Etc::sourcelist"} <= places.keys()
+    assert all(value.startswith("/aside/x/") or value == "/dev/null" for value in places.values())
+    assert not places.keys() & {"Dir", "Dir::Etc", "Dir::Etc::main", "Dir::Etc::parts", "Dir::Etc::netrc"}
+    assert not [key for key in said if key.startswith(("Acquire::http", "Acquire::https"))]
+    assert lines.index("#clear APT::Architectures;") < lines.index('APT::Architectures:: "amd64";')
+
+
+def test_apts_choice_is_read_and_ordered() -> None:
+    printed = line("tini_0.19.0-1_amd64.deb") + "\n" + line("openssh-client_1%3a9.2p1-2+deb12u7_amd64.deb") + "\n"
+
+    assert chosen(printed) == (
+        Deb("openssh-client", "1:9.2p1-2+deb12u7", "amd64", "openssh-client_1%3a9.2p1-2+deb12u7_amd64.deb", HASH),
+        Deb("tini", "0.19.0-1", "amd64", "tini_0.19.0-1_amd64.deb", HASH),
+    )
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        line("tini_0.19.0-1_amd64.deb", "MD5Sum:8e7e741807b1e1939df8f58323affdcb"),
+        line("tini_0.19.0-1_amd64.deb", "SHA256:5a"),
+        line("tini.deb"),
+        "Reading package lists...",
+    ],
+)
+def test_another_answer_is_refused(printed: str) -> None:
+    with pytest.raises(WorldFault) as fault:
+        chosen(printed)
+    assert fault.value.value == printed
+
+
+@given(st.text())
+def test_any_answer_is_read_or_refused(printed: str) -> None:
+    try:
+        found = chosen(printed)
+    except WorldFault:
+        return
+    assert list(found) == sorted(found)
+
+
+def test_a_damaged_package_is_missing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    (tmp_path / "a.deb").write_bytes(b"a")
+    good = Deb("a", "1", "all", "a.deb", sha256(tmp_path / "a.deb"))
+    never = Deb("b", "1", "all", "b.deb", HASH)
+    kept = store.keep(tmp_path / "a.deb", good.sha256, good.filename)
+
+    assert missing(store, [good, never]) == [never]
+    kept.write_bytes(b"damaged")
+    assert missing(store, [good, never]) == [good, never]
+
+
+@pytest.mark.parametrize(
+    ("err", "said"),
+    [
+        ("I: going on\nE: no space\nE: giving up\n", "E: no space E: giving up"),
+        ("W: slow\nkilled\n", "killed"),
+        ("", "exit code 7"),
+    ],
+)
+def test_a_failure_says_its_errors(err: str, said: str) -> None:
+    assert complaint(process.Result(7, "", err)) == said

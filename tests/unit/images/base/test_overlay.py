@@ -1,0 +1,88 @@
+"""Layers upon layers, with whiteouts and links."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+import pytest
+
+from images.base.overlay import Tree
+from tests.support.stand_in import Files, layer
+
+
+def tree(*layers: Files) -> Tree:
+    made = Tree()
+    for number, files in enumerate(layers):
+        with tarfile.open(fileobj=io.BytesIO(layer(files)), mode="r|") as tar:
+            made.add(tar, number, lambda _, content: content.read().decode())
+    return made
+
+
+def paths(made: Tree) -> list[str]:
+    return [path for path, _ in made.walk()]
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ([{"a/b": b"", "a/c": b""}, {"a/.wh.b": b""}], ["a", "a/c"]),
+        ([{"a/b": b"", "c": b""}, {".wh.a": b""}], ["c"]),
+        ([{"a/b": b"", "a/c/d": b""}, {"a/.wh..wh..opq": b""}], ["a"]),
+        ([{"a/b": b""}, {"a/c": b"", "a/.wh..wh..opq": b""}], ["a", "a/c"]),
+        ([{"a/b": b""}, {"a/.wh..wh..opq": b"", "a/c": b""}], ["a", "a/c"]),
+        ([{"a/b": b""}, {".wh.a": b"", "a/c": b""}], ["a", "a/c"]),
+        ([{"a": b""}, {".wh.b": b""}], ["a"]),
+        ([{"a": b""}, {"a/b": b""}], ["a", "a/b"]),
+        ([{"../../a": b"", "./b": b""}], ["a", "b"]),
+    ],
+)
+def test_a_layer_is_laid_over_another(layers: list[Files], expected: list[str]) -> None:
+    assert paths(tree(*layers)) == expected
+
+
+def test_an_entry_goes_through_the_links_of_lower_layers() -> None:
+    made = tree({"lib": "usr/lib", "usr/lib/a": b"1"}, {"lib/b": b"2"})
+
+    assert paths(made) == ["lib", "usr", "usr/lib", "usr/lib/a", "usr/lib/b"]
+    assert made.find("lib/b") == made.find("usr/lib/b")
+    assert made.text("lib/b") == "2"
+
+
+def test_links_are_followed_from_where_they_are() -> None:
+    made = tree({"etc/a": "../usr/a", "usr/a": "b", "usr/b": b"text", "c": "/etc/a", "up": "../../usr/b"})
+
+    assert [made.text(path) for path in ("etc/a", "c", "up")] == ["text"] * 3
+    assert made.find("c", follow=False) is not None
+    assert made.folder("etc/a") is None
+
+
+def test_a_circle_of_links_leads_nowhere() -> None:
+    made = tree({"a": "b", "b": "a", "c": "c/c"})
+
+    assert [made.find(path) for path in ("a", "b/x", "c")] == [None] * 3
+
+
+def test_a_folder_keeps_its_content_when_a_layer_names_it_again() -> None:
+    assert paths(tree({"a/b": b""}, {"a": None})) == ["a", "a/b"]
+
+
+def test_a_file_takes_the_place_of_a_folder() -> None:
+    assert paths(tree({"a/b": b""}, {"a": b""})) == ["a"]
+
+
+def test_a_hard_link_has_the_text_of_its_target() -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        first, second = tarfile.TarInfo("a"), tarfile.TarInfo("b")
+        first.size = 4
+        second.type, second.linkname = tarfile.LNKTYPE, "./a"
+        tar.addfile(first, io.BytesIO(b"text"))
+        tar.addfile(second)
+    stream.seek(0)
+    made = Tree()
+
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        made.add(tar, 0, lambda _, content: content.read().decode())
+
+    assert made.text("b") == "text"

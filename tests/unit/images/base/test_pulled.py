@@ -1,0 +1,188 @@
+"""Images out of folders and archives, and what is refused as a base."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from images.base import pulled
+from images.base.overlay import Tree
+from images.base.pulled import Foreign, bring, refuse
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store
+from images.oci import compression as compressed
+from images.oci import reference
+from images.oci.registry import Access
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
+
+MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
+
+
+def brought(text: str, store: Path) -> Foreign:
+    return bring(reference.parse(text), Store(store), Access(environ={}), lambda _: None)
+
+
+def tarred(path: Path, files: Mapping[str, bytes]) -> str:
+    with tarfile.open(path, "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return f"archive:{path}"
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_layers_keep_their_digests(tmp_path: Path, compression: str) -> None:
+    image = Image(compression=compression)
+    write(tmp_path / "layout", layout({"1": image}))
+
+    found = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
+
+    assert found.digest == image.digest
+    assert [f"sha256:{under.written.digest}" for under in found.layers] == image.layers
+    assert [f"sha256:{under.written.diff_id}" for under in found.layers] == image.config["rootfs"]["diff_ids"]  # type: ignore[index]
+    assert [under.written.unpacked for under in found.layers] == [len(tar) for tar in image.tars]
+    assert {under.compression for under in found.layers} == {compression}
+    assert found.facts.ssh_port == 3022
+    assert found.environment["LANG"] == "C.UTF-8"
+    assert found.settings["Entrypoint"] == ["/usr/local/bin/dockerd-entrypoint.sh"]
+
+
+def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:
+    image = Image(compression="none")
+
+    by_docker = brought(tarred(tmp_path / "saved", saved(image)), tmp_path / "store")
+    by_others = brought(tarred(tmp_path / "oci", layout({"1": image})), tmp_path / "other")
+
+    assert by_docker.layers == by_others.layers
+    assert by_docker.facts == by_others.facts
+    assert by_docker.config == by_others.config
+
+
+def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "layout", layout({"1": Image()}))
+    first = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+    monkeypatch.setattr(compressed, "opened", None)
+
+    assert brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store") == first
+
+
+def test_a_damaged_layer_in_the_store_is_copied_again(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image()}))
+    first = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+    blob = tmp_path / "store" / "blobs" / first.layers[0].written.digest / "blob"
+    blob.write_bytes(blob.read_bytes()[:-1])
+
+    assert brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store") == first
+    assert compressed.compression(blob) == "gzip" and blob.stat().st_size == first.layers[0].written.size
+
+
+def broken(image: Image, change: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {**layout({"1": image}), **change}
+
+
+LAYER = "blobs/" + Image().layers[0].replace(":", "/")
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "fact"),
+    [
+        ({}, UserFault, "that is not an OCI layout"),
+        (broken(Image(), {"index.json": b"<html>"}), WorldFault, "a manifest is not JSON"),
+        (broken(Image(), {"index.json": b'{"manifests": 1}'}), UserFault, "there is no such image"),
+        (broken(Image(), {LAYER: b"other"}), WorldFault, "another sha256"),
+        ({p: d for p, d in broken(Image(), {}).items() if p != LAYER}, UserFault, "the image is not whole"),
+        (broken(Image(architecture="arm64"), {}), UserFault, "for another machine"),
+        (layout({"1": Image(), "2": Image([SYSTEM])}), UserFault, "there are several images"),
+    ],
+)
+def test_a_bad_layout_is_refused_and_leaves_nothing(
+    tmp_path: Path, files: Mapping[str, bytes], kind: type[Fault], fact: str
+) -> None:
+    write(tmp_path / "layout", files)
+
+    with pytest.raises(kind, match=fact) as caught:
+        brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+
+    assert caught.value.value and caught.value.remedy
+    assert list((tmp_path / "store" / "aside").iterdir()) == []
+
+
+def test_another_architecture_is_refused_before_a_layer_is_copied(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image(architecture="arm64")}))
+
+    with pytest.raises(UserFault, match="linux/arm64"):
+        brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+
+    assert len(list((tmp_path / "store" / "blobs").iterdir())) == 1  # the configuration
+
+
+@pytest.mark.parametrize("data", [b"", b"no tar", None])
+def test_a_bad_archive_is_refused(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "a.tar"
+    if data is not None:
+        path.write_bytes(data)
+
+    with pytest.raises(UserFault, match="archive"):
+        brought(str(path), tmp_path / "store")
+
+
+def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
+    tarred(tmp_path / "a.tar", saved(Image()))
+    whole = (tmp_path / "a.tar").read_bytes()
+    (tmp_path / "a.tar").write_bytes(whole[:3000])
+
+    with pytest.raises(UserFault, match="not a whole tar"):
+        brought(str(tmp_path / "a.tar"), tmp_path / "store")
+
+
+OLD_CXX: Files = {f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4.22\0"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "python", "glibc", "reasons"),
+    [
+        ([MUSL], "3.12", "2.28", ["musl"]),
+        ([SYSTEM, PACKAGES], "3.10", "2.36", ["its glibc is 2.35, 2.36 is needed"]),
+        ([SYSTEM, OLD_CXX], "3.10", "2.28", ["GLIBCXX_3.4.22", "GLIBCXX_3.4.24"]),
+        ([SYSTEM, {"usr/bin/.wh.sh": b""}], "3.10", "2.28", ["no shell"]),
+        ([SYSTEM, PACKAGES], "3.11", "2.28", ["no Python 3.11 (it has 3.10)"]),
+        ([{"etc/passwd": b""}], "3.11", "2.28", ["no glibc", "it has none"]),
+    ],
+)
+def test_what_cannot_work_is_refused_with_every_reason(
+    tmp_path: Path, layers: list[Files], python: str, glibc: str, reasons: list[str]
+) -> None:
+    write(tmp_path / "layout", layout({"1": Image(layers)}))
+    found = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+
+    with pytest.raises(UserFault) as caught:
+        refuse(found, python, glibc)
+
+    assert all(reason in caught.value.value for reason in reasons)
+
+
+def test_what_can_work_is_not_refused(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image()}))
+
+    refuse(brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store"), "3.10", "2.35")
+
+
+@pytest.mark.parametrize(
+    ("data", "fact"),
+    [
+        (b"\x1f\x8bgarbage", "a layer cannot be unpacked"),
+        (b"\x28\xb5\x2f\xfdgarbage", "a layer cannot be unpacked"),
+        (b"garbage" * 200, "a layer is not a tar"),
+    ],
+)
+def test_a_layer_that_is_garbage_is_refused(tmp_path: Path, data: bytes, fact: str) -> None:
+    path = tmp_path / "blob"
+    path.write_bytes(data)
+
+    with pytest.raises(WorldFault, match=fact):
+        pulled._lay(Tree(), 0, path, "sha256:0")

@@ -1,0 +1,159 @@
+"""What stays, what is replaced, what is added, and how the old is hidden."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.base import inspect, replaced
+from images.base.inspect import Facts
+from images.base.overlay import Tree
+from images.host.errors import UserFault
+from images.oci.layer import EPOCH, Layer
+from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
+
+OLD = f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info"
+PLANNED = [
+    ("intel-extension-for-pytorch", "2.4.0+cpu"),
+    ("oneccl_bind_pt", "2.4.0"),
+    ("six", "1.17.0"),
+    ("torch", "2.4.0+cpu"),
+]
+
+
+def merged(*layers: bytes) -> Tree:
+    tree = Tree()
+    for number, data in enumerate(layers):
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r|") as tar:
+            tree.add(tar, number, inspect.keep)
+    return tree
+
+
+def known(*more: Files) -> Facts:
+    return inspect.gather(merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more))), {})
+
+
+def test_each_project_is_kept_replaced_or_added() -> None:
+    found = replaced.decide(known(), "3.10", PLANNED)
+
+    assert found.keep == (("oneccl_bind_pt", "2.4.0"),)
+    assert found.replace == (("intel-extension-for-pytorch", "2.4.0+cpu"),)
+    assert found.add == (("six", "1.17.0"), ("torch", "2.4.0+cpu"))
+    assert [old.version for old in found.replaced] == ["2.3.0+cpu"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "planned", "same"),
+    [
+        ("2.4.0+cpu", "2.4.0+cpu", True),
+        ("2.4.0+cpu", "2.4.0", True),
+        ("2.4.0", "2.4.0+cpu", False),
+        ("2.4", "2.4.0", True),
+        ("2.4.0rc1", "2.4.0", False),
+        ("2.4.0rc1", "2.4.0rc1", True),
+        ("not a version", "2.4.0", False),
+    ],
+)
+def test_versions_are_compared_as_python_packages_are(installed: str, planned: str, same: bool) -> None:
+    assert replaced.fits(installed, planned) == same
+
+
+def hidden(found: Facts) -> tuple[str, ...]:
+    return replaced.hidden(found, replaced.decide(found, "3.10", PLANNED).replaced)
+
+
+def test_what_nothing_is_left_of_is_hidden_as_a_whole() -> None:
+    assert hidden(known()) == ("usr/local/bin/ipexrun", IPEX, OLD)
+
+
+def test_bytecode_that_no_list_has_is_hidden_too() -> None:
+    more = {f"{IPEX}/__pycache__/__init__.cpython-310.opt-1.pyc": b"", f"{OLD}/direct_url.json": b""}
+
+    assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
+
+
+def test_files_of_nobody_stay_and_with_them_their_folder() -> None:
+    paths = hidden(known({f"{IPEX}/mine.txt": b""}))
+
+    assert IPEX not in paths
+    assert f"{IPEX}/__init__.py" in paths and f"{IPEX}/lib" in paths
+
+
+def test_a_file_that_another_package_lists_stays() -> None:
+    record = b"intel_extension_for_pytorch/__init__.py,,\n"
+
+    paths = hidden(known({f"{SITE}/other-1.0.dist-info/RECORD": record}))
+
+    assert f"{IPEX}/__init__.py" not in paths and IPEX not in paths
+    assert f"{IPEX}/__pycache__" not in paths
+    assert f"{IPEX}/lib" in paths
+
+
+def test_a_hidden_folder_is_not_opened_again() -> None:
+    record = RECORD + f"{Path(OLD).name}/licenses/LICENSE,,\n"
+    more = {f"{OLD}/RECORD": record.encode(), f"{OLD}/licenses/LICENSE": b"", f"{OLD}/licenses/unlisted": b""}
+
+    assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
+
+
+PLACES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
+
+
+@given(st.sets(PLACES), st.sets(PLACES), st.sets(PLACES))
+def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str], nobodys: set[str]) -> None:
+    """Whatever lies beside it: what stays is as it was, and no path is hidden below another."""
+    files = {f"{SITE}/p/{place}.py": b"" for place in old | kept | nobodys}
+    lists = {
+        f"{SITE}/{name}-1.dist-info/RECORD": "".join(f"p/{place}.py,,\n" for place in sorted(places)).encode() + b"x,,"
+        for name, places in (("old", old), ("kept", kept))
+    }
+    below = [layer(SYSTEM), layer({**files, **lists})]
+    found = inspect.gather(merged(*below), {})
+    paths = replaced.hidden(found, [d for d in found.distributions if d.name == "old"])
+
+    whiteouts = layer({str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths})
+    left = {path for path, node in merged(*below, whiteouts).walk() if node.kind == "f"}
+
+    assert left == {path for path, node in merged(*below).walk() if node.kind == "f"} - {
+        f"{SITE}/old-1.dist-info/RECORD",
+        *(f"{SITE}/p/{place}.py" for place in old - kept),
+    }
+    assert not any(one != two and one.startswith(f"{two}/") for one in paths for two in paths)
+
+
+def test_the_folders_of_packages_and_programs_stay_even_when_empty() -> None:
+    alone = {path: data for path, data in PACKAGES.items() if "oneccl" not in path}
+    found = inspect.gather(merged(layer(SYSTEM), layer(alone)), {})
+
+    assert hidden(found) == ("usr/local/bin/ipexrun", IPEX, OLD)
+
+
+def test_without_a_list_of_files_nothing_can_be_replaced() -> None:
+    found = known({f"{SITE}/torch-2.3.0.egg-info": b"Version: 2.3.0\n"})
+
+    with pytest.raises(UserFault, match=r"torch 2\.3\.0"):
+        replaced.decide(found, "3.10", PLANNED)
+
+
+def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> None:
+    found = known()
+    with (tmp_path / "layer").open("wb"), Layer(tmp_path / "layer", found.ground) as whiteouts:
+        replaced.write(whiteouts, hidden(found))
+        whiteouts.finish()
+    data = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "layer").read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        files = [info for info in tar if not info.isdir()]
+
+    assert all(Path(info.name).name.startswith(".wh.") and info.size == 0 and info.isreg() for info in files)
+    assert {info.mtime for info in files} == {EPOCH}
+    new = layer({f"{IPEX}/__init__.py": b"new"})
+    tree = merged(layer(SYSTEM), layer(PACKAGES), data, new)
+    assert tree.names(IPEX) == ("__init__.py",)
+    assert tree.find("usr/local/bin/ipexrun") is None
+    assert [d.name for d in inspect.gather(tree, {}).distributions] == ["oneccl-bind-pt", "six"]

@@ -1,0 +1,53 @@
+"""pip's configuration, as `pip config list` prints it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.pip_config import Sources, parse, without_secrets
+
+
+def test_a_later_level_wins_key_by_key() -> None:
+    listing = (
+        ":env:.find-links='/env'\n"
+        "global.cert='/etc/ca.pem'\n"
+        "global.extra-index-url='file:///a file:///b\\nhttps://c'\n"
+        "global.find-links='/global'\n"
+        "global.timeout='60'\n"
+        "install.index-url='https://mirror/simple'\n"
+    )
+
+    assert parse(listing) == Sources(
+        index="https://mirror/simple",
+        extra=("file:///a", "file:///b", "https://c"),
+        links=("/env",),
+        certificate="/etc/ca.pem",
+    )
+
+
+def test_the_same_is_said_to_uv() -> None:
+    options = Sources(index="https://i", extra=("https://e",), links=("/w",)).uv_options()
+
+    assert options == [
+        "--index-strategy", "unsafe-best-match", "--index-url", "https://i", "--extra-index-url", "https://e",
+        "--find-links", "/w",
+    ]  # fmt: skip
+
+
+@given(st.text())
+def test_any_text_is_read(listing: str) -> None:
+    assert isinstance(parse(listing), Sources)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://user:password@host/simple", "https://host/simple"),
+        ("https://host:8080/a@b", "https://host:8080/a@b"),
+        ("/a/folder", "/a/folder"),
+    ],
+)
+def test_secrets_are_not_printed(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown

@@ -1,0 +1,66 @@
+"""The last look: what is imported, and that it is done once."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.inspection import import_check
+from images.oci.image import Image, Part
+from images.oci.layer import Written
+
+PARTS = tuple(Part(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
+
+
+class Python:
+    """An interpreter that says what it is told to, and remembers what it was asked."""
+
+    def __init__(self, says: str | None) -> None:
+        self.says = says
+        self.asked: list[list[str]] = []
+
+    def __call__(self, arguments: Sequence[str]) -> str | None:
+        self.asked.append(list(arguments[1:]))
+        return self.says
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def look(store: Store, python: Python, parts: tuple[Part, ...] = PARTS) -> bool:
+    return import_check.imports(Image("a:b", b"{}", b"{}", parts), ["six", "torch"], python, store, "what to do")
+
+
+def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
+    python = Python(None)
+    ours = Part("multinode", Written("other", "other", 1, 1), reused=False)
+    new = Part("torch", Written("new", "new", 1, 1), reused=False)
+
+    done = [look(store, python, parts) for parts in (PARTS, PARTS, (*PARTS[:2], ours), (PARTS[0], new, ours))]
+
+    assert done == [True, False, False, True]
+    assert python.asked == [["six", "torch"]] * 2
+
+
+def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
+    python = Python("six (ImportError: no)")
+
+    for _ in range(2):
+        with pytest.raises(WorldFault, match=r"cannot be imported: six \(ImportError: no\)\n  try: what to do"):
+            look(store, python)
+
+
+def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
+    paths = ("one/__init__.py", "one/part.py", "two.py", "three.cpython-311-x86_64-linux-gnu.so", "four/data.py",
+             "setuptools/__init__.py", "five-1.dist-info/RECORD", "not-a-name.py", "../../../bin/six")  # fmt: skip
+    with zipfile.ZipFile(tmp_path / "five-1-py3-none-any.whl", "w") as archive:
+        archive.writestr("five-1.dist-info/RECORD", "".join(f"{path},,\n" for path in paths))
+
+    assert import_check.modules([tmp_path / "five-1-py3-none-any.whl"]) == ["one", "three", "two"]

@@ -1,0 +1,114 @@
+"""Libraries that two packages bring, by the name of the file and by the name inside (DT_SONAME)."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import UserFault
+from images.host.store import Store
+from images.inspection import sonames
+from images.layers.assemble import Wheel
+
+
+def library(soname: str) -> bytes:
+    """Write the least ELF file that has a DT_SONAME: System V gABI, chapters 4 and 5."""
+    names, strings = b"\0.dynamic\0.dynstr\0.shstrtab\0", b"\0" + soname.encode() + b"\0"
+    dynamic = struct.pack("<4Q", 14, 1, 0, 0)  # DT_SONAME, at 1 in the strings; DT_NULL
+    ends = (64, 64 + len(dynamic), 64 + len(dynamic) + len(strings))
+    start = ends[2] + len(names)
+
+    def section(name: int, kind: int, offset: int, size: int, link: int, entry: int) -> bytes:
+        return struct.pack("<2I4Q2I2Q", name, kind, 0, 0, offset, size, link, 0, 1, entry)
+
+    table = section(0, 0, 0, 0, 0, 0) + section(1, 6, ends[0], len(dynamic), 2, 16)
+    table += section(10, 3, ends[1], len(strings), 0, 0) + section(18, 3, ends[2], len(names), 0, 0)
+    kind = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    head = struct.pack("<2HI3QI6H", 3, 62, 1, 0, 0, start, 0, 64, 56, 0, 64, 4, 3)
+    return kind + head + dynamic + strings + names + table
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Wheel:
+    path = folder / f"{project}-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(f"{project}-1.{name}" if name.startswith("data/") else name, data)
+    return Wheel(project, "1", f"sha256 of {project}", path)
+
+
+HERE, USUAL = "data/data/lib", "usr/lib/x86_64-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "below"),
+    [
+        ({f"{HERE}/liba.so.1": b"1"}, {f"{HERE}/libb.so.1": b"1"}, [f"{USUAL}/libc.so.6"]),
+        ({f"{HERE}/liba.so.1": b"1"}, {f"{HERE}/liba.so.1": b"1"}, []),
+        ({f"{HERE}/liba.so.1": b"1"}, {}, ["usr/local/lib/liba.so.1"]),
+        ({f"{HERE}/liba.so.1": b"1", f"{HERE}/liba.so": b"1"}, {}, [f"{USUAL}/liba.so.2"]),
+        ({f"{HERE}/liba-1.so": library("liba.so"), f"{HERE}/liba-2.so": library("liba.so")}, {}, []),
+        ({f"{HERE}/sub/liba.so.1": b"1"}, {f"{HERE}/liba.so.1": b"2"}, [f"{USUAL}/sub/liba.so.1"]),
+        ({"first/liba.so.1": b"1"}, {"second/liba.so.1": b"2"}, [f"{USUAL}/liba.so.1"]),
+    ],
+)
+def test_a_name_that_one_package_has_is_good(
+    tmp_path: Path, store: Store, first: Mapping[str, bytes], second: Mapping[str, bytes], below: list[str]
+) -> None:
+    found = [wheel(tmp_path, "first", first), wheel(tmp_path, "second", second)]
+
+    sonames.refuse(found, below, (), store, trimmed=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "below", "words"),
+    [
+        ({f"{HERE}/liba.so.1": b"1"}, {f"{HERE}/liba.so.1": b"2"}, [], ("liba.so.1", "first", "second")),
+        ({f"{HERE}/liba.so.1": b"1"}, {}, [f"{USUAL}/liba.so.1"], (f"the base: /{USUAL}/liba.so.1",)),
+        ({f"{HERE}/liba-9.so": library("liba.so.1")}, {}, [f"{USUAL}/liba.so.1"], ("/usr/local/lib/liba-9.so",)),
+        (
+            {f"{HERE}/liba-9.so": library("liba.so.1")},
+            {f"{HERE}/x86_64-linux-gnu/liba.so.1": b"1"},
+            [],
+            ("/usr/local/lib/x86_64-linux-gnu/liba.so.1",),
+        ),
+    ],
+)
+def test_a_name_that_two_packages_have_is_refused(
+    tmp_path: Path,
+    store: Store,
+    first: Mapping[str, bytes],
+    second: Mapping[str, bytes],
+    below: list[str],
+    words: tuple[str, ...],
+) -> None:
+    found = [wheel(tmp_path, "first", first), wheel(tmp_path, "second", second)]
+
+    with pytest.raises(UserFault, match="two packages bring the same library") as caught:
+        sonames.refuse(found, below, (), store, trimmed=True)
+
+    assert all(word in caught.value.value for word in words)
+
+
+@pytest.mark.parametrize("hidden", [f"{USUAL}/liba.so.1", USUAL])
+def test_what_is_hidden_is_not_in_the_way(tmp_path: Path, store: Store, hidden: str) -> None:
+    found = [wheel(tmp_path, "first", {f"{HERE}/liba.so.1": b"1"})]
+
+    sonames.refuse(found, [f"{USUAL}/liba.so.1"], (hidden,), store, trimmed=True)
+
+
+def test_what_is_trimmed_is_not_in_the_way(tmp_path: Path, store: Store) -> None:
+    found = [wheel(tmp_path, "umf", {f"{HERE}/libumf.so.1": b"1"})]
+    below = [f"{USUAL}/libumf.so.1"]
+
+    sonames.refuse(found, below, (), store, trimmed=True)
+    with pytest.raises(UserFault):
+        sonames.refuse(found, below, (), store, trimmed=False)

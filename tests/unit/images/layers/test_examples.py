@@ -1,0 +1,62 @@
+"""Archives and folders of example scripts: what is taken of them, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store
+from images.layers import examples
+
+
+def tar(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = 1
+            archive.addfile(info, io.BytesIO(b"x"))
+    return path
+
+
+def test_only_the_examples_are_taken(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a", "t-1/examples/pytorch/a.py", "t-1/src/b.py", "t-1/LICENSE", "t-1/../examples/c")
+
+    assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
+
+
+def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
+    script = tmp_path / "src/examples/pytorch/qa/run_qa.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("pass\n")
+    store = Store(tmp_path / "store")
+
+    first = examples.obtain(store, str(tmp_path / "src"), None, lambda _: None)
+    script.touch()
+
+    assert first is not None
+    assert examples.obtain(store, str(tmp_path / "src"), None, lambda _: None) == first
+    assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
+
+
+def test_none_are_none(tmp_path: Path) -> None:
+    assert examples.obtain(Store(tmp_path), None, None, lambda _: None) is None
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a", "t-1/src/b.py")
+
+    with pytest.raises(UserFault, match="no examples in that archive"):
+        examples.obtain(Store(tmp_path / "s"), str(path), None, lambda _: None)
+
+
+@pytest.mark.parametrize("cut", [20, 60])
+def test_a_truncated_archive_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tar(tmp_path / "a", *(f"t-1/src/{number}" for number in range(50)))
+    path.write_bytes(path.read_bytes()[:cut])
+
+    with pytest.raises(WorldFault, match="cannot read the archive"):
+        list(examples.members(path))

@@ -1,0 +1,167 @@
+"""A bundle: written from the store, taken into another, and refused when something is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from images import pipeline
+from images.base.apt import Choice, Deb
+from images.host.errors import Fault, UserFault
+from images.host.store import Store
+from images.lock import bundle
+from images.lock.lockfile import Archive, Locked
+from images.lock.resolve import Lock
+from images.lock.wheel_tags import Artifact
+from images.plan import catalog, planner
+
+
+def keep(store: Store, name: str) -> str:
+    data = name.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    with store.aside() as path:
+        path.write_bytes(data)
+        store.keep(path, digest, name)
+    return digest
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def locked(store: Store) -> Locked:
+    names = {
+        "torch": "torch-2.13.0+cpu-x.whl",
+        "transformers": "transformers-5.23.0-x.whl",
+        "seqeval": "seqeval-1.tar.gz",
+    }
+    artifacts = [
+        Artifact(name=name, version="1", filename=file, url="", sha256=keep(store, file))
+        for name, file in names.items()
+    ]
+    debs = (Deb("tini", "1", "amd64", "tini_1_amd64.deb", keep(store, "tini_1_amd64.deb")),)
+    return Locked(
+        plan=planner.resolve(planner.Request(examples="none"), catalog.load()),
+        lock=Lock(torch="1", transformers="1", python="3.11", artifacts=tuple(artifacts)),
+        debian=Choice(debs, ""),
+        examples=Archive("examples.tar", keep(store, "examples.tar")),
+    )
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.tar"])
+def test_a_bundle_fills_another_store(locked: Locked, store: Store, tmp_path: Path, name: str) -> None:
+    place = bundle.write(locked, store, str(tmp_path / name))
+    other = Store(tmp_path / "other")
+
+    text = bundle.take(str(place), other)
+
+    assert pipeline.missing(locked, other) == []
+    assert '"tini_1_amd64.deb"' in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other", "store"])
+
+
+def test_two_bundles_are_the_same(locked: Locked, store: Store, tmp_path: Path) -> None:
+    one, two = (bundle.write(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
+
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_sums_are_those_of_sha256sum(locked: Locked, store: Store, tmp_path: Path) -> None:
+    place = bundle.write(locked, store, str(tmp_path / "bundle"))
+
+    for line in (place / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((place / name).read_bytes()).hexdigest() == digest
+
+
+def damage(place: Path) -> None:
+    (place / "debs/tini_1_amd64.deb").write_text("other")
+
+
+def lose(place: Path) -> None:
+    (place / "wheels/torch-2.13.0+cpu-x.whl").unlink()
+
+
+def lose_lock(place: Path) -> None:
+    (place / "lock.json").unlink()
+
+
+def change_lock(place: Path) -> None:
+    (place / "lock.json").write_text("{}")
+
+
+def lose_sums(place: Path) -> None:
+    (place / "SHA256SUMS").unlink()
+
+
+def escape(place: Path) -> None:
+    (place / "SHA256SUMS").write_text(f"{'0' * 64}  ../../etc/passwd\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words", "code"),
+    [
+        (damage, ("damaged", "debs/tini_1_amd64.deb"), 1),
+        (lose, ("missing", "wheels/torch-2.13.0+cpu-x.whl", "download.pytorch.org"), 1),
+        (lose_lock, ("missing", "lock.json"), 1),
+        (change_lock, ("damaged", "lock.json"), 1),
+        (lose_sums, ("not a bundle", "SHA256SUMS"), 2),
+        (escape, ("damaged", "SHA256SUMS"), 1),
+    ],
+)
+def test_what_is_wrong_with_a_bundle_is_named(
+    locked: Locked, store: Store, tmp_path: Path, spoil: Callable[[Path], None], words: tuple[str, ...], code: int
+) -> None:
+    place = bundle.write(locked, store, str(tmp_path / "bundle"))
+    spoil(place)
+
+    with pytest.raises(Fault) as caught:
+        bundle.take(str(place), Store(tmp_path / "other"))
+
+    assert caught.value.exit_code == code
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "text.tar"])
+def test_what_is_no_bundle(tmp_path: Path, store: Store, name: str) -> None:
+    (tmp_path / "text.tar").write_text("hello")
+
+    with pytest.raises(UserFault):
+        bundle.take(str(tmp_path / name), store)
+
+
+def test_a_place_that_is_taken_is_left_alone(locked: Locked, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").write_text("precious")
+
+    with pytest.raises(UserFault, match="something is there already"):
+        bundle.write(locked, store, str(tmp_path / "mine"))
+
+    assert (tmp_path / "mine/file").read_text() == "precious"
+
+
+def test_what_is_missing_offline_is_named_with_its_origin(locked: Locked, tmp_path: Path) -> None:
+    import datetime
+
+    from rich.console import Console
+
+    from images.host.context import Workshop
+    from images.host.progress import Progress
+    from images.oci.registry import Access
+
+    empty = Workshop(
+        store=Store(tmp_path / "empty"), environ={}, today=datetime.date(2026, 1, 1),
+        progress=Progress(Console(quiet=True)), jobs=1, pip=None, access=Access(environ={}),
+    )  # fmt: skip
+
+    with pytest.raises(Fault) as caught:
+        pipeline.gather(replace(locked, examples=None), empty)
+
+    for word in ("torch-2.13.0+cpu-x.whl", "tini_1_amd64.deb (Debian's mirror", "seqeval-1.tar.gz (PyPI)", "--offline"):
+        assert word in str(caught.value)

@@ -1,0 +1,60 @@
+"""A source archive made here -> a wheel, without running anything of it."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import WorldFault
+from images.host.store import Store, sha256
+from images.lock.source_only import to_wheel
+from images.plan.catalog import SourceOnly
+
+ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
+FILES = {
+    "PKG-INFO": b"Metadata-Version: 2.1\nName: rouge-score\nVersion: 0.1.2\nRequires-Dist: wrong\n\nAbout it.\n",
+    "setup.py": b"raise SystemExit('nobody may run this')\n",
+    "rouge_score/__init__.py": b"",
+    "rouge_score/rouge.py": b"x = 1\n",
+    "tests/test_rouge.py": b"",
+}
+
+
+def archive(folder: Path, files: dict[str, bytes]) -> Path:
+    path = folder / "rouge_score-0.1.2.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(f"rouge_score-0.1.2/{name}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_the_package_and_the_stated_requirements(tmp_path: Path) -> None:
+    store, source = Store(tmp_path / "store"), archive(tmp_path, FILES)
+
+    digest, name = to_wheel(store, source, sha256(source), ROW)
+
+    path = store.blob(digest, name)
+    assert path
+    with zipfile.ZipFile(path) as wheel:
+        code = {member for member in wheel.namelist() if ".dist-info/" not in member}
+        metadata = wheel.read("rouge_score-0.1.2.dist-info/METADATA").decode()
+    assert code == {"rouge_score/__init__.py", "rouge_score/rouge.py"}
+    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
+        "Requires-Dist: numpy",
+        "Requires-Dist: six>=1.14.0",
+    ]
+    assert metadata.endswith("\n\nAbout it.\n")
+    assert to_wheel(store, source, sha256(source), ROW) == (digest, name)
+
+
+def test_an_archive_without_the_package_is_refused(tmp_path: Path) -> None:
+    source = archive(tmp_path, {"PKG-INFO": FILES["PKG-INFO"], "other/__init__.py": b""})
+
+    with pytest.raises(WorldFault, match="no package of its name"):
+        to_wheel(Store(tmp_path / "store"), source, sha256(source), ROW)

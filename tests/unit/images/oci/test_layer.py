@@ -1,0 +1,96 @@
+"""Files -> tar: sameness, hard links, links of the base."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.oci.layer import EPOCH, Ground, Layer, Written
+
+Files = list[tuple[str, bytes, int]]
+
+
+def write(path: Path, files: Files, ground: Ground | None = None) -> Written:
+    with Layer(path, ground or Ground()) as layer:
+        for name, data, mode in files:
+            layer.file(name, data, mode)
+        return layer.finish()
+
+
+def read(path: Path) -> dict[str, tarfile.TarInfo]:
+    data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+    return {info.name: info for info in tarfile.open(fileobj=io.BytesIO(data))}
+
+
+def test_parents_come_first_with_fixed_times_and_owners(tmp_path: Path) -> None:
+    write(tmp_path / "a", [("usr/local/bin/x", b"1", 0o755)], Ground({"usr/local": (0o2775, 0, 50)}))
+
+    entries = read(tmp_path / "a")
+
+    assert list(entries) == ["usr", "usr/local", "usr/local/bin", "usr/local/bin/x"]
+    assert (entries["usr/local"].mode, entries["usr/local"].gid) == (0o2775, 50)
+    assert {entry.mtime for entry in entries.values()} == {EPOCH}
+    assert entries["usr/local/bin/x"].mode == 0o755
+
+
+def test_equal_files_are_hard_links_unless_modes_differ(tmp_path: Path) -> None:
+    write(tmp_path / "a", [("a", b"same", 0o644), ("b", b"same", 0o644), ("c", b"same", 0o755), ("d", b"", 0o644)])
+
+    entries = read(tmp_path / "a")
+
+    assert entries["b"].islnk()
+    assert entries["b"].linkname == "a"
+    assert not entries["c"].islnk()
+    assert not entries["d"].islnk()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("lib/x86_64-linux-gnu/libc.so", "usr/lib/x86_64-linux-gnu/libc.so"),
+        ("bin/sh", "usr/bin/sh"),
+        ("usr/lib/a", "usr/lib/a"),
+        ("library/a", "library/a"),
+        ("lib", "lib"),
+    ],
+)
+def test_links_of_the_base_are_followed(path: str, expected: str) -> None:
+    assert Ground(links={"lib": "usr/lib", "bin": "usr/bin"}).resolve(path) == expected
+
+
+def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
+    import hashlib
+
+    written = write(tmp_path / "a", [("x", b"x" * 100_000, 0o644)])
+    packed = (tmp_path / "a").read_bytes()
+    plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)).read()
+
+    assert written == Written(
+        hashlib.sha256(plain).hexdigest(), hashlib.sha256(packed).hexdigest(), len(packed), len(plain)
+    )
+
+
+names = st.lists(st.sampled_from(["a", "b", "lib", "ü", "x" * 90]), min_size=1, max_size=4).map("/".join)
+
+
+@given(st.dictionaries(names, st.binary(max_size=40), max_size=6))
+def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
+    files = {
+        name: data for name, data in files.items() if not any(o != name and o.startswith(name + "/") for o in files)
+    }
+    folder = tmp_path_factory.mktemp("layer")
+    listed = [(name, data, 0o644) for name, data in files.items()]
+
+    first, second = write(folder / "a", listed), write(folder / "b", listed)
+
+    assert first == second
+    data = zstandard.ZstdDecompressor().stream_reader((folder / "a").read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        found = {i.name: tar.extractfile(i.name) for i in tar if not i.isdir()}
+        assert {name: file.read() for name, file in found.items() if file} == files

@@ -1,0 +1,85 @@
+"""Manifests and indexes of others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.errors import Fault, UserFault, WorldFault
+from images.oci.manifest import INDEXES, MANIFESTS, choose, resolve
+from tests.support.stand_in import Image, digest
+
+KEYS = st.sampled_from(["manifests", "config", "layers", "mediaType", "digest", "size", "platform", "schemaVersion"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+def entry(architecture: str, *, digest: str = "a", system: str = "linux", **more: str) -> dict[str, Any]:
+    platform = {"os": system, "architecture": architecture, **more}
+    return {"mediaType": MANIFESTS[0], "digest": f"sha256:{digest * 64}", "size": 1, "platform": platform}
+
+
+def test_an_index_leads_to_the_manifest() -> None:
+    image = Image()
+    index = json.dumps({"schemaVersion": 2, "manifests": [entry("arm64"), image.entry]}).encode()
+    around = {"mediaType": INDEXES[0], "digest": digest(index), "size": len(index)}
+    outer = json.dumps({"schemaVersion": 2, "manifests": [around]}).encode()
+    served = {"it": outer, digest(index): index, **image.blobs}
+
+    found = resolve(lambda wanted: served[wanted or "it"], "it")
+
+    assert found.digest == image.digest
+    assert [layer.digest for layer in found.layers] == image.layers
+
+
+def test_amd64_for_every_processor_is_preferred() -> None:
+    entries = [entry("arm64"), entry("amd64", digest="b", variant="v3"), entry("amd64", digest="c")]
+
+    assert choose(entries, "it").digest == "sha256:" + "c" * 64
+
+
+def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
+    with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)"):
+        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it")
+
+
+def changed(**changes: object) -> bytes:
+    return json.dumps({**json.loads(Image().blobs[Image().digest]), **changes}).encode()
+
+
+FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", "digest": digest(b""), "size": 0}
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "fact"),
+    [
+        (b"<html>", WorldFault, "a manifest is not JSON"),
+        (b"[" * 100_000, WorldFault, "a manifest is not JSON"),
+        (b"1", WorldFault, "a manifest is not a JSON object"),
+        (b'{"schemaVersion": 1, "fsLayers": []}', UserFault, "first format"),
+        (changed(layers=None), WorldFault, "a manifest is damaged"),
+        (changed(config={}), WorldFault, "a manifest is damaged"),
+        (changed(layers=[FOREIGN]), UserFault, "no image that can be built upon"),
+        (json.dumps({"manifests": [entry("amd64")]}).encode(), WorldFault, "another digest"),
+    ],
+)
+def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) -> None:
+    with pytest.raises(kind, match=fact) as caught:
+        resolve(lambda _: data, "it")
+
+    assert "it" in caught.value.value and caught.value.remedy
+
+
+@given(JSON)
+def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
+    try:
+        resolve(lambda _: json.dumps(value).encode(), "it")
+    except Fault:
+        pass

@@ -1,0 +1,118 @@
+"""Bad tables -> one message with every fault."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from images.host.errors import UserFault
+from images.plan import catalog, schema
+
+TEXT = catalog.TABLE.read_text()
+ROW_2_13 = '"2.13.0" = { released = 2026-07-08, impi = "2021.18.0", openmp = "2026.0.0" }'
+ROW_1_12_1 = '"1.12.1" = { released = 2022-08-05, bindings = "1.12.100"'
+
+
+def test_the_table_is_sound() -> None:
+    made = catalog.load()
+
+    assert made.default_torch in made.torch
+    assert made.default_transformers in made.transformers
+    assert {row.name for row in made.source_only} == {"rouge-score", "seqeval"}
+
+
+@pytest.mark.parametrize(
+    ("torch", "bindings", "ipex", "module", "image"),
+    [
+        ("1.11.0", "1.11.0", "1.11.200", "torch_ccl", None),
+        ("1.12.0", "1.12.0", "1.12.0", "oneccl_bindings_for_pytorch", None),
+        ("1.12.1", "1.12.100", "1.12.300", "oneccl_bindings_for_pytorch", None),
+        ("2.1.2", "2.1.0", "2.1.100", "oneccl_bindings_for_pytorch", "2.1.100-pip-mulitnode"),
+        ("2.4.0", "2.4.0", "2.4.0", "oneccl_bindings_for_pytorch", "2.4.0-pip-multinode"),
+        ("2.7.1", "2.7.0", "2.7.0", "oneccl_bindings_for_pytorch", None),
+        ("2.8.0", None, None, None, None),
+    ],
+)
+def test_what_goes_with_a_torch(
+    torch: str, bindings: str | None, ipex: str | None, module: str | None, image: str | None
+) -> None:
+    row = catalog.load().torch[Version(torch)]
+
+    assert (row.bindings and str(row.bindings), row.ipex and str(row.ipex)) == (bindings, ipex)
+    assert (row.module, row.image) == (module, image)
+
+
+def test_ipex_and_bindings_are_of_the_line_of_their_torch() -> None:
+    for version, row in catalog.load().torch.items():
+        for beside in (row.bindings, row.ipex):
+            assert beside is None or beside.release[:2] == version.release[:2]
+
+
+def test_the_days_of_a_stack_are_in_order() -> None:
+    made = catalog.load()
+
+    days = [row.released for _, row in sorted(made.torch.items())]
+
+    assert days == sorted(days)
+    assert made.transformers[Version("4.46.0")].released == date(2024, 10, 24)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('line = "2.13"', 'line = "2.1e"', "torch row 18: line = '2.1e' is not a version"),
+        ('torch = ">=2.4"', 'torch = "=>2.4"', "transformers row 20: torch = '=>2.4' is not a version range"),
+        ('"4.57.1" =', '"4.57.one" =', "'4.57.one' is not a version"),
+        ("backend =", "backnd =", "torch row 1: no key 'backend'; torch row 1: unknown key 'backnd'"),
+        ('backend = "gloo"', 'backend = "glo"', "torch row 13: backend = 'glo' is not ccl or gloo"),
+        (ROW_2_13, ROW_2_13.replace("impi", "impl"), "torch row 18, 2.13.0: no key 'impi'"),
+        (ROW_2_13, ROW_2_13.replace("2026-07-08", '"July"'), "released = 'July' is not a day"),
+        (ROW_2_13, ROW_2_13.replace("2.13.0", "2.12.1"), "torch 2.12.1 is in the table twice"),
+        (ROW_2_13, ROW_2_13.replace("2.13.0", "2.13.1"), "default: torch 2.13.0 is not in the table"),
+        (ROW_1_12_1, '"1.12.1" = { released = 2022-08-05', "bindings and ipex go with ccl, both of them"),
+        ('module = "torch_ccl"\n', "", "torch 1.10: backend is ccl, and module is missing"),
+        ('find_links = "https://software', 'index = "u"\nfind_links = "https://software', "one of index, find_links"),
+        ("ccl = true", 'ccl = "yes"', "transformers row 1: ccl = 'yes' is not true or false"),
+        ('"datasets>=2.10"', '"datasets=>2.10"', "which is not a requirement"),
+        ('"4.46.1" = 2024', '"4.46.0" = 2024-10-24\n"4.46.1" = 2024', "transformers 4.46.0 is in the table twice"),
+        ('transformers = "5.23.0"', 'transformers = "5.24.0"', "default: transformers 5.24.0 is not in the table"),
+        ('"4.57.1" = 2025-10-14', '"4.57.1" = "soon"', "4.57.1 = 'soon' is not a day"),
+        ("[default]", "[defaults]", "no section 'default'"),
+        ("[base.intel]", "[base.intl]", "no section 'base.intel'"),
+        ("[tasks]", "[task]", "no section 'tasks'"),
+        ("[default]", "[default", "not TOML"),
+    ],
+)
+def test_a_fault_is_named(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert old in TEXT
+    path = tmp_path / "versions.toml"
+    path.write_text(TEXT.replace(old, new, 1))
+
+    with pytest.raises(UserFault) as caught:
+        catalog.load(path)
+
+    assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [5, "x y", [], {}, [5], {"a": 5}])
+def test_no_value_of_a_wrong_kind_is_taken_or_ends_in_a_traceback(bad: object) -> None:
+    raw = catalog.read(catalog.TABLE)
+
+    for section in raw:
+        assert schema.faults({**raw, section: bad}) or bad == []
+        for key in raw[section] if isinstance(raw[section], dict) and section != "tasks" else ():
+            assert schema.faults({**raw, section: {**raw[section], key: bad}}) or bad == []
+
+
+def test_all_faults_come_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "versions.toml"
+    path.write_text(TEXT.replace("backend", "backnd").replace('">=2.2"', '"2.2-ish"'))
+
+    with pytest.raises(UserFault) as caught:
+        catalog.load(path)
+
+    assert "backnd" in str(caught.value)
+    assert "2.2-ish" in str(caught.value)

@@ -1,0 +1,69 @@
+"""What `plan` and `list` print, and the matrix of the README."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from images.plan import catalog, matrix, planner
+
+TABLE = catalog.load()
+README = Path(__file__).parents[4] / "README.md"
+
+
+def test_the_readme_has_the_matrix_of_the_table() -> None:
+    text = README.read_text()
+
+    assert matrix.refreshed(text, TABLE) == text, "put the output of `python build.py list --markdown` into the README"
+
+
+def test_a_stale_matrix_is_replaced_and_the_rest_stays() -> None:
+    stale = f"before\n{matrix.OPENING}\n| old |\n{matrix.CLOSING}\nafter\n"
+
+    made = matrix.refreshed(stale, TABLE)
+
+    assert made.startswith("before\n") and made.endswith("\nafter\n")
+    assert "| old |" not in made and matrix.markdown(TABLE) in made
+
+
+def test_a_readme_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="matrix"):
+        matrix.refreshed("no table here", TABLE)
+
+
+def test_what_the_tests_train_stands_alone_and_in_bold() -> None:
+    bold = [line for line in matrix.markdown(TABLE).splitlines() if line.startswith("| **")]
+
+    assert [line.split("|")[1].strip() for line in bold] == [f"**{version}**" for version in TABLE.tested_torch]
+
+
+def test_the_ranges_of_the_matrix_leave_out_what_does_not_plan() -> None:
+    rows = {row[0]: row for row in matrix.matrix(TABLE)}
+
+    assert rows["2.6.0"][5] == "4.30.0 to 5.23.0"
+    assert rows["2.8.0"][5] == "4.30.0 to 4.51.3, 4.53.0 to 5.23.0"
+    assert rows["1.12.1"][5:] == ("-", "an image of your own")
+
+
+def test_plan_and_list_are_json() -> None:
+    made = json.loads(json.dumps(matrix.plan_fields(planner.resolve(planner.Request(torch="2.4.0"), TABLE))))
+    listed = json.loads(json.dumps(matrix.list_fields(TABLE)))
+
+    assert made["torch"] == "2.4.0"
+    assert {row["version"] for row in listed["torch"]} == set(map(str, TABLE.torch))
+    assert sum(len(era["releases"]) + len(era["yanked"]) for era in listed["transformers"]) == len(TABLE.transformers)
+
+
+def test_plan_and_list_are_read_by_people() -> None:
+    out = StringIO()
+    console = Console(file=out, width=200)
+
+    matrix.show_plan(planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
+    matrix.show_list(TABLE, console)
+
+    for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):
+        assert word in out.getvalue()

@@ -1,0 +1,245 @@
+"""Requests -> plans, and every way a request can be wrong."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import shlex
+import time
+from dataclasses import replace
+
+import pytest
+from packaging.version import Version
+
+from images.host.errors import Fault, UserFault
+from images.plan import catalog, planner
+
+TABLE = catalog.load()
+
+
+def test_no_arguments_plan_the_default_pair() -> None:
+    made = planner.resolve(planner.Request(), TABLE)
+
+    assert made.torch.version == TABLE.default_torch
+    assert made.transformers.version == TABLE.default_transformers
+    assert made.tag == f"multinode:torch{TABLE.default_torch}-transformers{TABLE.default_transformers}"
+    assert made.requirements[0] == f"torch=={TABLE.default_torch}"
+    assert made.examples and made.examples.endswith(f"v{TABLE.default_transformers}.tar.gz")
+
+
+def test_days_follow_torch_for_libraries_and_transformers_for_its_family() -> None:
+    made = planner.resolve(planner.Request(transformers="5.23.0"), TABLE)
+
+    assert (made.as_of, made.family_as_of) == (datetime.date(2026, 7, 8), datetime.date(2026, 11, 13))
+
+
+def test_an_older_transformers_does_not_pull_the_family_behind_torch() -> None:
+    made = planner.resolve(planner.Request(transformers="4.57.6"), TABLE)
+
+    assert made.family_as_of == made.as_of == datetime.date(2026, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("request_", "value", "remedy"),
+    [
+        (planner.Request(torch="2.12.9"), "2.12.9", "--torch 2.12.1"),
+        (planner.Request(torch="latest"), "'latest'", "--torch 2.13.0"),
+        (planner.Request(transformers="4.57.9"), "4.57.9", "--transformers 4.57.6"),
+        (planner.Request(transformers="6.0.0"), "6.0.0", "--transformers 5.23.0"),
+        (planner.Request(transformers=""), "''", "--transformers 5.23.0"),
+        (planner.Request(python="three"), "'three'", "--python 3.11"),
+        (planner.Request(base=""), "''", "--base debian"),
+        (planner.Request(base="mine:1"), "mine:1", "--base mine:1 --python 3.11"),
+        (planner.Request(backend="nccl"), "'nccl'", "--backend gloo"),
+        (planner.Request(as_of="tomorrow"), "'tomorrow'", "--as-of 2026-07-08"),
+        (
+            planner.Request(torch="2.4.5", transformers="5.23.0"),
+            "2.4.5",
+            "python build.py --torch 2.4.1 --transformers 5.14",
+        ),
+        (
+            planner.Request(torch="9", backend="mpi"),
+            "torch in images/versions.toml: 9; no such backend",
+            "--torch 2.15.0 --b",
+        ),
+        (planner.Request(tasks=("question-answer",)), "'question-answer'", "--tasks question-answering"),
+        (planner.Request(tasks=("xyz",)), "'xyz'", "--tasks with one or more of"),
+    ],
+)
+def test_a_wrong_request_is_told_what_to_type(request_: planner.Request, value: str, remedy: str) -> None:
+    with pytest.raises(UserFault, match=re.escape(value)) as caught:
+        planner.resolve(request_, TABLE)
+
+    assert caught.value.remedy.startswith(remedy)
+    assert caught.value.exit_code == 2
+
+
+def test_a_yanked_release_is_planned_with_its_reason() -> None:
+    made = planner.resolve(planner.Request(transformers="5.10.0"), TABLE)
+
+    assert made.notes == (
+        "transformers 5.10.0 was yanked (We pushed from a week old main branch. It does include the latest model but "
+        "uncertain its gonna be working properly and mostly it is missing a bunch of fixes!); the nearest good one is "
+        "5.10.1",
+    )
+
+
+def test_tasks_choose_the_requirements() -> None:
+    made = planner.resolve(planner.Request(tasks=("question-answering",)), TABLE)
+
+    assert "evaluate" in made.requirements
+    assert not any(requirement.startswith("seqeval") for requirement in made.requirements)
+
+
+def test_examples_none() -> None:
+    assert planner.resolve(planner.Request(examples="none"), TABLE).examples is None
+
+
+def test_the_default_plan_asks_for_what_was_trained() -> None:
+    made = planner.resolve(planner.Request(tasks=("question-answering",)), TABLE)
+
+    assert made.requirements == (
+        "torch==2.13.0", "transformers==5.23.0", "accelerate>=1.1,<2", "datasets", "datasets>=4.0", "evaluate",
+        "impi-rt==2021.18.0", "intel-openmp==2026.0.0", "numpy>=2", "pip", "pyarrow>=21",
+    )  # fmt: skip
+    assert (made.base, made.python, made.base_reference, made.backend) == (TABLE.debian, "3.11", None, "gloo")
+
+
+def test_a_ccl_stack() -> None:
+    made = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), TABLE)
+
+    assert made.base_reference == "intel/intel-optimized-pytorch:2.4.0-pip-multinode"
+    assert (made.python, made.base.glibc, made.backend) == ("3.10", "2.35", "ccl")
+    assert {"oneccl_bind_pt==2.4.0", "intel_extension_for_pytorch==2.4.0", "numpy<2"} < {*made.requirements}
+    assert {"accelerate<1.13", "accelerate>=0.26,<2"} < {*made.requirements}
+    assert not any("impi-rt" in requirement for requirement in made.requirements)  # the bindings have Intel MPI
+    assert made.index and made.index.startswith("https://pytorch-extension.intel.com/")
+    assert (made.as_of, made.family_as_of) == (datetime.date(2024, 7, 24), datetime.date(2024, 10, 24))
+    assert [note for note in made.notes if "4.46.0 was yanked (This version unfortunately" in note]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"torch": "2.4.0", "transformers": "4.46.3"}, ("3.10", "ccl")),
+        ({"torch": "2.4.0", "transformers": "4.46.3", "backend": "gloo"}, ("3.10", "gloo")),
+        ({"torch": "2.4.0", "transformers": "4.46.3", "base": "debian"}, ("3.11", "ccl")),
+        ({"torch": "2.4.0", "transformers": "4.46.3", "python": "3.11"}, ("3.11", "ccl")),
+        ({"torch": "2.4.0", "transformers": "5.1.0"}, ("3.10", "gloo")),
+        ({"torch": "2.6.0", "transformers": "5.23.0"}, ("3.11", "gloo")),
+        ({"torch": "1.13.1", "transformers": "4.40.2"}, ("3.11", "gloo")),
+        ({"torch": "1.13.1", "transformers": "4.40.2", "base": "mine:1", "python": "3.10"}, ("3.10", "ccl")),
+        ({"torch": "1.10.0", "transformers": "4.30.0", "base": "mine:1", "python": "3.9"}, ("3.9", "ccl")),
+        ({"torch": "2.8.0", "transformers": "4.57.6"}, ("3.11", "gloo")),
+    ],
+)
+def test_base_and_backend(options: dict[str, str], expected: tuple[str, str]) -> None:
+    made = planner.resolve(planner.Request(**options), TABLE)  # type: ignore[arg-type]
+
+    assert (made.python, made.backend) == expected
+    assert any("oneccl" in requirement for requirement in made.requirements) == (expected[1] == "ccl")
+    assert any("intel_extension" in requirement for requirement in made.requirements) == (expected[1] == "ccl")
+    assert any("impi-rt" in requirement for requirement in made.requirements) == (expected[1] == "gloo")
+
+
+def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:
+    request = planner.Request(torch="2.4.0", transformers="5.1.0")
+
+    fallen = planner.resolve(request, TABLE)
+    chosen = planner.resolve(replace(request, backend="gloo"), TABLE)
+
+    said = "gloo instead of oneCCL: transformers 5.1.0 no longer knows ccl"
+    assert [note for note in fallen.notes if note.startswith(said) and "#42852" in note]
+    assert not [note for note in chosen.notes if "oneCCL" in note]
+
+
+CONFLICTS = [
+    ({"torch": "2.4.0", "transformers": "5.1.0", "backend": "ccl"}, ["5.1.0 no longer knows ccl", "#42852"]),
+    ({"torch": "2.8.0", "transformers": "4.57.6", "backend": "ccl"}, ["torch 2.8.0 has no oneCCL bindings", "#3690"]),
+    ({"torch": "1.13.1", "transformers": "4.40.2", "backend": "ccl"}, ["are made for Python 3.7 to 3.10, not 3.11"]),
+    ({"torch": "2.7.0", "transformers": "4.52.4"}, ["wants torch >=2.1,<2.7, not 2.7.0", "package metadata of 4.52.1"]),
+    ({"torch": "1.12.1", "transformers": "4.46.0"}, ["Python 3.7 to 3.10", "--base IMAGE --python 3.10"]),
+    ({"torch": "1.10.0", "transformers": "4.30.0"}, ["Python 3.6 to 3.9", "--base IMAGE --python 3.9"]),
+    ({"torch": "1.10.0", "transformers": "4.30.0", "base": "m:1", "python": "3.8"}, ["entrypoint wants Python 3.9"]),
+    ({"torch": "2.13.0", "transformers": "5.23.0", "base": "intel"}, ["no image for several nodes", "has 3.10"]),
+    ({"torch": "2.13.0", "transformers": "5.23.0", "python": "3.12"}, ["Python 3.12 was asked for"]),
+    ({"torch": "2.13.0", "transformers": "5.23.0", "as_of": "2026-07-08"}, ["before the releases", "of 2026-11-13"]),
+    (
+        {"torch": "2.4.0", "transformers": "5.23.0", "backend": "ccl"},
+        ["wants torch >=2.6, not 2.4.0", "wants Python >=3.11, Intel's image has 3.10", "no longer knows ccl"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "facts"), CONFLICTS)
+def test_all_conflicts_come_at_once_with_a_request_that_works(options: dict[str, str], facts: list[str]) -> None:
+    with pytest.raises(UserFault) as caught:
+        planner.resolve(planner.Request(**options), TABLE)  # type: ignore[arg-type]
+
+    for fact in facts:
+        assert fact in caught.value.value
+    planner.resolve(typed(caught.value.remedy), TABLE)
+
+
+def typed(command: str) -> planner.Request:
+    """Read a suggested command."""
+    words = shlex.split(command)
+    assert words[:2] == ["python", "build.py"]
+    pairs = zip(words[2::2], words[3::2], strict=True)
+    return planner.Request(**{name.removeprefix("--").replace("-", "_"): value for name, value in pairs})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wishes", [{}, {"backend": "ccl"}, {"base": "mine:1", "python": "3.9"}])
+def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str]) -> None:
+    start = time.process_time()
+    planned, suggested = 0, set()
+
+    for torch in TABLE.torch:
+        for transformers in TABLE.transformers:
+            try:
+                asked = planner.Request(torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
+                made = planner.resolve(asked, TABLE)
+            except Fault as fault:
+                suggested.add(fault.remedy)
+            else:
+                planned += 1
+                assert made.as_of >= torch_day(torch)
+
+    assert planned > 100
+    assert suggested
+    for command in suggested:
+        planner.resolve(typed(command), TABLE)
+    assert time.process_time() - start < 10
+
+
+def torch_day(version: Version) -> datetime.date:
+    return TABLE.torch[version].released
+
+
+def test_the_version_that_was_not_asked_for_follows_the_other() -> None:
+    newest = planner.resolve(planner.Request(torch="2.2.0"), TABLE)
+    fitting = planner.resolve(planner.Request(transformers="4.52.4"), TABLE)
+
+    assert str(newest.transformers.version) == "5.0.0"
+    assert str(fitting.torch.version) == "2.6.0"
+    assert "transformers 5.0.0 is the newest of the table that goes with torch 2.2.0" in newest.notes
+
+
+def test_as_of_holds_for_libraries_and_family() -> None:
+    made = planner.resolve(planner.Request(as_of="2026-11-20"), TABLE)
+
+    assert made.as_of == made.family_as_of == datetime.date(2026, 11, 20)
+
+
+def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
+    made = planner.resolve(planner.Request(torch="2.6.0", transformers="5.23.0"), TABLE)
+
+    assert made.as_of == datetime.date(2026, 6, 24)
+    assert [note for note in made.notes if note.startswith("libraries as of 2026-06-24")]
+
+
+def test_a_glibc_that_is_too_old_is_a_conflict() -> None:
+    old = replace(TABLE, debian=replace(TABLE.debian, glibc="2.27"))
+
+    with pytest.raises(UserFault, match=re.escape("want glibc 2.28, the debian base (bookworm) has 2.27")):
+        planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), old)
