@@ -1,0 +1,47 @@
+"""`build.py plan --json` of requests that cover versions.toml: one file for each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.golden.command import run
+from tests.golden.data import Files
+
+# Name of the file -> what is typed behind `plan --json`.
+PLANS = {
+    "default": "",
+    "newest-torch": "--torch 2.15.0",
+    "older-line": "--transformers 4.57.6",
+    "oldest-transformers": "--transformers 4.30.0",
+    "oldest-torch": "--torch 1.10.0 --transformers 4.30.2 --base example.org/python:3.9 --python 3.9",
+    "module-of-old-name": "--torch 1.11.0 --base example.org/python:3.10 --python 3.10",
+    "find-links": "--torch 1.13.1 --base example.org/python:3.10 --python 3.10",
+    "ccl-on-debian": "--torch 2.4.0 --transformers 4.46.0 --base debian",
+    "ccl-on-intel": "--torch 2.4.0 --transformers 4.46.0 --base intel",
+    "intel-by-itself": "--torch 2.3.0",
+    "last-bindings": "--torch 2.7.1 --backend ccl",
+    "gloo-instead-of-ccl": "--torch 2.4.0 --transformers 4.46.0 --backend gloo",
+    "gloo-after-ccl": "--torch 2.8.0",
+    "own-base": "--torch 2.13.0 --base registry.example/team/base:1 --python 3.12",
+    "own-layout": "--base oci:layout:tag --python 3.11 --examples none",
+    "other-python": "--torch 2.4.0 --transformers 4.46.0 --base example.org/python:3.12 --python 3.12",
+    "tasks": "--tasks text-generation,translation",
+    "as-of": "--torch 2.13.0 --transformers 5.20.0 --as-of 2026-11-01",
+    "yanked": "--transformers 4.57.0",
+    "yanked-newer": "--transformers 5.10.0",
+    "torch-for-transformers": "--transformers 4.46.0 --backend ccl",
+    "other-options": "--no-trim --no-bytecode --examples examples.tar.gz --tag example.org/image:2 --wheelhouse wheels",
+}
+
+
+def printed(words: str) -> str:
+    """Return what `build.py plan --json WORDS` prints.
+
+    Raises AssertionError when there is no plan.
+    """
+    said = run(["plan", "--json", *words.split()])
+    assert (said.code, said.err) == (0, ""), said
+    return said.out
+
+
+FILES: Files = {f"plan/{name}.json": partial(printed, words) for name, words in PLANS.items()}
