@@ -1,0 +1,236 @@
+"""What `--explain` says in recorded environments: the cases, and how their golden data are made.
+
+The container around a case is a fake file system, so that the result is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pwd
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from pyfakefs.fake_filesystem import FakeFilesystem, set_uid
+from pyfakefs.fake_filesystem_unittest import Patcher
+
+from entrypoint.__main__ import main
+from entrypoint.numbers import read_cpus
+from tests.support.launchers import left_by, names
+from tests.support.machines import Box, cpuset, docker, nested, pod
+
+PLACE = Path(__file__).parents[1] / "data/golden/explain"
+ROOT, SITE, EXAMPLES = "/opt/multinode", "/usr/local/lib/python3.11/dist-packages", "/workspace/transformers"
+GLOO = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo"}
+CCL = {"torch": "2.4.0+cpu", "transformers": "4.46.0", "python": "3.11", "backend": "ccl"}
+PACKAGES = ("datasets-4.0.0", "evaluate-0.4.5", "scikit_learn-1.7.0", "seqeval-1.2.2", "nltk-3.9", "rouge_score-0.1.2")
+# The image's own variables.
+IMAGE = {
+    "ACCELERATE_USE_CPU": "1",
+    "HF_HOME": "/workspace/.cache/huggingface",
+    "HOME": "/home/multinode",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/bin:/bin",
+}
+LIBRARIES = (
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
+    "/usr/local/lib/libiomp5.so",
+    "/usr/local/lib/libtcp-fi.so",
+    "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
+)
+PROGRAMS = ("/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true")
+DIRECTORIES = ("/home/multinode", "/workspace/output", "/workspace/.cache/huggingface", "/tmp", SITE)
+ETC = {
+    "/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nmultinode:x:1000:0:multinode:/home/multinode:/bin/bash\n",
+    "/etc/group": "root:x:0:\n",
+}
+# Two interfaces: eth0 with the default route and 192.0.2.0/24, and a bridge of an engine.
+ROUTES = """\
+Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
+eth0 00000000 010200C0 0003 0 0 0 00000000 0 0 0
+eth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0
+docker0 000011AC 00000000 0001 0 0 0 0000FFFF 0 0 0
+"""
+PROC = {
+    "/proc/net/route": ROUTES,
+    "/proc/meminfo": "MemTotal: 263000000 kB\n",
+    "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f amx_bf16\n",
+    "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /workspace/output rw - ext4 /dev/sda rw\n",
+}
+PARENT, ONLINE = 7, "/sys/devices/system/cpu/online"
+ADDRESSES = {"job-master-0": "172.17.0.9", "node0": "192.0.2.5"}
+
+LAPTOP, SERVER, HOST = Box(1, 4), Box(2, 6, 2), Box(2, 16, 2)
+ARGFILE = '{"output_dir": "/workspace/output/mine", "bf16": true, "model_name_or_path": "m"}'
+
+
+class Case(NamedTuple):
+    """One decision: the files of launchers and more variables, the arguments, the machine, the stack, and the user."""
+
+    name: str
+    left: tuple[str, ...] = ()
+    more: tuple[tuple[str, str], ...] = ()
+    argv: tuple[str, ...] = ("smoke", "--bf16")
+    box: Box = SERVER
+    limit: tuple[tuple[str, str], ...] = ()
+    stack: tuple[tuple[str, str], ...] = tuple(GLOO.items())
+    uid: int = 1000
+    cpus: str = ""
+    shm: int = 1 << 30
+
+
+def rows(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Freeze a mapping."""
+    return tuple(values.items())
+
+
+NODE0 = rows({"MASTER_ADDR": "node0"})
+WITH_CCL = rows(CCL)
+BY_HAND = rows({"MASTER_ADDR": "node0", "RANK": "1", "WORLD_SIZE": "2"})
+CHOSEN = (
+    Case("alone-laptop", box=LAPTOP, shm=64 << 20),
+    Case("alone-numa", box=HOST),
+    Case("alone-one-process", argv=("--nproc", "1", "smoke"), box=HOST),
+    Case("alone-too-many-processes", argv=("--nproc=9", "smoke"), box=LAPTOP),
+    Case("alone-quota", box=HOST, limit=rows(pod(4))),
+    Case("alone-quota-of-half-a-core", box=LAPTOP, limit=rows(docker(0.5))),
+    Case("alone-nested-quota", box=HOST, limit=rows(nested(32, 16))),
+    Case("alone-cpuset", box=HOST, limit=rows(cpuset("0-7")), cpus="0-7"),
+    Case("alone-ccl", stack=WITH_CCL, argv=("--nproc", "2", "smoke")),
+    Case("alone-unknown-user", uid=123456, more=(("HOME", "/"),)),
+    Case("alone-own-threads", more=(("OMP_NUM_THREADS", "3"), ("KMP_BLOCKTIME", "0")), box=LAPTOP),
+    Case("alone-command", argv=("true",)),
+    Case("alone-script", argv=("--nproc", "1", "/workspace/train.py", "--hub_token", "hf_x")),
+    Case("alone-task", argv=("qa", "--bf16", "--max_steps", "2")),
+    Case("alone-task-of-another-release", argv=("qa", "--no_cuda", "--evaluation_strategy", "epoch", "--use_ipex")),
+    Case("alone-task-without-trainer", argv=("qa-no-trainer", "--bf16", "--do_train"), box=LAPTOP),
+    Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
+    Case("alone-task-without-packages", argv=("ctc",)),
+    Case("alone-torchrun-typed", argv=("torchrun", "--nproc_per_node=2", "/workspace/train.py")),
+    Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), argv=("torchrun", "/workspace/train.py"), box=HOST),
+    Case("by-hand", more=BY_HAND),
+    Case("by-hand-worker", more=(*BY_HAND, ("LOCAL_RANK", "0"))),
+    Case("elastic-ccl", ("pytorchjob-elastic",), stack=WITH_CCL, box=HOST),
+    Case("elastic-in-a-small-pod", ("pytorchjob-elastic",), box=HOST, limit=rows(pod(4))),
+    Case("mpi-in-a-pod", ("pytorchjob-master", "intel-mpi-1"), box=HOST),
+    Case("mpi-ccl", ("intel-mpi-two-hosts-1",), NODE0, stack=WITH_CCL),
+    Case("mpi-two-hosts-with-master", ("intel-mpi-two-hosts-0",), NODE0, argv=("qa", "--ddp_backend", "ccl")),
+    Case("mpich-two-hosts-with-master", ("mpich-two-hosts-1",), NODE0),
+    Case("mpi-pinned", ("intel-mpi-1",), cpus="6-11,18-23"),
+    Case("mpi-pinned-ccl", ("intel-mpi-1",), stack=WITH_CCL, cpus="6-11"),
+    Case("mpi-too-small", ("intel-mpi-1",), (("MULTINODE_WORLD_SIZE", "4"),)),
+    Case("mpi-broken-beside-a-command", more=(("PMI_RANK", "0"), ("PMI_SIZE", "x")), argv=("true",)),
+    Case("mpi-with-nproc", ("intel-mpi-1",), argv=("--nproc", "2", "smoke")),
+    Case("mpijob-launcher", ("mpijob-launcher-intel",), argv=("true",)),
+    Case("mpijob-worker-waits", ("mpijob-worker",), argv=("worker",)),
+    Case("slurm-in-pmi2", ("slurm-step", "slurm-pmi2")),
+    Case("slurm-with-master", ("slurm-step",), NODE0, argv=("/workspace/train.py",)),
+    Case("slurm-and-torchrun", ("slurm-step", "torchrun-worker")),
+    Case("master-on-the-bridge", ("pytorchjob-master",), (("MASTER_ADDR", ""), ("PET_MASTER_ADDR", "192.0.2.5"))),
+    Case("sign-of-more", more=(("WORLD_SIZE", "2"),)),
+)
+
+
+def cases() -> list[Case]:
+    """List every case: all recorded environments with `smoke`, and those chosen."""
+    return [*(Case(f"recorded-{name}", (name,)) for name in names()), *CHOSEN]
+
+
+def produce() -> dict[str, str]:
+    """Make the golden data of all cases: name of the file -> text."""
+    environments = {case: {**IMAGE, **left_by(*case.left), **dict(case.more)} for case in cases()}
+    texts = {}
+    with Patcher() as patcher:
+        assert patcher.fs is not None
+        for case, environ in environments.items():
+            patcher.fs.reset()
+            texts[f"{case.name}.json"] = decide(case, environ, patcher.fs)
+    return texts
+
+
+def renew() -> None:
+    """Write the golden data anew, and remove those of cases that are gone."""
+    texts = produce()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    for path in PLACE.glob("*.json"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (PLACE / name).write_text(text)
+
+
+def decide(case: Case, environ: dict[str, str], system: FakeFilesystem) -> str:
+    """Run `--explain` for one case, as JSON and as text; a refusal is its exit code and its lines."""
+    furnish(case, system)
+    set_uid(case.uid)
+    with pretend(case):
+        code, out, err = run(["--explain=json", *case.argv], environ)
+        if code:
+            return write({"exit": code, "stderr": err.splitlines()})
+        text = run(["--explain", *case.argv], environ)[1]
+    return write({**json.loads(out), "text": text.splitlines()})
+
+
+def write(facts: dict[str, object]) -> str:
+    """Write one key a line, and a list of sentences or a group of variables one item a line."""
+    lines = []
+    for key, value in facts.items():
+        tall = key in ("set", "text", "stderr", "notes") and bool(value)
+        text = json.dumps(value, indent=1 if tall else None, ensure_ascii=False)
+        lines.append(f"{json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def run(argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:
+    """Run the entrypoint's main function: exit code, stdout, stderr."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(argv, environ, ROOT)
+    return code, out.getvalue(), err.getvalue()
+
+
+def furnish(case: Case, system: FakeFilesystem) -> None:
+    """Fill the file system of a container; only root may write outside DIRECTORIES."""
+    stack = json.dumps({**dict(case.stack), "examples": EXAMPLES, "site": SITE})
+    mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
+    texts = {**case.box.files(), **PROC, **ETC, **mine, **dict(case.limit)}
+    texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
+    for path, text in texts.items():
+        system.create_file(path, contents=text)
+    for path in LIBRARIES:
+        system.create_file(path)
+    for path in PROGRAMS:
+        system.create_file(path, st_mode=0o100755)
+    for path in DIRECTORIES:
+        system.makedirs(path, exist_ok=True)
+        system.chmod(path, 0o777)
+    for package in PACKAGES:
+        system.create_dir(f"{SITE}/{package}.dist-info")
+
+
+@contextlib.contextmanager
+def pretend(case: Case) -> Iterator[None]:
+    """Give the process a user, processors, a parent, and addresses to look up."""
+    cpus = read_cpus(case.cpus) or case.box.cpus(range(case.box.total))
+    user = pwd.struct_passwd(("multinode", "x", 1000, 0, "", "/home/multinode", "/bin/bash"))
+    with contextlib.ExitStack() as stack:
+        for name, value in (
+            ("os.sched_getaffinity", lambda _: cpus),
+            ("os.getppid", lambda: PARENT),
+            ("os.statvfs", lambda _: mock.Mock(f_frsize=1, f_blocks=case.shm)),
+            ("pwd.getpwuid", {1000: user}.__getitem__),
+            ("grp.getgrgid", {0: ("root",)}.__getitem__),
+            ("socket.getaddrinfo", look_up),
+            ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
+        ):
+            stack.enter_context(mock.patch(name, value))
+        yield
+
+
+def look_up(host: str, *_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+    """Look up a name in a table."""
+    if host not in ADDRESSES:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ADDRESSES[host], 0))]

@@ -1,0 +1,22 @@
+"""Every decision of the recorded environments is as it was: tests/data/golden/explain."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.golden_explain import PLACE, cases, produce
+
+
+@pytest.fixture(scope="module")
+def produced() -> dict[str, str]:
+    """Decide every case once."""
+    return produce()
+
+
+def test_every_case_has_golden_data_and_no_other_is_there() -> None:
+    assert sorted(f"{case.name}.json" for case in cases()) == sorted(path.name for path in PLACE.iterdir())
+
+
+@pytest.mark.parametrize("name", [case.name for case in cases()])
+def test_the_decision_is_as_recorded(name: str, produced: dict[str, str]) -> None:
+    assert produced[f"{name}.json"] == (PLACE / f"{name}.json").read_text()
