@@ -23,9 +23,8 @@ from packaging.version import InvalidVersion, Version
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from images.host import pip_config, process
-from images.host.download import TIMEOUT
+from images.host.download import TIMEOUT, without_secrets
 from images.host.errors import Fault, Parser, WorldFault
-from images.host.pip_config import without_secrets
 from images.plan import catalog, schema
 
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")

@@ -11,9 +11,22 @@ from images.base import additions
 from images.base.debian import Debian
 from images.base.pulled import Foreign
 from images.host.store import key_of
-from images.layers.wheel import Site, of_debian
 from images.oci.image import Part
 from images.oci.layer import Ground
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where packages go: the Python (3.N), the folder that it imports from, and what scripts are started with."""
+
+    python: str
+    folder: str
+    command: str
+
+
+def of_debian(python: str) -> Site:
+    """Name Debian's folder for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
+    return Site(python, f"usr/local/lib/python{python}/dist-packages", "/usr/bin/python3")
 
 
 @dataclass(frozen=True, kw_only=True)

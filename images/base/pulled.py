@@ -16,6 +16,7 @@ from packaging.version import Version
 from images.base import control, inspect, installed, libstdcxx, overlay
 from images.base.inspect import Facts
 from images.base.overlay import Tree
+from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, key_of
@@ -24,7 +25,6 @@ from images.oci import layout, manifest, reference, registry
 from images.oci.layer import Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reference import Reference
-from images.oci.registry import Access
 
 CONFIG_LIMIT = 8 << 20  # bytes
 AT_ONCE = 3  # downloads from a registry: as many as Docker has

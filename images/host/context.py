@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
 
+from images.host.download import Reach
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
-from images.oci.registry import Access
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
-    """The store and the world around it; `pip` is where packages come from, None where nothing may be fetched."""
+class Access:
+    """How registries are reached; `mirror` as in --registry-mirror, `say` tells the user when it does not help."""
+
+    environ: Mapping[str, str]
+    reach: Reach = field(default_factory=Reach)
+    mirror: str | None = None
+    say: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded."""
 
     store: Store
     environ: Mapping[str, str]
@@ -23,3 +37,23 @@ class Workshop:
     jobs: int
     pip: Sources | None
     access: Access
+
+    @property
+    def certificate(self) -> str | None:
+        """Return the file of trusted certificates for package indexes; None stands for the usual ones."""
+        return self.pip.certificate if self.pip else None
+
+    def side_by_side(self, step: str, tasks: Sequence[Callable[[], Made]], at_once: int) -> list[Made]:
+        """Run tasks at the same time as one step of the progress; return their results in order.
+
+        The first fault stops what has not begun, and is raised.
+        """
+        with self.progress.step(step, len(tasks)):
+            pool = ThreadPoolExecutor(at_once)
+            try:
+                futures = [pool.submit(task) for task in tasks]
+                for future in futures:
+                    future.add_done_callback(lambda _: self.progress.done())
+                return [future.result() for future in futures]
+            finally:
+                pool.shutdown(cancel_futures=True)

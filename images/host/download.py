@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 
 from images.host.errors import WorldFault
-from images.host.pip_config import without_secrets
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -188,6 +187,12 @@ def _unanswered(url: str, reach: Reach, error: Exception) -> WorldFault:
 def _shown(url: str) -> str:
     """Drop what may be secret from an address: user, password, and the signature in a query."""
     return without_secrets(url).partition("?")[0]
+
+
+def without_secrets(url: str) -> str:
+    """Drop user and password from an address before it is printed."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> str:

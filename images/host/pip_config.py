@@ -6,7 +6,6 @@ import ast
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
 
 from images.host import process
 
@@ -63,9 +62,3 @@ def _text(value: str) -> str:
         return str(ast.literal_eval(value))
     except (ValueError, SyntaxError):
         return value
-
-
-def without_secrets(url: str) -> str:
-    """Drop user and password from an address before it is printed."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -15,8 +15,8 @@ from images.base.debian import Debian
 from images.base.inspect import Facts
 from images.base.pulled import Foreign
 from images.host.store import Store, key_of
-from images.layers.assemble import Wheel
 from images.lock import lockfile
+from images.lock.collect import Wheel
 from images.lock.lockfile import Locked
 
 STATUS = "var/lib/dpkg/status"

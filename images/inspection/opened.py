@@ -13,10 +13,10 @@ from docker.errors import DockerException, NotFound
 
 from images.base import pulled
 from images.host import process
+from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression, export, reference
-from images.oci.registry import Access
 
 LOCK = "opt/multinode/lock.json"
 SBOM = "opt/multinode/sbom.cdx.json"

@@ -26,7 +26,7 @@ from images.host.errors import WorldFault
 from images.inspection import licences, requirements
 
 if TYPE_CHECKING:
-    from images.layers.assemble import Wheel  # for its name only: the builder of layers may want this module
+    from images.lock.collect import Wheel  # for its name only: the builder of layers may want this module
 
 DISTRO = "debian-12"
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of our serial numbers; arbitrary, never to be changed

@@ -24,7 +24,7 @@ from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
 from images.host.store import Store, key_of
 from images.layers import trim
-from images.layers.assemble import Wheel
+from images.lock.collect import Wheel
 
 # Debian: ld.so.conf.d/libc.conf and x86_64-linux-gnu.conf, and the loader's own two (ld.so(8)).
 SEARCHED = (*LIBRARIES, "usr/local/lib/x86_64-linux-gnu")

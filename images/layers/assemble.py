@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from images.base import additions, replaced
 from images.base.base import Floor
-from images.host.download import fetch
-from images.host.progress import Progress
+from images.host.context import Context
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl, trim
 from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
 from images.lock import lockfile, source_only
+from images.lock.collect import Wheel
 from images.lock.lockfile import Locked
-from images.lock.wheel_tags import Artifact
 from images.oci.image import Part
 from images.oci.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
 from images.plan.planner import FAMILY, Plan
@@ -40,18 +37,6 @@ MAKERS = tuple(
     for module in (wheels, trim, oneccl, examples, source_only, entrypoint_layer, additions, replaced)
 )
 
-Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel in the store: project, version, its sha256 and where it lies."""
-
-    project: str
-    version: str
-    sha256: str
-    path: Path
-
 
 @dataclass(frozen=True)
 class Extra:
@@ -62,30 +47,12 @@ class Extra:
     fill: Callable[[Layer], None]
 
 
-def collect(
-    artifacts: Sequence[Artifact], plan: Plan, store: Store, certificate: str | None, progress: Progress, jobs: int
-) -> list[Wheel]:
-    """Bring artifacts of a lock into the store, source archives as wheels."""
-
-    def one(artifact: Artifact) -> Wheel:
-        digest = fetch(store, artifact.url, artifact.sha256, artifact.filename, certificate, progress.advance)
-        name = artifact.filename
-        path = _lying(store, digest, name)
-        if not name.endswith(".whl"):
-            row = next(row for row in plan.source_only if row.name == artifact.name)
-            digest, name = source_only.to_wheel(store, path, digest, row)
-        return Wheel(artifact.name, artifact.version, digest, _lying(store, digest, name))
-
-    with progress.step("fetching", len(artifacts)):
-        return _all([lambda a=a: one(a) for a in artifacts], max(4, jobs), progress)  # type: ignore[misc]
-
-
 def layers(
     locked: Locked, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
-    bill: str, store: Store, progress: Progress, jobs: int,
+    bill: str, context: Context,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
-    plan, compiler = locked.plan, None
+    plan, store, compiler = locked.plan, context.store, None
     if plan.bytecode:
         compiler = Compiler(store, bytecode.unpacked(store, floor))
 
@@ -102,8 +69,7 @@ def layers(
     ]
     tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
     tasks.append(lambda: _own_layer(locked, floor, bill, store, compiler))
-    with progress.step("writing layers", len(tasks)):
-        return _all(tasks, jobs, progress)
+    return context.side_by_side("writing layers", tasks, context.jobs)
 
 
 @dataclass(frozen=True)
@@ -177,19 +143,3 @@ def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callabl
 def _owners(ground: Ground) -> list[object]:
     """Name the folders of the base that are not as a layer would make them: whatever passes through them shows it."""
     return [[path, *owner] for path, owner in sorted(ground.folders.items()) if owner != (0o755, 0, 0)]
-
-
-def _lying(store: Store, digest: str, name: str) -> Path:
-    return store.root / "blobs" / digest / name
-
-
-def _all(tasks: Sequence[Callable[[], Made]], jobs: int, progress: Progress) -> list[Made]:
-    """Run tasks side by side; the first fault stops what has not begun."""
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        futures = [pool.submit(task) for task in tasks]
-        for future in futures:
-            future.add_done_callback(lambda _: progress.done())
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -13,7 +13,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers.bytecode import WORKER, Interpreter
 from images.layers.examples import PLACE
-from images.lock.resolve import Lock
+from images.lock.lockfile import Lock
 from images.oci.layer import EPOCH, Layer
 from images.plan.planner import Plan
 

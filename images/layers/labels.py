@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from images.base.base import Floor
-from images.lock.resolve import Lock
+from images.lock.lockfile import Lock
 from images.plan.planner import Plan
 
 

@@ -15,13 +15,13 @@ from images.base.apt import Choice
 from images.base.base import Floor
 from images.base.debian import Debian
 from images.base.pulled import Foreign
-from images.host.context import Workshop
+from images.host.context import Context
 from images.host.errors import Fault, UserFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
-from images.layers.assemble import Extra, Wheel
-from images.lock.lockfile import Locked, Standing
-from images.lock.resolve import Lock
+from images.layers.assemble import Extra
+from images.lock.collect import Wheel
+from images.lock.lockfile import Lock, Locked, Standing
 from images.oci import reference
 from images.plan.planner import Plan
 
@@ -36,18 +36,20 @@ class Ready:
     hidden: tuple[str, ...] = ()
 
 
-def bring(planned: Plan, shop: Workshop) -> Foreign | None:
+def bring(planned: Plan, context: Context) -> Foreign | None:
     """Bring the base of a plan, unless it is made here.
 
     Raises UserFault when it cannot carry what is planned, before anything else is fetched.
     """
     if planned.base_reference is None:
         return None
-    with shop.progress.step("fetching the base"), _or_debian():
-        image = pulled.bring(reference.parse(planned.base_reference), shop.store, shop.access, shop.progress.advance)
+    with context.progress.step("fetching the base"), _or_debian():
+        image = pulled.bring(
+            reference.parse(planned.base_reference), context.store, context.access, context.progress.advance
+        )
     pulled.refuse(image, planned.python, planned.base.glibc)
     if image.facts.sshd is None:
-        shop.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
+        context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
     return image
 
 
@@ -60,12 +62,12 @@ def _or_debian() -> Iterator[None]:
         raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or --base debian") from fault
 
 
-def debs_for(image: Foreign, choice: Choice, shop: Workshop) -> Choice:
+def debs_for(image: Foreign, choice: Choice, context: Context) -> Choice:
     """Choose the packages that have what a base lacks, and make sure that it runs there."""
     names = additions.lacking(image.facts)
     wanted = additions.packages(names)
     chosen = tuple(deb for deb in choice.debs if deb.package in wanted)
-    additions.read(shop.store, chosen, names, image.facts)
+    additions.read(context.store, chosen, names, image.facts)
     return Choice(chosen, choice.sources)
 
 
@@ -80,38 +82,39 @@ def standing(image: Foreign, lock: Lock) -> Standing:
     return Standing(name, image.manifest, tuple(project for project, _ in decision.keep))
 
 
-def locked_base(locked: Locked, shop: Workshop) -> Foreign | None:
+def locked_base(locked: Locked, context: Context) -> Foreign | None:
     """Bring the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
     """
     if locked.base is None:
         return None
-    access = shop.access if shop.pip else None
+    access = context.access if context.pip else None
     named = locked.plan.base_reference
-    with shop.progress.step("fetching the base"):
+    with context.progress.step("fetching the base"):
         if named and named.startswith(("oci:", "archive:")):
-            image = pulled.bring(reference.parse(named), shop.store, shop.access, shop.progress.advance)
+            image = pulled.bring(reference.parse(named), context.store, context.access, context.progress.advance)
             if image.digest != locked.base.manifest.digest:
                 value = f"{named} ({image.digest}, not {locked.base.manifest.digest})"
                 raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")
             return image
-        return pulled.again(locked.base.manifest, locked.base.reference, shop.store, access, shop.progress.advance)
+        return pulled.again(
+            locked.base.manifest, locked.base.reference, context.store, access, context.progress.advance
+        )
 
 
-def ready(locked: Locked, shop: Workshop) -> Ready:
+def ready(locked: Locked, image: Foreign | None, context: Context) -> Ready:
     """Make the base of a lock, or bring it."""
-    image = locked_base(locked, shop)
     if image is None:
-        with shop.progress.step("Debian base"):
-            debian, reused = base.make(shop.store, locked.plan.base, locked.debian, shop.environ)
+        with context.progress.step("Debian base"):
+            debian, reused = base.make(context.store, locked.plan.base, locked.debian, context.environ)
         made = floor.on_debian(debian, locked.plan.base.suite, locked.plan.python, reused=reused)
         return Ready(made, (), debian)
     pulled.refuse(image, locked.plan.python, locked.plan.base.glibc)
     name = locked.base.reference if locked.base else None
     hidden = _hidden(image, locked)
     hiding = (Extra("replaced", hidden, lambda layer: replaced.write(layer, hidden)),) if hidden else ()
-    extras = (*hiding, *_adding(image, locked, shop))
+    extras = (*hiding, *_adding(image, locked, context))
     return Ready(floor.on_image(image, name, locked.plan.python), extras, image, hidden)
 
 
@@ -143,7 +146,7 @@ def _hidden(image: Foreign, locked: Locked) -> tuple[str, ...]:
     return replaced.hidden(image.facts, replaced.decide(image.facts, locked.plan.python, planned).replaced)
 
 
-def _adding(image: Foreign, locked: Locked, shop: Workshop) -> tuple[Extra, ...]:
-    files = additions.read(shop.store, locked.debs, additions.lacking(image.facts), image.facts)
+def _adding(image: Foreign, locked: Locked, context: Context) -> tuple[Extra, ...]:
+    files = additions.read(context.store, locked.debs, additions.lacking(image.facts), image.facts)
     inputs = sorted((place, hashlib.sha256(data).hexdigest()) for place, data in files.items())
     return (Extra("additions", inputs, lambda layer: additions.write(layer, files, image.facts)),) if files else ()

@@ -8,7 +8,6 @@ import posixpath
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,24 +19,11 @@ from installer.scripts import Script
 from installer.sources import WheelFile
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
+from images.base.base import Site
 from images.host.errors import WorldFault
 from images.layers import trim
 from images.layers.oneccl import Twin
 from images.oci.layer import Layer
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where packages go: the Python (3.N), the folder that it imports from, and what scripts are started with."""
-
-    python: str
-    folder: str
-    command: str
-
-
-def of_debian(python: str) -> Site:
-    """Name Debian's folder for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
-    return Site(python, f"usr/local/lib/python{python}/dist-packages", "/usr/bin/python3")
 
 
 def schemes(site: Site, project: str) -> dict[str, str]:

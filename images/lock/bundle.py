@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from images import pipeline
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
-from images.lock import files as origin
 from images.lock import lockfile
+from images.lock.files import BLOB, every, origin
 from images.lock.lockfile import Locked
 from images.oci.layer import EPOCH
 
@@ -50,8 +49,8 @@ def _contents(locked: Locked, store: Store) -> tuple[dict[str, bytes], dict[str,
     text = lockfile.text(locked, beside=True).encode()
     sums = {LOCK: hashlib.sha256(text).hexdigest()}
     files = {}
-    for digest, name in pipeline.files(locked):
-        inside = f"{BASE}/{digest}" if name == pipeline.BLOB else f"{_folder(name)}/{name}"
+    for digest, name in every(locked):
+        inside = f"{BASE}/{digest}" if name == BLOB else f"{_folder(name)}/{name}"
         sums[inside] = digest
         files[inside] = store.root / "blobs" / digest / name
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
@@ -142,12 +141,12 @@ def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]
         return open_(name)
     except (FileNotFoundError, KeyError) as error:
         base = PurePosixPath(name).name
-        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin.origin(base)}"
+        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin(base)}"
         raise WorldFault("a file of the bundle is missing", f"{place}: {name}", remedy) from error
 
 
 def _take_one(open_: Callable[[str], IO[bytes]], name: str, digest: str, place: str, store: Store) -> None:
-    base = pipeline.BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name
+    base = BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name
     if store.whole(digest, base):
         return
     hashed = hashlib.sha256()

@@ -12,7 +12,6 @@ from typing import Any
 
 from images.base.apt import Choice, Deb
 from images.host.errors import UserFault
-from images.lock.resolve import Lock
 from images.lock.wheel_tags import Artifact
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
@@ -24,6 +23,20 @@ FORMAT = 1
 MACHINE = "x86_64"
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """Everything that decides an image's Python side; equal artifacts make equal images.
+
+    `undated` packages came from a place that does not say when: a folder, or an index without upload times.
+    """
+
+    torch: str
+    transformers: str
+    python: str
+    artifacts: tuple[Artifact, ...]
+    undated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

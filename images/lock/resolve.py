@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from images.host.pip_config import Sources
 from images.host.store import Store, key_of
 from images.lock import uv_errors, wheelhouse
 from images.lock.files import TORCH_INDEX, gone
-from images.lock.wheel_tags import Artifact, choose
+from images.lock.lockfile import Lock
+from images.lock.wheel_tags import choose
 from images.plan.catalog import SourceOnly
 from images.plan.planner import FAMILY, Plan
 
@@ -28,20 +29,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lock:
-    """Everything that decides an image's Python side; equal artifacts make equal images.
-
-    `undated` packages came from a place that does not say when: a folder, or an index without upload times.
-    """
-
-    torch: str
-    transformers: str
-    python: str
-    artifacts: tuple[Artifact, ...]
-    undated: tuple[str, ...] = ()
 
 
 def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str]) -> Lock:

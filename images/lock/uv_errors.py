@@ -8,8 +8,9 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from images.host.download import without_secrets
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources, without_secrets
+from images.host.pip_config import Sources
 from images.host.store import REMEDIES, disk_fault
 from images.lock import wheelhouse
 from images.lock.files import TORCH_INDEX

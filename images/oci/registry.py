@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from images.host.download import Advance, Answer, Reach, ask, resume
+from images.host.context import Access
+from images.host.download import Advance, Answer, ask, resume
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import credentials
@@ -25,16 +25,6 @@ CLIENT = "multinode"
 ACCEPT = ", ".join((*MANIFESTS, *INDEXES))
 
 Got = TypeVar("Got")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """How registries are reached; `mirror` as in --registry-mirror, `say` tells the user when it does not help."""
-
-    environ: Mapping[str, str]
-    reach: Reach = field(default_factory=Reach)
-    mirror: str | None = None
-    say: Callable[[str], None] = lambda _: None
 
 
 class Repository:

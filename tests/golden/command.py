@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-import build
+from images import cli
 
 TODAY = datetime.date(2026, 11, 20)
 # Neither Docker nor podman is found, and no socket is opened to look for them.
@@ -39,7 +39,7 @@ def run(words: Sequence[str], files: Mapping[str, bytes] | None = None) -> Said:
             (place / path).write_bytes(content)
         environ = {**NO_ENGINE, "XDG_CACHE_HOME": str(place / "cache")}
         with mock.patch.dict(os.environ, NO_TERMINAL):
-            code = build.main(words, build.World(environ, TODAY, lambda: 0.0))
+            code = cli.main(words, cli.World(environ, TODAY, lambda: 0.0))
     return Said(code, out.getvalue(), err.getvalue())
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from images.base.pulled import Foreign, bring
+from images.host.context import Access
 from images.host.download import Reach
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import reference
-from images.oci.registry import Access
 from tests.support.fault_server import Faulty, Reply, serving
 from tests.support.harness import call
 from tests.support.registry import running

@@ -18,7 +18,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve
-from images.lock.resolve import Lock
+from images.lock.lockfile import Lock
 from images.lock.wheel_tags import Artifact
 from images.plan import catalog, planner
 

@@ -12,11 +12,11 @@ import pytest
 from images.base import pulled
 from images.base.overlay import Tree
 from images.base.pulled import Foreign, bring, refuse
+from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression as compressed
 from images.oci import reference
-from images.oci.registry import Access
 from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
 
 MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.pip_config import Sources, parse, without_secrets
+from images.host.download import without_secrets
+from images.host.pip_config import Sources, parse
 
 
 def test_a_later_level_wins_key_by_key() -> None:

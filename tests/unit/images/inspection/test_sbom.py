@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from images.host.errors import WorldFault
 from images.inspection import sbom
-from images.layers.assemble import Wheel
+from images.lock.collect import Wheel
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 CREATED = datetime.datetime(2026, 7, 8, 12, 30)

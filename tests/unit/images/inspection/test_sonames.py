@@ -12,7 +12,7 @@ import pytest
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.inspection import sonames
-from images.layers.assemble import Wheel
+from images.lock.collect import Wheel
 
 
 def library(soname: str) -> bytes:

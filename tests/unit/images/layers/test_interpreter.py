@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from images.base.base import Floor
+from images.base.base import Floor, of_debian
 from images.host.store import Store
 from images.layers import interpreter
-from images.layers.wheel import of_debian
 from images.oci.image import Part
 from images.oci.layer import EPOCH, Ground, Layer
 

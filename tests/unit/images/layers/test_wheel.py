@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
@@ -43,7 +44,7 @@ def lay_out(
     tmp_path: Path, wheel: Path, pyc: Mapping[str, bytes], *, trimmed: bool = True
 ) -> dict[str, tuple[int, bytes]]:
     with Layer(tmp_path / "layer", Ground()) as layer:
-        wheels.write(layer, wheel, wheels.of_debian("3.11"), pyc, {}, trimmed=trimmed)
+        wheels.write(layer, wheel, of_debian("3.11"), pyc, {}, trimmed=trimmed)
         layer.finish()
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
@@ -93,7 +94,7 @@ def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_
     wheel = make_wheel(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
     twin = oneccl.Twin("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
     with Layer(tmp_path / "layer", Ground()) as layer:
-        wheels.write(layer, wheel, wheels.of_debian("3.11"), {}, {"thing/lib/libx.so": twin}, trimmed=True)
+        wheels.write(layer, wheel, of_debian("3.11"), {}, {"thing/lib/libx.so": twin}, trimmed=True)
         layer.finish()
 
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()

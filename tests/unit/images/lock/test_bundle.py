@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from images import pipeline
 from images.base.apt import Choice, Deb
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
-from images.lock import bundle
-from images.lock.lockfile import Archive, Locked
-from images.lock.resolve import Lock
+from images.lock import bundle, collect
+from images.lock.lockfile import Archive, Lock, Locked
 from images.lock.wheel_tags import Artifact
 from images.plan import catalog, planner
 
@@ -61,7 +59,7 @@ def test_a_bundle_fills_another_store(locked: Locked, store: Store, tmp_path: Pa
 
     text = bundle.take(str(place), other)
 
-    assert pipeline.missing(locked, other) == []
+    assert collect.missing(locked, other) == []
     assert '"tini_1_amd64.deb"' in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other", "store"])
 
@@ -151,17 +149,16 @@ def test_what_is_missing_offline_is_named_with_its_origin(locked: Locked, tmp_pa
 
     from rich.console import Console
 
-    from images.host.context import Workshop
+    from images.host.context import Access, Context
     from images.host.progress import Progress
-    from images.oci.registry import Access
 
-    empty = Workshop(
+    empty = Context(
         store=Store(tmp_path / "empty"), environ={}, today=datetime.date(2026, 1, 1),
         progress=Progress(Console(quiet=True)), jobs=1, pip=None, access=Access(environ={}),
     )  # fmt: skip
 
     with pytest.raises(Fault) as caught:
-        pipeline.gather(replace(locked, examples=None), empty)
+        collect.locate(replace(locked, examples=None), empty)
 
     for word in ("torch-2.13.0+cpu-x.whl", "tini_1_amd64.deb (Debian's mirror", "seqeval-1.tar.gz (PyPI)", "--offline"):
         assert word in str(caught.value)

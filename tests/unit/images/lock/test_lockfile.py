@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from images.base.apt import Choice, Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.lock.lockfile import Archive, Locked, Standing
-from images.lock.resolve import Lock
+from images.lock.lockfile import Archive, Lock, Locked, Standing
 from images.lock.wheel_tags import Artifact
 from images.oci.manifest import Descriptor, Manifest
 from images.plan import catalog, planner

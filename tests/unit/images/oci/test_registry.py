@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.host.context import Access
 from images.host.download import Answer
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.reference import Remote
-from images.oci.registry import Access, Repository, challenges, refusal
+from images.oci.registry import Repository, challenges, refusal
 
 BEARER = {"realm": "https://auth/token", "service": "a, b", "scope": "repository:x/y:pull,push"}
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-import build
+from images import cli
 
-WORLD = build.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
+WORLD = cli.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
 
 
 def run(words: Sequence[str]) -> int:
-    return build.main(words, WORLD)
+    return cli.main(words, WORLD)
 
 
 def test_plan_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:

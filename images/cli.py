@@ -1,0 +1,205 @@
+"""The command line: one handler for each command of build.py, and what each prints."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from rich.console import Console
+
+from images import pipeline, report
+from images.host import pip_config
+from images.host.context import Access, Context
+from images.host.download import Reach
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.progress import Progress
+from images.host.store import Store, default_root
+from images.inspection import import_check, opened, verify
+from images.lock import bundle, files, lockfile
+from images.lock.lockfile import Locked
+from images.oci import export
+from images.options import COMMANDS, parser
+from images.plan import catalog, matrix, planner
+
+
+@dataclass(frozen=True)
+class World:
+    """What the build is given from outside."""
+
+    environ: Mapping[str, str]
+    today: datetime.date
+    clock: Callable[[], float]
+
+
+def main(argv: Sequence[str], world: World) -> int:
+    """Run a command; answer the exit code: 0, 1 when the world failed, 2 when the request is wrong."""
+    out = Console(stderr="--json" in argv)
+    try:
+        command = argv[0] if argv and argv[0] in COMMANDS else None
+        options = parser(command).parse_args(argv[1:] if command else argv)
+        _COMMANDS[command](options, world, out)
+    except Fault as fault:
+        print(fault, file=sys.stderr)
+        return fault.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"error: {error.strerror}: {error.filename}\n  try: mend that and run it again", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = planner.resolve(_request(options), catalog.load())
+    if options.json:
+        print(json.dumps(matrix.plan_fields(planned), indent=1))
+    else:
+        matrix.show_plan(planned, out)
+
+
+def _list(options: argparse.Namespace, world: World, out: Console) -> None:
+    table = catalog.load()
+    if options.markdown and options.json:
+        raise UserFault("one format at a time", "--markdown --json", "build.py list --json")
+    if options.json:
+        print(json.dumps(matrix.list_fields(table), indent=1))
+    elif options.markdown:
+        print(matrix.markdown(table))
+    else:
+        matrix.show_list(table, out)
+
+
+def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = planner.resolve(_request(options), catalog.load())
+    text = lockfile.text(pipeline.resolve(planned, _context(options, world)), beside=True)
+    if options.output:
+        Path(options.output).write_text(text)
+    else:
+        print(text, end="")
+
+
+def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    locked = pipeline.download(_locked(options, context), context)
+    with context.progress.step("writing the bundle"):
+        place = bundle.write(locked, context.store, options.output)
+    if options.json:
+        print(json.dumps({"bundle": str(place), "files": len(files.every(locked))}))
+    out.print(f"bundle         {place}  ({len(files.every(locked))} files)", highlight=False, soft_wrap=True)
+
+
+def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    with opened.opened(options.image, context.store, context.access) as found:
+        text = found.file(opened.LOCK).decode(errors="replace")
+        asked = planner.Request(tag=options.image)
+        locked = lockfile.read(text, f"the lock in {options.image}", asked, catalog.load())
+        made = pipeline.image(locked, context, "zstd").image
+        ours = [context.store.root / "blobs" / part.written.digest / "blob" for part in made.parts]
+        difference = verify.compare(found, made, ours)
+    if options.json:
+        print(json.dumps(report.verified(options.image, made, difference), indent=1))
+    if difference:
+        remedy = "find out who changed it; build.py --lock builds what the lock says"
+        raise WorldFault("the image is not what its lock says", difference.text, remedy)
+    out.print(
+        f"verified       {options.image}: {len(made.parts)} layers, id {made.id}", highlight=False, soft_wrap=True
+    )
+
+
+def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    with opened.opened(options.image, context.store, context.access) as found:
+        sys.stdout.write(found.file(opened.SBOM).decode(errors="replace"))
+
+
+def _build(options: argparse.Namespace, world: World, out: Console) -> None:
+    start = world.clock()
+    engine = _engine(options.load, world.environ)
+    context = _context(options, world)
+    made = pipeline.image(_locked(options, context), context, options.compression)
+    if engine:
+        with context.progress.step(f"loading into {engine.name}"):
+            export.load(engine, made.image, context.store, world.environ)
+    _look(made, engine, options.load, context)
+    archive = None
+    if options.output:
+        archive = str(export.save(options.output, made.image, context.store, options.compression))
+        Path(f"{archive.rstrip('/')}.lock.json").write_text(lockfile.text(made.locked, beside=True))
+    seconds = world.clock() - start
+    if options.json:
+        print(json.dumps(report.fields(made.image, archive, seconds), indent=1))
+    report.show(made.image, archive, engine.name if engine else None, seconds, out)
+
+
+def _look(made: pipeline.Finished, engine: export.Engine | None, load: bool | None, context: Context) -> None:
+    """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
+    if engine:
+        run = import_check.in_engine(engine, made.image, context.environ)
+        remedy = "another --transformers; the image stays loaded for a look at it"
+    elif load is False and export.find_engine(context.environ, seconds=5):
+        return  # the image is not for the engine here, and unpacking it costs as much as building it
+    else:
+        run = import_check.unpacked(made.floor, made.image, context.store)
+        remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
+    with context.progress.step("importing every package once"):
+        import_check.imports(made.image, made.modules, run, context.store, remedy)
+
+
+_COMMANDS: Mapping[str | None, Callable[[argparse.Namespace, World, Console], None]] = {
+    None: _build, "plan": _plan, "list": _list, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+}  # fmt: skip
+
+
+def _context(options: argparse.Namespace, world: World) -> Context:
+    jobs = getattr(options, "jobs", 1)
+    if jobs < 1:
+        raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
+    offline = getattr(options, "offline", None) is not None
+    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
+    reach, mirror = Reach(certificate=pip.certificate if pip else None), getattr(options, "registry_mirror", None)
+    return Context(
+        store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
+        jobs=jobs, pip=pip, access=Access(environ=world.environ, reach=reach, mirror=mirror, say=progress.say),
+    )  # fmt: skip
+
+
+def _locked(options: argparse.Namespace, context: Context) -> Locked:
+    """Take the lock that was named, the one of the bundle, or make one."""
+    request, table = _request(options), catalog.load()
+    if options.offline:
+        if options.lock:
+            raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
+        with context.progress.step("taking the bundle"):
+            text = bundle.take(options.offline, context.store)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", request, table)
+    if options.lock:
+        if not Path(options.lock).is_file():
+            raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
+        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request, table)
+    if context.pip is None:
+        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
+    planned = planner.resolve(request, table)
+    for note in planned.notes:
+        context.progress.say(f"note: {note}")
+    return pipeline.resolve(planned, context)
+
+
+def _request(options: argparse.Namespace) -> planner.Request:
+    tasks = tuple(task for task in (options.tasks or "").split(",") if task)
+    same = {field.name: getattr(options, field.name) for field in fields(planner.Request) if field.name != "tasks"}
+    return planner.Request(tasks=tasks, **same)
+
+
+def _engine(wanted: bool | None, environ: Mapping[str, str]) -> export.Engine | None:
+    engine = None if wanted is False else export.find_engine(environ)
+    if wanted and engine is None:
+        remedy = "start Docker (or install podman), or --no-load --output FILE"
+        raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
+    return engine
