@@ -6,23 +6,23 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from . import job as jobs
-from . import torchrun
-from .command import clean, command, read_program
-from .detect import ALONE, MPIJOB_LAUNCHER, detect
-from .disk import can_write, make_private, read_text, which, write_private
-from .early import check_places, trust_mounted, warn_early
-from .errors import USER, WORLD, Refusal
-from .explain import Decision, as_json, as_text, give_reasons, one_line
-from .identity import Identity, Who, identify
-from .machine import Machine, read_machine
-from .needs import ask_python, check_needs, list_packages, list_tasks
-from .places import choose_caches
-from .prepared import Prepared, Setting, forget, prepare
-from .printed import answer, tell
-from .stack import Stack, read_stack
-from .tune import Scene, crowd, is_training, place, spread, tune
-from .world import World, check_alone, read_world
+from entrypoint.container.files import can_write, make_private, read_text, which, write_private
+from entrypoint.container.identity import Identity, Who, identify
+from entrypoint.container.image import Stack, read_stack
+from entrypoint.container.places import choose_caches
+from entrypoint.container.processors import Machine, read_machine
+from entrypoint.early import check_places, trust_mounted, warn_early
+from entrypoint.errors import USER, WORLD, Refusal
+from entrypoint.explain import Decision, as_json, as_text, give_reasons, one_line
+from entrypoint.launchers.table import ALONE, MPIJOB_LAUNCHER, detect
+from entrypoint.launchers.world import World, check_alone, read_world
+from entrypoint.settings import Prepared, Setting, forget, prepare
+from entrypoint.streams import answer, tell
+from entrypoint.training import job as jobs
+from entrypoint.training import torchrun
+from entrypoint.training.command import clean, command, read_program
+from entrypoint.training.needs import ask_python, check_needs, list_packages, list_tasks
+from entrypoint.tuning.variables import Scene, crowd, is_training, place, spread, tune
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if job.kind == jobs.LAUNCH and options.nproc is not None:
         raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
     if job.kind == jobs.DOCTOR:
-        from .doctor import doctor
+        from entrypoint.doctor.report import doctor
 
         return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
     decision = decide(job, environ, stack, options.nproc, root)
@@ -83,23 +83,23 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
     """End as the command itself, so that signals and the exit code are its own."""
     environ, argv = decision.prepared.environ, decision.argv
     if job.kind == jobs.WORKER:
-        from .worker import serve
+        from entrypoint.cluster.sshd import serve
 
         argv, environ = serve(environ)
     elif job.kind == jobs.SSH:
-        from .connect import connect
+        from entrypoint.cluster.ssh import connect
 
         argv, environ = connect(job.words, environ)
     elif job.kind == jobs.LAUNCH:
-        from .launch import launch
+        from entrypoint.cluster.launch import launch
 
         return launch(job.words, environ, root, decision.machine)
     elif (job.trains or job.name == torchrun.NAME) and decision.world.sizes[1] > 1:
-        from .master import check_master
+        from entrypoint.launchers.ready import check_master
 
         check_master(decision.world, environ)
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
-        from .rank import supervise
+        from entrypoint.cluster.rank import supervise
 
         return supervise(argv, environ, decision.world.rank)
     os.execvpe(torchrun.find(environ) if argv[0] == torchrun.NAME else argv[0], argv, environ)
@@ -152,7 +152,7 @@ def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
 
 def find_route(world: World) -> str | None:
     """Find the interface that leads to the master."""
-    from .network import find_interface, read_routes  # a world on one node pays nothing for it
+    from entrypoint.container.network import find_interface, read_routes  # a world on one node pays nothing for it
 
     return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), world.master)
 
@@ -201,7 +201,7 @@ def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
 
 def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
     """Take over what oneCCL's script sets, once, and only where there is one."""
-    from .setvars import find_script, source
+    from entrypoint.tuning.oneccl import find_script, source
 
     script = find_script(stack)
     if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):

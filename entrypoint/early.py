@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from . import job as jobs
-from .argfile import find_output
-from .disk import can_write, file_system_size, make_private, read_text, write_private
-from .places import CERTIFICATE, check_output, is_mounted, mount_points
+from entrypoint.container.files import can_write, file_system_size, make_private, read_text, write_private
+from entrypoint.container.places import CERTIFICATE, check_output, is_mounted, mount_points
+from entrypoint.training import job as jobs
+from entrypoint.training.argfile import find_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .prepared import Setting
-    from .stack import Stack
-    from .world import World
+    from entrypoint.container.image import Stack
+    from entrypoint.launchers.world import World
+    from entrypoint.settings import Setting
 
 
 def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Setting], list[str]]:
     """Trust the mounted certificate, if there is one; the second part says what is wrong with it."""
     if not os.path.lexists(CERTIFICATE):
         return [], []
-    from .trust import point_to, read_trust
+    from entrypoint.container.certificates import point_to, read_trust
 
     trust = read_trust(stack.site, read_text)
     if trust.bundle is None:
@@ -35,7 +35,7 @@ def warn_early(job: jobs.Job, given: Mapping[str, object], world: World) -> list
     """Say what a training will run into on this machine."""
     if not job.trains:
         return []
-    from .limits import MEMORY, SMOKE_MEMORY, Wish, read_limits, warn
+    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Wish, read_limits, warn
 
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
     wish = Wish(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .flags import hide
-from .numbers import write_cpus
+from entrypoint.numbers import write_cpus
+from entrypoint.training.flags import hide
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .prepared import Prepared, Setting
-    from .world import World
+    from entrypoint.container.processors import Machine
+    from entrypoint.launchers.world import World
+    from entrypoint.settings import Prepared, Setting
 
 
 class Decision(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import Refusal
+from entrypoint.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.arguments import arguments
-from entrypoint.eras import CHOICES, ERAS
-from entrypoint.flags import plain, split_flags, translate
-from entrypoint.stack import Stack, release
-from entrypoint.task import TRAINER
-from entrypoint.tasks import TASKS
+from entrypoint.container.image import Stack, release
+from entrypoint.training.arguments import arguments
+from entrypoint.training.eras import CHOICES, ERAS
+from entrypoint.training.flags import plain, split_flags, translate
+from entrypoint.training.task import TRAINER
+from entrypoint.training.tasks import TASKS
 from images.plan import catalog
 from tests.support.harness import ROOT, call
 from tests.support.history import EVER, HISTORY
-from tests.unit.entrypoint.test_eras import NEW, OLD
+from tests.unit.entrypoint.training.test_eras import NEW, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)

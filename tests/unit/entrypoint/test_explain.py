@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from entrypoint.container.processors import Machine
 from entrypoint.explain import Decision, as_json, as_text, one_line
-from entrypoint.machine import Machine
-from entrypoint.prepared import Prepared
-from entrypoint.world import World
+from entrypoint.launchers.world import World
+from entrypoint.settings import Prepared
 
 MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
 PREPARED = Prepared(

@@ -1,0 +1,1 @@
+"""Several nodes: keys, ssh, hosts, and ranks that are started, followed and ended."""

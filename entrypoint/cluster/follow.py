@@ -1,0 +1,130 @@
+"""Follow a job that hydra runs: pass its output and signals on, and end it soon after one rank has failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import FrameType
+from typing import IO, TYPE_CHECKING, TextIO
+
+from entrypoint.cluster.rank import FAILED, SUPERVISED
+from entrypoint.errors import WORLD
+from entrypoint.streams import mute, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# How long ranks may take to end after a signal, in seconds; a container is killed 10 s after it.
+GRACE = 8.0
+# How long the other ranks may go on after one has failed, in seconds.
+PATIENCE = 5.0
+# Hydra would read these and follow them rather than the machinefile.
+HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
+
+
+def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run hydra and give the exit code of the job: the first rank's that failed, 128 and more for a signal.
+
+    Hydra itself waits for the other ranks, which may wait half an hour for the one that is gone.
+    """
+    clean = {name: value for name, value in environ.items() if name not in HYDRA_S_OWN}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}, stdout=pipe, stderr=pipe) as child:
+        codes: list[int] = []
+        heed_signals(child, codes)
+        banner: list[str] = []
+        output = threading.Thread(target=pass_output, args=(child.stdout, banner), daemon=True)
+        output.start()
+        pass_errors(child.stderr, codes)
+        output.join()
+        code = child.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if code and not codes:
+        tell(f"multinode: the job ended with exit code {code}{verdict(banner)}")
+    code = codes[0] if codes else code
+    return code if 0 <= code < 256 else WORLD
+
+
+def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
+    """End the job on a signal, and on the alarm that a failed rank sets."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        child.send_signal(signal.SIGTERM)
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
+        codes.append(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGALRM, lambda *_: child.send_signal(signal.SIGTERM))
+
+
+def pass_output(stream: IO[bytes], banner: list[str]) -> None:
+    """Copy what the ranks print, but for hydra's banner."""
+    for line in stream:
+        if line.startswith(b"=   ") or line.rstrip() == b"=" * 83:
+            banner.append(line.decode(errors="replace").strip("= \n"))
+        else:
+            pass_on(line, sys.stdout, 1)
+
+
+def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
+    """Copy what the ranks complain of as it comes, progress bars without an end of line too, but for the reports.
+
+    A report comes on the stream of its rank's last words, so it can never overtake them.
+    """
+    held = b""
+    while chunk := os.read(stream.fileno(), 1 << 16) if stream else b"":
+        text, reports, held = sift(held + chunk)
+        pass_on(text, sys.stderr, 2)
+        for facts in reports:
+            heed(facts, codes)
+    pass_on(held, sys.stderr, 2)
+
+
+def pass_on(data: bytes, stream: TextIO | None, number: int) -> None:
+    """Write to a stream of ours; where that fails, go on without, or the ranks would wait for room in their pipe."""
+    if stream is None:
+        return
+    try:
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except OSError:
+        mute(stream, number)
+
+
+def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
+    """Tell reports from other text; the third part is the begin of a report whose end has not come yet."""
+    text, reports = b"", []
+    while True:
+        before, mark, rest = data.partition(FAILED)
+        text += before
+        facts, newline, data = rest.partition(b"\n")
+        if mark and newline:
+            reports.append(facts)
+        elif mark:
+            return text, reports, mark + rest
+        else:
+            cut = text.rfind(FAILED[:1])
+            whole = cut < 0 or not FAILED.startswith(text[cut:])
+            return (text, reports, b"") if whole else (text[:cut], reports, text[cut:])
+
+
+def heed(facts: bytes, codes: list[int]) -> None:
+    """Say which rank failed first; the others fail because of it, and get a moment to say what they lost."""
+    rank, host, number = facts.decode(errors="replace").split()
+    code = int(number)
+    if not codes:
+        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        tell(f"multinode: rank {rank} on {host} {how}; the job is ended")
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    codes.append(code)
+
+
+def verdict(banner: list[str]) -> str:
+    """Shorten hydra's banner: which rank, where, and by which signal."""
+    said = [line for line in banner if line and not line.startswith("BAD TERMINATION")]
+    return f": {'; '.join(said).lower()}" if said else ""

@@ -1,0 +1,86 @@
+"""The hosts of a job, from --hosts or a hostfile of any dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Where an MPIJob's operator says which file it wrote.
+VARIABLES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+FORMS = "one host a line: node0, node0:2 or node0 slots=2"
+
+
+class Host(NamedTuple):
+    """A name or address, and how many ranks it has room for; None if nobody said."""
+
+    name: str
+    slots: int | None
+
+
+def read_hosts(text: str) -> list[Host]:
+    """Read `--hosts a,b:2`."""
+    return merge([read_host(part.strip(), f"--hosts {text}") for part in text.split(",") if part.strip()])
+
+
+def read_hostfile(text: str, path: str) -> list[Host]:
+    """Read `node0`, `node0:2` (Intel MPI, MPICH) and `node0 slots=2` (Open MPI), with # before a remark."""
+    found = []
+    for count, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"{path} line {count}: {line.strip()}"
+        host = read_host(words[0], where)
+        for word in words[1:]:
+            key, _, value = word.partition("=")
+            if key not in ("slots", "max_slots", "max-slots") or not whole(value):
+                raise Refusal("the hostfile has a line that is not understood", where, FORMS)
+            host = host._replace(slots=whole(value)) if key == "slots" else host
+        found.append(host)
+    return merge(found)
+
+
+def read_host(word: str, where: str) -> Host:
+    """Read one host; an address of IPv6 has no slots behind it."""
+    name, colon, slots = (word, "", "") if word.count(":") > 1 else word.partition(":")
+    letters = LETTERS + ":%" if word.count(":") > 1 else LETTERS
+    # A name that begins with a dash would be an option to ssh.
+    good = name and name[0] not in "-." and all(letter in letters for letter in name)
+    if not good or (colon and not whole(slots)):
+        raise Refusal("this is not the name of a host", where, FORMS)
+    return Host(name, whole(slots) if colon else None)
+
+
+def merge(hosts: list[Host]) -> list[Host]:
+    """Add up a host that is listed several times, once for every rank, as old hostfiles do."""
+    slots: dict[str, int | None] = {}
+    for host in hosts:
+        before = slots.get(host.name)
+        slots[host.name] = (before or 1) + (host.slots or 1) if host.name in slots else host.slots
+    return [Host(name, count) for name, count in slots.items()]
+
+
+def default_hostfile(environ: Mapping[str, str]) -> str | None:
+    """Find the hostfile that an operator has left."""
+    return next((environ[name] for name in VARIABLES if environ.get(name)), None)
+
+
+def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
+    """Fix how many ranks every host gets: --ppn, else its slots, else the default; -n may cut them short.
+
+    The default is what fits the node where `launch` runs: the others are taken to be like it.
+    """
+    full = [Host(host.name, each or host.slots or default) for host in hosts]
+    room = sum(host.slots or 0 for host in full)
+    if ranks is not None and ranks > room and each is not None:
+        remedy = f"-n {room}, or --ppn {-(-ranks // len(hosts))}"
+        raise Refusal("there are more ranks than places for them", f"-n {ranks}, {len(hosts)} host(s) x {each}", remedy)
+    if ranks is not None and ranks > room:
+        full = [Host(host.name, -(-ranks // len(hosts))) for host in hosts]
+    return full, room if ranks is None else ranks

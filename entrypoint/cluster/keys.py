@@ -1,0 +1,137 @@
+"""The ssh key that is mounted, and what is made of it: a private copy, host keys, and the proof that they are ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import make_private, read_text, write_private
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.numbers import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOUNT = "/etc/multinode/ssh"
+# The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
+NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
+MAKE = f"ssh-keygen -t ed25519 -N '' -f id_ed25519, and mount the file in {MOUNT} on every node"
+
+
+class Keys(NamedTuple):
+    """Files in a private folder; private is None where only authorized_keys is mounted."""
+
+    folder: str
+    private: str | None
+    public: str
+    authorized: str
+
+
+def find_keys(environ: Mapping[str, str]) -> Keys:
+    """Find the mounted key, and say how to mount one where there is none."""
+    keys = look_for_keys(environ)
+    if keys is None:
+        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MAKE)
+    return keys
+
+
+def places(environ: Mapping[str, str]) -> list[str]:
+    """List the folders where a key may be mounted."""
+    return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, os.path.join(environ.get("HOME", "/"), ".ssh")]
+
+
+def look_for_keys(environ: Mapping[str, str]) -> Keys | None:
+    """Copy the mounted key to where ssh takes it: a Secret is mounted readable for all, which ssh refuses."""
+    folder = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
+    for place in places(environ):
+        key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
+        authorized = read_text(f"{place}/authorized_keys")
+        if key is None and authorized is None:
+            continue
+        public, private = "", None
+        if key is not None:
+            private = copy_key(key, folder)
+            public = derive(private, key, environ)
+        # Where the key is the only thing mounted, whoever has it may come in.
+        write_private(f"{folder}/authorized_keys", authorized or public)
+        return Keys(folder, private, public, f"{folder}/authorized_keys")
+    return None
+
+
+def copy_key(path: str, folder: str) -> str:
+    """Copy a private key, and say so if it may not even be read."""
+    text = read_text(path)
+    if text is None:
+        raise Refusal("the ssh key cannot be read", path, f"chmod a+r {path}, or mount it for uid {os.getuid()}")
+    # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
+    return write_private(f"{folder}/id", text.rstrip() + "\n")
+
+
+def derive(private: str, mounted: str, environ: Mapping[str, str]) -> str:
+    """Give the public half of a key, which also proves that it is one."""
+    done = keygen(["-y", "-P", "", "-f", private], environ)
+    if done.returncode != 0:
+        raise Refusal("this is not a private ssh key without a passphrase", mounted, MAKE)
+    return done.stdout
+
+
+def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run ssh-keygen without a terminal to ask at."""
+    return subprocess.run(
+        ["ssh-keygen", *words], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
+    """Make this node's host key, and let the mounted key vouch for it; give the lines for sshd's configuration."""
+    path = f"{keys.folder}/host"
+    for old in (path, f"{path}.pub", f"{path}-cert.pub"):
+        if os.path.lexists(old):
+            os.unlink(old)
+    made = keygen(["-q", "-t", "ed25519", "-N", "", "-f", path], environ)
+    if made.returncode != 0:
+        raise Refusal("a host key cannot be made", made.stderr.strip(), "look at what ssh-keygen says", WORLD)
+    if keys.private is None:
+        return [f"HostKey {path}"]
+    signed = keygen(["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"], environ)
+    if signed.returncode != 0:
+        raise Refusal("the host key cannot be signed", signed.stderr.strip(), "look at what ssh-keygen says", WORLD)
+    return [f"HostKey {path}", f"HostCertificate {path}-cert.pub"]
+
+
+def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
+    """Write ssh's configuration: it talks to nobody who has not got the mounted key, and never asks.
+
+    A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
+    """
+    checking, ours = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes", keys.public.strip()
+    # A name that is known by one key is refused with another, whatever else is allowed.
+    known = f"@cert-authority * {ours}\n" + (f"* {ours}\n" if checking == "yes" else "")
+    write_private(f"{keys.folder}/known_hosts", known)
+    lines = [
+        "Host *",
+        f"Port {port}",
+        f"IdentityFile {keys.private}",
+        "IdentitiesOnly yes",
+        "BatchMode yes",
+        f"UserKnownHostsFile {keys.folder}/known_hosts",
+        "GlobalKnownHostsFile /dev/null",
+        f"StrictHostKeyChecking {checking}",
+        "UpdateHostKeys no",
+        "LogLevel ERROR",
+        "ConnectTimeout 10",
+        # A node that is gone without a word is noticed within half a minute.
+        "ServerAliveInterval 10",
+        "ServerAliveCountMax 3",
+    ]
+    return write_private(f"{keys.folder}/ssh_config", "\n".join(lines) + "\n")
+
+
+def read_port(environ: Mapping[str, str]) -> int:
+    """Read the port of sshd; one above 1023 needs no privilege."""
+    text = environ.get("MULTINODE_SSH_PORT") or "2222"
+    port = whole(text)
+    if not port or port > 65535:
+        raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), "export MULTINODE_SSH_PORT=2222")
+    return port

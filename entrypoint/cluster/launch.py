@@ -1,0 +1,149 @@
+"""Run a task on several nodes with Intel MPI over ssh; every rank starts through the entrypoint of its own node."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.cluster.follow import run_ranks
+from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
+from entrypoint.cluster.sshd import strip
+from entrypoint.cluster.wait import Door, address_of, is_here, wait_for
+from entrypoint.container.files import read_text, which, write_private
+from entrypoint.errors import Refusal
+from entrypoint.launchers.world import PORT, is_loopback
+from entrypoint.numbers import whole
+from entrypoint.training import job as jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.processors import Machine
+
+USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
+TIMEOUT = 120
+NAMES = {"-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
+         "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile"}  # fmt: skip
+
+
+class Request(NamedTuple):
+    """What `launch` was asked for."""
+
+    hosts: list[Host]
+    ranks: int | None
+    each: int | None
+    timeout: int
+    words: list[str]
+
+
+def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
+    """Read the options before the task."""
+    left, given = list(words), {}
+    while left and left[0].startswith("-"):
+        name, equals, value = left.pop(0).partition("=")
+        if name not in NAMES:
+            raise Refusal("launch has no such option", name, USAGE)
+        if not equals and not left:
+            raise Refusal("an option of launch has no value", name, USAGE)
+        given[NAMES[name]] = value if equals else left.pop(0)
+    numbers = {key: whole(given[key]) for key in ("ranks", "each", "timeout") if key in given}
+    for key, number in numbers.items():
+        if not number:
+            raise Refusal("an option of launch takes a number above 0", repr(given[key]), USAGE)
+    if not left:
+        raise Refusal("launch has nothing to run", "no task", USAGE)
+    hosts = find_hosts(given, environ)
+    return Request(hosts, numbers.get("ranks"), numbers.get("each"), numbers.get("timeout") or TIMEOUT, left)
+
+
+def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Host]:
+    """List the hosts: from the command line, or from the file that an operator has left."""
+    hosts: list[Host] = []
+    path = given.get("hostfile") or ("" if "hosts" in given else default_hostfile(environ))
+    if "hosts" in given:
+        hosts = read_hosts(given["hosts"])
+    elif path:
+        text = read_text(path)
+        if text is None:
+            raise Refusal("the hostfile cannot be read", path, "--hostfile FILE, or --hosts node0,node1")
+        hosts = read_hostfile(text, path)
+    if not hosts:
+        raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
+    if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
+        raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
+    return hosts
+
+
+def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
+    """Wait for the hosts, run the ranks, and give the exit code of the job."""
+    request = read_request(words, environ)
+    jobs.read_job(request.words, environ, which)
+    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
+    warn_crowd(hosts, machine)
+    keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
+    folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
+    environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    if keys:
+        if keys.private is None:
+            raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
+        port = read_port(environ)
+        door = Door(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
+        wait_for([host.name for host in hosts if not is_here(host.name)], door, request.timeout)
+        environ = {**environ, **bootstrap(environ, door.config, root)}
+    else:
+        from entrypoint.container.files import make_private
+
+        make_private(folder)
+    lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
+    machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
+    # We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as
+    # ranks of oneCCL over MPI do.
+    start = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
+    argv = [*start, "python3", "-I", "-S", root, *request.words]
+    try:
+        return run_ranks(argv, environ)
+    finally:
+        os.unlink(machines)
+
+
+def warn_crowd(hosts: list[Host], machine: Machine) -> None:
+    """Say once that ranks will share cores, judged by this node."""
+    most = max(host.slots or 1 for host in hosts)
+    if most > machine.cores:
+        print(f"multinode: {most} ranks on a node with {machine.cores} cores: they share them", file=sys.stderr)
+
+
+def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:
+    """Pin ranks and oneCCL's workers where all hosts have as many ranks, and this one, whose cores are known, is one.
+
+    Oneself is looked for last: it may need a name server.
+    """
+    counts = {host.slots or 1 for host in hosts}
+    if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
+        return {}
+    from entrypoint.tuning.cores import pin_ranks  # an image without oneCCL pays nothing for it
+
+    return pin_ranks(machine, counts.pop(), environ) if any(is_here(host.name) for host in hosts) else {}
+
+
+def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
+    """Set what all ranks must agree on; hydra puts rank 0 on the first host, so the master is there."""
+    master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name)
+    return {
+        "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
+        "MASTER_PORT": environ.get("MASTER_PORT") or str(PORT),
+        "MULTINODE_WORLD_SIZE": str(ranks),
+    }
+
+
+def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, str]:
+    """Tell hydra how to reach the others, keeping what an operator has asked of ssh."""
+    extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
+    return {
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
+    }

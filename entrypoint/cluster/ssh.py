@@ -1,0 +1,46 @@
+"""ssh to another node with the mounted key: what mpirun uses, and people in a shell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.cluster.keys import look_for_keys, read_port, write_client
+from entrypoint.cluster.sshd import strip
+from entrypoint.cluster.wait import is_here
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Options of ssh that take a value: ssh(1), synopsis.
+VALUED = "BbcDEeFIiJLlmOoPpQRSWw"
+
+
+def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Give ssh's command line and environment; without a mounted key it is ssh as it stands.
+
+    A command for this very machine is run without ssh: hydra knows a machine only by its host name, and a hostfile may
+    have another name for it, while no server listens here. ssh loses its connection ("Bad file descriptor") with
+    tcmalloc and Intel's OpenMP preloaded. A configuration that is named in the words (-F) is the user's own, or the
+    one that `launch` has written.
+    """
+    host, command = read_words(words)
+    if host and command and is_here(host):
+        return ["sh", "-c", " ".join(command)], dict(environ)
+    keys = None if "-F" in words else look_for_keys(environ)
+    if keys is None or keys.private is None:
+        return ["ssh", *words], strip(environ)
+    return ["ssh", "-F", write_client(keys, environ, read_port(environ)), *words], strip(environ)
+
+
+def read_words(words: list[str]) -> tuple[str, list[str]]:
+    """Take the host and the command out of ssh's arguments; empty where there is none."""
+    left = list(words)
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option == "--":
+            break
+        flags = option[1:]
+        valued = next((place for place, letter in enumerate(flags) if letter in VALUED), None)
+        if valued == len(flags) - 1 and left:
+            left.pop(0)
+    return (left[0].rpartition("@")[2], left[1:]) if left else ("", [])

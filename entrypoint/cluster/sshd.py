@@ -1,0 +1,87 @@
+"""Wait for ranks from another node: sshd, as the user we are, without a privilege."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from entrypoint.cluster.keys import find_keys, make_host_key, read_port
+from entrypoint.container.files import which, write_private
+from entrypoint.errors import WORLD, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SSHD = "/usr/sbin/sshd"
+# What belongs to this process, not to the image or the job; a session has its own.
+OWN = ("_", "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "TERM")
+FIXED = """\
+# No root, no PAM, no password; the folders of an unknown user or of a Secret have any mode.
+UsePAM no
+PidFile none
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PubkeyAuthentication yes
+AcceptEnv none
+AllowTcpForwarding no
+X11Forwarding no
+PrintMotd no
+UseDNS no
+# A job of many ranks knocks on every door at once.
+MaxStartups 200
+MaxSessions 200
+# A probe that connects and leaves is not worth a line.
+LogLevel FATAL
+"""
+
+
+def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Give the command that is the server, and its environment."""
+    program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
+    if program is None:
+        raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", WORLD)
+    port = read_port(environ)
+    check_port(port)
+    keys = find_keys(environ)
+    if keys.private is None:
+        note = "only authorized_keys is mounted, so nothing proves this host's key: launch refuses it"
+        print(f"multinode: {note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there", file=sys.stderr)
+    lines = [f"Port {port}", *make_host_key(keys, environ), f"AuthorizedKeysFile {keys.authorized}", FIXED]
+    # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
+    lines.append("SetEnv " + " ".join(set_env(environ)))
+    config = write_private(f"{keys.folder}/sshd_config", "\n".join(lines) + "\n")
+    return [program, "-D", "-e", "-f", config], strip(environ)
+
+
+def set_env(environ: Mapping[str, str]) -> list[str]:
+    """Write the variables that a session gets, or its libraries, caches, tokens and proxies would be gone."""
+    return [
+        f'"{name}={escape(value)}"'
+        for name, value in sorted(environ.items())
+        if name not in OWN and "\n" not in value and name.replace("_", "a").isalnum()
+    ]
+
+
+def escape(value: str) -> str:
+    """Keep quotes and backslashes from ending sshd's quoted word."""
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def strip(environ: Mapping[str, str]) -> dict[str, str]:
+    """Take the allocator and OpenMP out of sshd itself, whose sandbox allows few system calls."""
+    parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if "libnss_wrapper" in part]
+    return {**environ, "LD_PRELOAD": ":".join(parts)}
+
+
+def check_port(port: int) -> None:
+    """Say that a port is taken before sshd does in its own words."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            fact = f"the port for ssh cannot be used ({error.strerror})"
+            raise Refusal(fact, port, f"export MULTINODE_SSH_PORT={port + 1} on every node") from None

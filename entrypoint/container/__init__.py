@@ -1,0 +1,1 @@
+"""What this container is given: processors, limits, network, files, a user, and what its image is made of."""

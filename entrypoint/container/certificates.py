@@ -1,0 +1,52 @@
+"""A certificate mounted at /etc/multinode/ca.pem is trusted by everything inside, beside those that always were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.container.places import CERTIFICATE
+from entrypoint.settings import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BEGIN = "-----BEGIN CERTIFICATE-----"
+# Where Debian, Fedora and openSUSE keep the bundle: Go, src/crypto/x509/root_linux.go.
+SYSTEM = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
+CERTIFI = "certifi/cacert.pem"
+# Who reads which: SSL_CERT_FILE is OpenSSL's (Python's ssl, httpx, aiohttp, curl) and rustls-native-certs' (hf_xet);
+# requests, and pip with it, read REQUESTS_CA_BUNDLE, then CURL_CA_BUNDLE; curl CURL_CA_BUNDLE, then SSL_CERT_FILE; git
+# has its own. The second name is one of the user's that ours would hide from a program.
+VARIABLES = (
+    ("SSL_CERT_FILE", ""),
+    ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    ("CURL_CA_BUNDLE", "SSL_CERT_FILE"),
+    ("GIT_SSL_CAINFO", ""),
+)
+
+
+class Trust(NamedTuple):
+    """The text of a bundle with the mounted certificate in it, or what is wrong with that one."""
+
+    bundle: str | None = None
+    fault: str | None = None
+
+
+def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
+    """Add the mounted certificate to the system's, or to certifi's where the image has no other."""
+    mounted = read(CERTIFICATE)
+    if mounted is None:
+        # Docker makes a folder of a file that is missing on the host.
+        return Trust(fault=f"{CERTIFICATE} is mounted and cannot be read as a file: does it exist on the host?")
+    if BEGIN not in mounted:
+        remedy = "openssl x509 -inform der -in ca.der -out ca.pem"
+        return Trust(fault=f"{CERTIFICATE} has no certificate in PEM form, so nothing more is trusted: {remedy}")
+    texts = (read(path) for path in (*SYSTEM, f"{site}/{CERTIFI}"))
+    known = next((text for text in texts if text), "")
+    return Trust(bundle="".join(f"{text.rstrip()}\n" for text in (known, mounted) if text))
+
+
+def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
+    """Point every program at the bundle; the values are wishes, so that one of the user's stays."""
+    why = f"{CERTIFICATE} and the system's certificates"
+    return [Setting(name, path, why) for name, hidden in VARIABLES if not environ.get(hidden)]

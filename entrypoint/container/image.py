@@ -1,0 +1,41 @@
+"""What the image was built from, as the builder wrote it down."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from entrypoint.errors import WORLD, Refusal
+
+REBUILD = "build the image again: python build.py"
+
+
+class Stack(NamedTuple):
+    """Versions and places inside the image."""
+
+    torch: str
+    transformers: str
+    python: str
+    backend: str
+    examples: str | None
+    site: str
+
+
+def read_stack(text: str | None) -> Stack:
+    """Read stack.json."""
+    if text is None:
+        raise Refusal("the image does not say what it is made of", "no stack.json", REBUILD, WORLD)
+    try:
+        facts = json.loads(text)
+        examples = facts["examples"]
+        words = [str(facts[name]) for name in ("torch", "transformers", "python", "backend", "site")]
+    except (ValueError, TypeError, KeyError) as error:
+        raise Refusal("stack.json is damaged", repr(error), REBUILD, WORLD) from None
+    torch, transformers, python, backend, site = words
+    return Stack(torch, transformers, python, backend, str(examples) if examples else None, site)
+
+
+def release(version: str) -> tuple[int, int]:
+    """Cut `5.23.0` or `4.46.0.dev0` or `2.13.0+cpu` down to what decides: (5, 23)."""
+    digits = [int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
+    return (digits[0], digits[1]) if len(digits) == 2 else (0, 0)

@@ -1,0 +1,116 @@
+"""Which network interface leads to the master, from the text of /proc/net/route and /proc/net/ipv6_route."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import NamedTuple
+
+from entrypoint.numbers import whole
+
+# A name server that does not answer must not keep a job from starting.
+SECONDS = 3.0
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
+# Every interface has these: link-local and multicast addresses of IPv6.
+EVERYWHERE = ("fe8", "ff0")
+
+
+class Route(NamedTuple):
+    """One row of a routing table: the first `length` bits of an address lead to an interface."""
+
+    interface: str
+    network: bytes
+    length: int
+    metric: int
+
+
+def read_routes(text: str | None, text6: str | None) -> list[Route]:
+    """Read both tables; what is not in use, refuses, or leads back to this node is left out."""
+    rows = [read_row(line.split()) for line in (text or "").splitlines()[1:]]
+    rows += [read_row6(line.split()) for line in (text6 or "").splitlines()]
+    return [route for route in rows if route is not None and route.interface != "lo"]
+
+
+def read_row(words: list[str]) -> Route | None:
+    """Read `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: little-endian words."""
+    if len(words) < 8 or not is_up(words[3]):
+        return None
+    network, mask = read_bytes(words[1], 4), read_bytes(words[7], 4)
+    if network is None or mask is None:
+        return None
+    length = bin(int.from_bytes(mask, "big")).count("1")
+    return Route(words[0], network[::-1], length, whole(words[6]) or 0)
+
+
+def read_row6(words: list[str]) -> Route | None:
+    """Read `fd00... 40 0000... 00 0000... 00000100 00000001 00000000 00000001 eth0`: the order of the network."""
+    if len(words) < 10 or not is_up(words[8]) or words[0].lower().startswith(EVERYWHERE):
+        return None
+    network, length, metric = read_bytes(words[0], 16), read_bytes(words[1], 1), read_bytes(words[5], 4)
+    if network is None or length is None or metric is None or length[0] > 128:
+        return None
+    return Route(words[9], network, length[0], int.from_bytes(metric, "big"))
+
+
+def is_up(flags: str) -> bool:
+    """Tell whether a route is in use and not a refusal (RTF_UP 1, RTF_REJECT 0x200)."""
+    value = read_bytes(flags.rjust(8, "0"), 4)
+    return value is not None and int.from_bytes(value, "big") & 0x201 == 1
+
+
+def read_bytes(text: str, count: int) -> bytes | None:
+    """Read hexadecimal digits, two for each byte."""
+    digits = "0123456789abcdefABCDEF"
+    return bytes.fromhex(text) if len(text) == 2 * count and all(letter in digits for letter in text) else None
+
+
+def find_interface(routes: list[Route], master: str | None) -> str | None:
+    """Name the interface for several nodes; the name of the master is looked up only if there is a choice."""
+    zone = (master or "").partition("%")[2]
+    names = {route.interface for route in routes}
+    if zone or len(names) < 2:
+        return zone or next(iter(names), None)
+    addresses = resolve(master) if master else []
+    return next((name for name in (match(routes, address) for address in (*addresses, None)) if name), None)
+
+
+def match(routes: list[Route], address: bytes | None) -> str | None:
+    """Choose the longest matching route, then the lowest metric; without an address the default route."""
+    fits = [route for route in routes if (covers(route, address) if address is not None else not route.length)]
+    return max(fits, key=lambda route: (route.length, -route.metric)).interface if fits else None
+
+
+def covers(route: Route, address: bytes) -> bool:
+    """Tell whether a route leads to an address of its family."""
+    rest = 8 * len(address) - route.length
+    if len(address) != len(route.network) or rest < 0:
+        return False
+    return int.from_bytes(address, "big") >> rest == int.from_bytes(route.network, "big") >> rest
+
+
+def resolve(host: str) -> list[bytes]:
+    """Look up the addresses of a host, but not for long; IPv4 comes first, and none is on loopback."""
+    for family in FAMILIES:
+        try:
+            return keep([(family, host)])
+        except (OSError, ValueError):  # a name, or bytes that are no text
+            continue
+    found: list[tuple[int, str]] = []
+    thread = threading.Thread(target=look_up, args=(host, found), daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    return keep(sorted(found))
+
+
+def keep(found: list[tuple[int, str]]) -> list[bytes]:
+    """Pack addresses, but for those of loopback."""
+    return [socket.inet_pton(family, text) for family, text in found if not text.startswith("127.") and text != "::1"]
+
+
+def look_up(host: str, found: list[tuple[int, str]]) -> None:
+    """Append the addresses of a host, if it has any."""
+    try:
+        rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return
+    found.extend((family, str(place[0]).partition("%")[0]) for family, _, _, _, place in rows if family in FAMILIES)

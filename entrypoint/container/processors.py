@@ -1,0 +1,116 @@
+"""What of this machine the process may use: processors, quota, sockets, NUMA nodes, from the text of /proc and /sys."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from entrypoint.container.cgroup import Files, read_cpuset, read_quota
+from entrypoint.numbers import read_cpus, write_cpus
+
+CPU = "/sys/devices/system/cpu/cpu{}/topology/{}"
+ONLINE = "/sys/devices/system/cpu/online"
+NODE = "/sys/devices/system/node/{}"
+
+
+class Machine(NamedTuple):
+    """The part of the machine that is ours.
+
+    cores: physical cores this process may keep busy; quota in processors, None if unlimited;
+    nodes: the processors of each NUMA node that has any of ours; pinned: a launcher gave this process fewer than the
+    container has, which can keep `around` cores busy; narrowed: fewer than the host has online, by a cpuset or a mask;
+    siblings: our processors, core by core.
+    """
+
+    cpus: frozenset[int]
+    physical: int
+    cores: int
+    sockets: int
+    nodes: tuple[frozenset[int], ...]
+    quota: float | None
+    pinned: bool
+    around: int = 0
+    narrowed: bool = False
+    siblings: tuple[frozenset[int], ...] = ()
+
+    @property
+    def owned(self) -> bool:
+        """Tell whether no quota makes us share the processors that we see with others."""
+        return self.quota is None or self.quota >= len(self.cpus)
+
+    @property
+    def filled_nodes(self) -> int:
+        """Count the NUMA nodes that the cores we may keep busy fill; a quota of 4 cores fills one of 60."""
+        share = -(-self.physical // max(1, len(self.nodes)))
+        return max(1, min(len(self.nodes), self.cores, -(-self.cores // max(1, share))))
+
+    def facts(self) -> dict[str, object]:
+        """Put it into words for --explain."""
+        facts = self._asdict()
+        facts["cpus"] = write_cpus(self.cpus)
+        facts["nodes"] = [write_cpus(node) for node in self.nodes]
+        facts["siblings"] = [write_cpus(core) for core in self.siblings]
+        return facts
+
+
+def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine:
+    """Look at the machine; parent is the process that started this one."""
+    siblings = list_cores(files, affinity)
+    quota = read_quota(files)
+    container = read_mask(files(f"/proc/{parent}/status")) | read_cpuset(files)
+    pinned = affinity < container
+    around = len(list_cores(files, container)) if pinned else len(siblings)
+    return Machine(
+        affinity,
+        len(siblings),
+        limit(len(siblings), quota),
+        count_sockets(files, affinity),
+        read_nodes(files, affinity),
+        quota,
+        pinned,
+        limit(around, quota),
+        affinity < read_cpus(files(ONLINE) or ""),
+        siblings,
+    )
+
+
+def limit(cores: int, quota: float | None) -> int:
+    """Count the cores that can be kept busy under a quota: at least one."""
+    return max(1, cores if quota is None else min(cores, int(quota)))
+
+
+def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:
+    """List physical cores by our processors on them: processors that share one are listed as siblings of each other."""
+    left, cores = set(cpus), []
+    while left:
+        cpu = min(left)
+        text = files(CPU.format(cpu, "thread_siblings_list")) or files(CPU.format(cpu, "core_cpus_list")) or ""
+        cores.append((read_cpus(text) | {cpu}) & cpus)
+        left -= cores[-1]
+    return tuple(cores)
+
+
+def count_sockets(files: Files, cpus: frozenset[int]) -> int:
+    """Count the packages that have a processor of ours."""
+    left, sockets = set(cpus), 0
+    while left:
+        cpu = min(left)
+        text = files(CPU.format(cpu, "core_siblings_list")) or files(CPU.format(cpu, "package_cpus_list"))
+        # Some arm64 and virtual machines list nothing: that is one socket.
+        left = left - read_cpus(text) - {cpu} if text else set()
+        sockets += 1
+    return max(1, sockets)
+
+
+def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:
+    """List the NUMA nodes that have processors of ours; a node with memory alone has none."""
+    online = sorted(read_cpus(files(NODE.format("online")) or ""))
+    found = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
+    return tuple(node for node in found if node) or (cpus,)
+
+
+def read_mask(status: str | None) -> frozenset[int]:
+    """Read the processors of another process from its /proc/PID/status; empty if it may not be read."""
+    for line in (status or "").splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return read_cpus(line.partition(":")[2])
+    return frozenset()

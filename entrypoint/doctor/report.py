@@ -1,0 +1,91 @@
+"""Examine a container: what decides speed and correctness, and the remedy for what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.doctor import hardware, software
+from entrypoint.doctor.finding import OK, WRONG, Finding
+from entrypoint.doctor.view import View, read_view
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.launchers.table import MPIJOB_WORKER
+from entrypoint.streams import answer
+from entrypoint.training import job as jobs
+
+if TYPE_CHECKING:
+    from entrypoint.container.image import Stack
+    from entrypoint.explain import Decision
+
+CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
+    ("launcher", software.check_launcher),
+    ("processor", hardware.check_processor),
+    ("units", hardware.check_units),
+    ("cores", hardware.check_cores),
+    ("threads", hardware.check_threads),
+    ("NUMA", hardware.check_numa),
+    ("memory", hardware.check_memory),
+    ("shm", hardware.check_shm),
+    ("packages", software.check_packages),
+    ("python", software.check_python),
+    ("torch", software.check_torch),
+    ("preloads", software.check_preloads),
+    ("backend", software.check_backend),
+    ("network", software.check_network),
+    ("certificate", software.check_certificate),
+    ("user", software.check_user),
+    ("folders", software.check_folders),
+)
+
+
+class Row(NamedTuple):
+    """A finding under the name of its check."""
+
+    name: str
+    value: str
+    state: str
+    remedy: str
+
+
+def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, root: str) -> int:
+    """Print every finding, and answer 1 if one of them is wrong."""
+    if job.words not in ([], ["--json"]):
+        raise Refusal("doctor has no such option", " ".join(job.words), "doctor, or doctor --json")
+    decision, refusal = decide_training(job, decide)
+    rows = examine(read_view(decision, refusal, stack, root))
+    answer(as_json(rows) if job.words else as_text(rows))
+    return WORLD if any(row.state == WRONG for row in rows) else 0
+
+
+def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Decision]) -> tuple[Decision, Refusal | None]:
+    """Decide as for a training; where that is refused, as for any command, with the refusal.
+
+    A worker of an MPIJob is not meant to start a training: it waits for ranks.
+    """
+    try:
+        return decide(jobs.Job(jobs.SMOKE, jobs.SMOKE, [])), None
+    except Refusal as refusal:
+        decision = decide(job)
+        return decision, None if decision.world.launcher == MPIJOB_WORKER else refusal
+
+
+def examine(view: View) -> list[Row]:
+    """Run every check."""
+    return [Row(name, *check(view)) for name, check in CHECKS]
+
+
+def as_json(rows: list[Row]) -> str:
+    """Write everything as one JSON object."""
+    import json
+
+    healthy = all(row.state != WRONG for row in rows)
+    return json.dumps({"healthy": healthy, "checks": [row._asdict() for row in rows]}, indent=2)
+
+
+def as_text(rows: list[Row]) -> str:
+    """Write a table for people, with the remedy below what needs one."""
+    lines = []
+    for row in rows:
+        lines.append(f"{row.state:8} {row.name:12} {row.value}")
+        if row.state != OK:
+            lines.append(f"{'':21} try: {row.remedy}")
+    return "\n".join(lines)

@@ -1,0 +1,125 @@
+"""What is in the container and around it: checks of `doctor`, each a pure function of the view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.container.certificates import BEGIN
+from entrypoint.container.image import REBUILD
+from entrypoint.container.limits import write_size
+from entrypoint.container.places import CERTIFICATE
+from entrypoint.doctor.finding import WARNING, WRONG, Finding
+
+if TYPE_CHECKING:
+    from entrypoint.doctor.view import View
+
+EXPECTED = ("libtcmalloc", "libiomp5")
+# A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
+CHECKPOINT = 800 << 20
+
+
+def check_launcher(view: View) -> Finding:
+    """Tell who starts the ranks, or why a training would not start."""
+    if view.refusal is not None:
+        return Finding(f"{view.refusal.fact}: {view.refusal.value}", WRONG, view.refusal.remedy)
+    world = view.decision.world
+    return Finding(f"{world.launcher} ({world.why}), world {world.asked}")
+
+
+def check_packages(view: View) -> Finding:
+    """Compare what Python would import with what the image was built from."""
+    if not view.locked:
+        return Finding("the image has no constraints.txt", WRONG, REBUILD)
+    differing = {
+        f"{name}=={version}": f"{name} {' and '.join(have) or 'missing'} instead of {version}"
+        for name, version in sorted(view.locked.items())
+        if (have := view.installed.get(name, ())) != (version,)
+    }
+    if differing:
+        remedy = f"pip install --no-deps --force-reinstall {' '.join(differing)}"
+        return Finding("; ".join(differing.values()), WRONG, remedy)
+    more = len(view.installed.keys() - view.locked.keys())
+    return Finding(f"{len(view.locked)} as locked" + (f", {more} more" if more else ""))
+
+
+def check_python(view: View) -> Finding:
+    """Compare Python with the image's own."""
+    has, want = view.probe.python, view.stack.python
+    if has and has.split(".")[:2] != want.split("."):
+        return Finding(f"{has} instead of {want}", WRONG, "put /usr/local/bin and /usr/bin first in PATH")
+    return Finding(has or want)
+
+
+def check_torch(view: View) -> Finding:
+    """Tell whether the torch that is imported is the image's own."""
+    probe, site = view.probe, view.stack.site
+    if probe.file and not probe.file.startswith(f"{site}/"):
+        return Finding(f"{probe.torch} from {probe.file}", WRONG, "unset PYTHONPATH, or remove what is in front")
+    if probe.torch and probe.torch != view.stack.torch:
+        return Finding(f"{probe.torch} instead of {view.stack.torch}", WRONG, REBUILD)
+    return Finding(f"{view.stack.torch}, transformers {view.stack.transformers}")
+
+
+def check_preloads(view: View) -> Finding:
+    """Look for the preloaded libraries in a process that was started with them."""
+    mapped = view.probe.mapped
+    absent = [path for path, real in view.preloads if mapped and real not in mapped and path not in mapped]
+    if absent:
+        remedy = "name files that exist in LD_PRELOAD, or unset it: the entrypoint knows what belongs there"
+        return Finding(f"not mapped into a process: {' '.join(absent)}", WRONG, remedy)
+    lacking = [name for name in EXPECTED if not any(name in path for path in mapped)]
+    if mapped and lacking:
+        return Finding(f"without {' and '.join(lacking)}", WARNING, "unset LD_PRELOAD; " + REBUILD)
+    return Finding("mapped: " + " ".join(path.rpartition("/")[2] for path, _ in view.preloads))
+
+
+def check_backend(view: View) -> Finding:
+    """Tell whether a group of ranks can form with the backend."""
+    name = view.stack.backend
+    if view.probe.error:
+        return Finding(f"{name}: {view.probe.error}", WRONG, "mend what is named; the other rows may say why")
+    return Finding(f"{name}: a group of one rank has formed")
+
+
+def check_network(view: View) -> Finding:
+    """List the interfaces, and the one where ranks meet."""
+    environ = view.decision.prepared.environ
+    names = [each.name for each in view.interfaces]
+    value = ", ".join(f"{each.name} {each.state}" for each in view.interfaces) or "no interface"
+    if view.decision.world.several_nodes and set(names) <= {"lo"}:
+        return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
+    for variable in ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE"):
+        chosen = environ.get(variable, "")
+        if chosen and not set(chosen.split(",")) <= set(names):
+            return Finding(f"{variable}={chosen}, and there is only: {value}", WRONG, f"unset {variable}")
+    return Finding(f"{value}; ranks meet on {environ.get('GLOO_SOCKET_IFNAME') or 'what the library picks'}")
+
+
+def check_certificate(view: View) -> Finding:
+    """Tell which certificates are trusted."""
+    if view.certificate is None:
+        return Finding(f"the system's; none is mounted at {CERTIFICATE}")
+    if BEGIN not in view.certificate:
+        return Finding(f"{CERTIFICATE} has no certificate in PEM form", WRONG, "mount a file that begins with " + BEGIN)
+    return Finding(f"the system's and {CERTIFICATE}")
+
+
+def check_user(view: View) -> Finding:
+    """Tell who we are."""
+    environ = view.decision.prepared.environ
+    return Finding(f"uid {view.user[0]}, gid {view.user[1]}, home {environ.get('HOME', 'none')}")
+
+
+def check_folders(view: View) -> Finding:
+    """Look at the folders that a training writes to."""
+    closed = [each.path for each in view.folders if not each.writable]
+    if closed:
+        remedy = f"mount a folder that this user may write: docker run -v results:{closed[0]}"
+        return Finding(f"cannot be written: {' '.join(closed)}", WRONG, remedy)
+    full = [each for each in view.folders if each.free is not None and each.free < CHECKPOINT]
+    if full:
+        value = ", ".join(f"{each.path} has {write_size(each.free or 0)} left" for each in full)
+        return Finding(value, WARNING, f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}")
+    lost = [each.path for each in view.folders[:2] if not each.mounted]
+    end = f"; lost with the container: {' '.join(lost)}" if lost else ""
+    return Finding("can be written: " + " ".join(each.path for each in view.folders) + end)

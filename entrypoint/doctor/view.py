@@ -1,0 +1,181 @@
+"""What `doctor` judges: the container as one frozen value, read once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import can_write, file_system_size, read_text
+from entrypoint.container.limits import Limits, read_limits
+from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from entrypoint.container.cgroup import Files
+    from entrypoint.container.image import Stack
+    from entrypoint.errors import Refusal
+    from entrypoint.explain import Decision
+
+# Importing torch takes seconds, tens of them from a slow disk.
+SECONDS = 120
+NETWORK = "/sys/class/net"
+
+
+class Interface(NamedTuple):
+    """A network interface; state is the kernel's word, such as up, down or unknown (loopback)."""
+
+    name: str
+    state: str
+
+
+class Folder(NamedTuple):
+    """A folder that a training writes to; free is in bytes, None where it cannot be asked."""
+
+    path: str
+    writable: bool
+    mounted: bool
+    free: int | None
+
+
+class Probe(NamedTuple):
+    """What a process with the prepared environment saw of itself; error is empty if nothing failed."""
+
+    python: str = ""
+    path: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
+    torch: str = ""
+    file: str = ""
+    threads: int = 0
+    error: str = ""
+
+
+class View(NamedTuple):
+    """Everything the checks look at; refusal is why a training would not start here."""
+
+    stack: Stack
+    decision: Decision
+    refusal: Refusal | None
+    cpuinfo: str
+    limits: Limits
+    preloads: tuple[tuple[str, str], ...]
+    locked: Mapping[str, str]
+    installed: Mapping[str, tuple[str, ...]]
+    interfaces: tuple[Interface, ...]
+    folders: tuple[Folder, ...]
+    user: tuple[int, int]
+    certificate: str | None
+    probe: Probe
+
+
+def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: str) -> View:
+    """Look at everything, and start one process that looks at itself."""
+    environ = decision.prepared.environ
+    probe = run_probe(["python3", f"{root}/probe.py", stack.backend], environ)
+    preloads = [path for path in environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if path]
+    return View(
+        stack, decision, refusal,
+        cpuinfo=read_text("/proc/cpuinfo") or "",
+        limits=read_limits(read_text, file_system_size),
+        preloads=tuple((path, os.path.realpath(path)) for path in preloads),
+        locked=read_constraints(read_text(f"{root}/constraints.txt")),
+        installed=read_installed(probe.path or (stack.site,)),
+        interfaces=read_interfaces(list_folder(NETWORK), read_text),
+        folders=read_folders(environ, read_text("/proc/self/mountinfo")),
+        user=(os.getuid(), os.getgid()),
+        certificate=(read_text(CERTIFICATE) or "") if os.path.lexists(CERTIFICATE) else None,
+        probe=probe,
+    )  # fmt: skip
+
+
+def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
+    """Run the probe as a training would run; every failure is in what it returns."""
+    try:
+        done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Probe(error=f"no answer within {SECONDS} s")
+    except OSError as error:
+        return Probe(error=f"{argv[0]}: {error.strerror}")
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("{")]
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return read_probe(lines[-1] if lines else "", said[-1] if said else f"exit code {done.returncode}")
+
+
+def read_probe(line: str, said: str) -> Probe:
+    """Read what the probe printed; without it the last it said on stderr is the error."""
+    try:
+        facts = json.loads(line)
+        return Probe(
+            python=str(facts["python"]),
+            path=tuple(map(str, facts["path"])),
+            mapped=tuple(map(str, facts["mapped"])),
+            torch=str(facts.get("torch", "")),
+            file=str(facts.get("file", "")),
+            threads=int(facts.get("threads", 0)),
+            error=str(facts.get("error", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Probe(error=said)
+
+
+def read_constraints(text: str | None) -> dict[str, str]:
+    """Read the versions that the image was built from: `name==version` lines."""
+    rows = (line.partition("==") for line in (text or "").splitlines())
+    return {normal(name): version.strip() for name, equals, version in rows if equals}
+
+
+def normal(name: str) -> str:
+    """Spell a package's name in its one way (packaging.python.org, Names and normalization)."""
+    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
+
+
+def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Read versions from the names of .dist-info folders, the first folder on the path counts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for folder in path:
+        here: dict[str, tuple[str, ...]] = {}
+        for entry in list_folder(folder):
+            name, dash, version = entry[: -len(".dist-info")].rpartition("-")
+            if entry.endswith(".dist-info") and dash:
+                here[normal(name)] = (*here.get(normal(name), ()), version)
+        found = {**here, **found}
+    return found
+
+
+def list_folder(path: str) -> list[str]:
+    """List a folder in order; empty if there is none."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:
+    """Read the interfaces of this network namespace."""
+    return tuple(Interface(name, (files(f"{NETWORK}/{name}/operstate") or "unknown").strip()) for name in names)
+
+
+def read_folders(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Folder, ...]:
+    """Look at the folders for results, caches and temporary files."""
+    from entrypoint.training.arguments import OUTPUT
+
+    points = mount_points(mountinfo)
+    paths = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")
+    return tuple(
+        Folder(path, can_write(path), is_mounted(os.path.realpath(path), points), free_space(path))
+        for path in dict.fromkeys(paths)
+        if path
+    )
+
+
+def free_space(path: str) -> int | None:
+    """Give the bytes that may still be written at a path, or where it would be made."""
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_frsize * found.f_bavail

@@ -1,0 +1,1 @@
+"""Who started this process, and its place in the world."""

@@ -1,0 +1,75 @@
+"""Before a process joins a world: the master's name has to resolve, and rank 0's port to be free."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.cluster.wait import is_here
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.launchers.table import TORCHRUN, TORCHRUN_WORKER
+from entrypoint.numbers import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.launchers.world import World
+
+# As long as torchrun itself waits for its rendezvous; Kubernetes may publish a pod's name half a minute late.
+SECONDS = 60
+PAUSE = 0.5
+
+
+def check_master(world: World, environ: Mapping[str, str]) -> None:
+    """Refuse a rendezvous that cannot come about, after waiting for a name that is late.
+
+    A worker of torchrun has a master already. The agents of an elastic rendezvous find out among themselves who
+    binds the port, so only a rank 0 that is known beforehand is asked for it.
+    """
+    if world.launcher == TORCHRUN_WORKER or world.master is None:
+        return
+    if world.several_nodes:
+        wait_for_name(world.master, number(environ, "MULTINODE_TIMEOUT") or SECONDS, can_resolve)
+    if not world.port or is_free(world.port):
+        return
+    name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
+    if world.rank == 0 or world.node_rank == 0:
+        remedy = f"export {name}={world.port + 1} on every node"
+        raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, WORLD)
+    if world.launcher == TORCHRUN and is_here(world.master):
+        note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
+        print(f"multinode: port {world.port} of the rendezvous is in use on this node: {note}", file=sys.stderr)
+
+
+def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> None:
+    """Wait until a name resolves."""
+    deadline, said = time.monotonic() + seconds, False
+    while not resolves(name):
+        if time.monotonic() >= deadline:
+            remedy = "the name or address of the node of rank 0 in MASTER_ADDR or PET_RDZV_ENDPOINT"
+            raise Refusal(f"the master's name did not resolve within {seconds} s", name, remedy, WORLD)
+        if not said:
+            print(f"multinode: waiting until {name} resolves", file=sys.stderr, flush=True)
+            said = True
+        time.sleep(PAUSE)
+
+
+def can_resolve(name: str) -> bool:
+    """Look a name up once."""
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
+
+
+def is_free(port: int) -> bool:
+    """Try to bind a port on all interfaces, as the store of torch does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,112 @@
+"""The command line of a task: the user's arguments, and the defaults they leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.training.argfile import is_argfile
+from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
+from entrypoint.training.flags import Flag, Translated, has_ccl, plain, show, split_flags, translate
+from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
+
+if TYPE_CHECKING:
+    from entrypoint.container.image import Stack
+    from entrypoint.training.task import Task
+
+OUTPUT = "/workspace/output"
+# Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
+BACKENDS = ("ddp_backend", "xpu_backend")
+ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
+
+# A default that makes no sense beside another flag of the user's.
+UNLESS = {
+    "dataset_name": ("train_file", "validation_file", "test_file", "train_dir", "task_name"),
+    "dataset_config_name": ("dataset_name", "dataset_config", "train_file", "validation_file"),
+    "dataset_config_names": ("dataset_name",),
+    "dataset_split_names": ("dataset_name",),
+    "task_name": ("dataset_name", "train_file", "validation_file"),
+    "image_column_name": ("dataset_name", "train_dir"),
+    "label_column_name": ("dataset_name", "train_file", "train_dir"),
+    "text_column_names": ("dataset_name", "train_file"),
+    "text_column_name": ("dataset_name",),
+    "model_type": ("model_name_or_path",),
+    "num_train_epochs": ("max_steps", "max_train_steps"),
+    "max_steps": ("num_train_epochs",),
+    "max_train_steps": ("num_train_epochs",),
+    "use_cpu": ("no_cuda",),
+    "no_cuda": ("use_cpu",),
+}
+
+
+class Arguments(NamedTuple):
+    """A command line for a task, a line for each flag that was translated, and what goes into the environment."""
+
+    words: list[str]
+    notes: list[str]
+    environ: dict[str, str]
+
+
+def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
+    """Put together the user's arguments, translated for the installed release, and the defaults they leave.
+
+    A lone JSON file is passed through: it has to say everything, and the scripts take nothing beside it.
+    """
+    if is_argfile(typed) and task.kind == TRAINER:
+        return Arguments(typed, [], {})
+    asked = split_flags(typed)
+    check_first(name, task, asked)
+    flags, notes, environ = adapt(asked, task.kind, stack, many=many)
+    left = leave(list_defaults(name, task, stack, many=many), {plain(flag.name) for flag in (*asked, *flags)})
+    words = [word for flag in (*left, *flags) for word in flag.words()]
+    return Arguments(words, notes, environ)
+
+
+def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
+    """Fit what was typed to the installed release, and to a process that is alone."""
+    alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
+    made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
+    made.notes.extend(f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone)
+    return made
+
+
+def check_first(name: str, task: Task, asked: list[Flag]) -> None:
+    """Refuse a word before the first flag, which would become a value of the last default."""
+    first = asked[0] if asked else Flag("", ("-",))
+    if first.name or first.values[0].startswith("-"):
+        return
+    file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
+    raise Refusal(f"{name} takes no word before its flags", first.values[0], f"{name} --name value{file}")
+
+
+def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:
+    """Leave the defaults beside which nothing was given; argparse takes the beginning of a name for the name."""
+    short = tuple(given - {"", *(flag.name for flag in defaults)})
+    left = []
+    for flag in defaults:
+        names = {flag.name, *UNLESS.get(flag.name, ())}
+        if not given & names and not any(name.startswith(short) for name in names):
+            left.append(flag)
+    return left
+
+
+def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:
+    """List the flags that the installed release's script gets where the user says nothing."""
+    defaults = read_defaults(task.defaults)
+    if task.kind == OTHER:
+        return defaults
+    defaults.append(Flag("output_dir", (f"{OUTPUT}/{name}",)))
+    if task.kind == ACCELERATE:
+        return defaults
+    defaults.append(Flag("use_cpu", ()))
+    if many and has_ccl(stack):
+        defaults.append(Flag("ddp_backend", ("ccl",)))
+    return translate(defaults, stack).flags
+
+
+def read_defaults(text: str) -> list[Flag]:
+    """Read the defaults of a task as flags."""
+    return [
+        flag._replace(values=tuple(value.replace("~", " ") for value in flag.values))
+        for flag in split_flags(text.split())
+    ]

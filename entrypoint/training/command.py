@@ -1,0 +1,95 @@
+"""The command that is exec'd: a list of words, never a shell's line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import read_file
+from entrypoint.errors import Refusal
+from entrypoint.launchers.table import ALONE, MPIJOB_WORKER, TORCHRUN
+from entrypoint.settings import Setting
+from entrypoint.training import job as jobs
+from entrypoint.training.argfile import read_given
+from entrypoint.training.arguments import adapt, arguments
+from entrypoint.training.flags import split_flags
+from entrypoint.training.needs import find_script
+from entrypoint.training.task import ACCELERATE, TRAINER
+from entrypoint.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.image import Stack
+    from entrypoint.launchers.world import World
+
+PYTHON = "python3"
+# What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
+ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "accelerate counts the ranks on a CPU only if told so"),)
+
+
+class Program(NamedTuple):
+    """A Python script with its arguments, what was translated in them, and what they say by name.
+
+    asked: variables that stand for flags the user typed; wanted: what the script reads from the environment only.
+    """
+
+    words: list[str]
+    notes: list[str]
+    given: Mapping[str, object]
+    asked: tuple[Setting, ...] = ()
+    wanted: tuple[Setting, ...] = ()
+
+
+def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
+    """Find the script of a job and complete its arguments."""
+    if job.kind == jobs.SMOKE:
+        flags, notes, environ = adapt(split_flags(job.words), TRAINER, stack, many=many)
+        words = [word for flag in flags for word in flag.words()]
+        return Program([f"{root}/smoke.py", *words], notes, read_given(words, read_file, ours=True), typed(environ))
+    if job.kind == jobs.TASK:
+        task = TASKS[job.name]
+        made = arguments(job.name, task, job.words, stack, many=many)
+        given = read_given(made.words, read_file, ours=True)
+        if task.kind == ACCELERATE:  # some of its flags went into the environment
+            given = {**read_given(job.words, read_file, ours=True), **given}
+        wanted = ON_CPU if task.kind == ACCELERATE else ()
+        script = find_script(job.name, task, stack)
+        return Program([script, *made.words], made.notes, given, typed(made.environ), wanted)
+    if job.kind == jobs.SCRIPT:
+        return Program([job.name, *job.words], [], read_given(job.words, read_file, ours=False), wanted=ON_CPU)
+    return Program([job.name, *job.words], [], {})
+
+
+def typed(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Set what stands for flags."""
+    return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())
+
+
+def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
+    """Start a program in this world: through torchrun where there are processes to start, directly elsewhere."""
+    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
+        return words
+    if not job.trains:
+        return [PYTHON, *words]
+    if world.launcher == MPIJOB_WORKER:
+        remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
+        raise Refusal("a worker of an MPIJob waits for ranks, it does not train", job.name, remedy)
+    if world.launcher == TORCHRUN:
+        return ["torchrun", *rendezvous(world, environ), *words]
+    if world.launcher == ALONE and world.sizes[1] > 1:
+        return ["torchrun", "--standalone", "--nproc-per-node", str(world.local_size), *words]
+    return [PYTHON, *words]
+
+
+def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
+    """Spell out for torchrun what it cannot read from PET_ variables, or would read wrongly."""
+    each = ["--nproc-per-node", str(world.local_size)]
+    if environ.get("PET_RDZV_ENDPOINT"):
+        return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv-backend", "c10d"]
+    nodes = ["--nnodes", str(world.nodes[1]), "--node-rank", str(world.node_rank or 0)]
+    return [*each, *nodes, "--master-addr", str(world.master), "--master-port", str(world.port)]
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """Take away empty PET_ variables: PyTorchJob sets PET_STANDALONE to "", on which torchrun dies reading a number."""
+    return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}

@@ -1,0 +1,186 @@
+"""Flags of a command line: what the user typed for another release is translated, and said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.image import release
+from entrypoint.training.eras import CCL_DROPPED, CHOICES, ERAS, SHARE, Choice, Era
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from entrypoint.container.image import Stack
+
+NO = ("false", "0", "no", "off", "f", "n")
+# How the names of flags and variables end whose values must not be seen in a log.
+SECRET = ("token", "key", "secret", "password")
+
+
+class Flag(NamedTuple):
+    """One flag of a command line with the values that follow it; words before the first flag have no name."""
+
+    name: str
+    values: tuple[str, ...]
+    joined: bool = False
+
+    def words(self) -> list[str]:
+        """Spell it as it was typed."""
+        if self.joined:
+            return [f"--{self.name}={self.values[0]}"]
+        return [*([f"--{self.name}"] if self.name else []), *self.values]
+
+
+class Translated(NamedTuple):
+    """Flags that the installed release knows, a line for each one that changed, and what became a variable."""
+
+    flags: list[Flag]
+    notes: list[str]
+    environ: dict[str, str]
+
+
+class Renewed(NamedTuple):
+    """What stands for a flag: a flag or none, a variable or none; and why."""
+
+    flag: Flag | None
+    variable: tuple[str, str] | None = None
+    why: str = ""
+
+
+def split_flags(words: list[str]) -> list[Flag]:
+    """Cut a command line before every flag: `--a 1 2 --b=3 --c` has three."""
+    flags: list[Flag] = []
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            flags.append(Flag(name, (value,) if equals else (), bool(equals)))
+        elif flags:
+            flags[-1] = absorb(flags, word)
+        else:
+            flags.append(Flag("", (word,)))
+    return flags
+
+
+def absorb(flags: list[Flag], word: str) -> Flag:
+    """Add a word to the last flag, or after it if that already has its value."""
+    last = flags[-1]
+    if not last.joined:
+        return last._replace(values=(*last.values, word))
+    flags.append(Flag("", (word,)))
+    return flags[-1]
+
+
+def plain(name: str) -> str:
+    """Compare names the way HfArgumentParser does, which takes dashes for underscores."""
+    return name.replace("-", "_")
+
+
+def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Translated:
+    """Replace the flags that the installed release does not know; the notes say which, a line each.
+
+    eras: the table for this kind of script; where it is empty, nothing is touched.
+    """
+    result = Translated([], [], {})
+    rows = {era.name: era for era in eras}
+    for flag in flags:
+        new = renew(flag, stack, rows)
+        if new.flag is not None:
+            result.flags.append(new.flag)
+        if new.variable is not None:
+            result.environ[new.variable[0]] = new.variable[1]
+        if new.why:
+            result.notes.append(f"{show(flag)} {became(new)}: {new.why}")
+    return result
+
+
+def became(new: Renewed) -> str:
+    """Say what stands for a flag now."""
+    if new.variable is not None:
+        return "became {}={}".format(*new.variable)
+    return f"became {show(new.flag)}" if new.flag is not None else "is left out"
+
+
+def show(flag: Flag) -> str:
+    """Spell a flag for a log, without a secret."""
+    return " ".join(hide(flag.words()))
+
+
+def hide(words: list[str]) -> list[str]:
+    """Put *** in place of every secret on a command line: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
+    hidden: list[str] = []
+    follows = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        secret = name.lower().endswith(SECRET)
+        if follows and not word.startswith("--"):
+            hidden.append("***")
+            follows = False
+        else:
+            hidden.append(f"{name}=***" if secret and value else word)
+            follows = secret and not equals and word.startswith("-")
+    return hidden
+
+
+def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
+    """Find what stands for this flag in the installed release: first for its name, then for its value."""
+    new = Renewed(flag)
+    era = rows.get(plain(flag.name))
+    if era is not None and not knows(era, stack):
+        new = substitute(flag, era.instead)._replace(why=reason(era, stack))
+    if new.flag is None:
+        return new
+    choice = find_choice(new.flag, stack) if rows else None
+    if choice is None:
+        return new
+    return substitute(new.flag, choice.instead)._replace(why=new.why or reason(choice, stack))
+
+
+def knows(row: Era | Choice, stack: Stack) -> bool:
+    """Tell whether the installed release knows a flag, or a value; ccl needs the bindings too."""
+    is_ccl = isinstance(row, Choice) and row.value == "ccl"
+    return row.since <= release(stack.transformers) < row.until and (not is_ccl or stack.backend == "ccl")
+
+
+def find_choice(flag: Flag, stack: Stack) -> Choice | None:
+    """Find the row of a value that the installed release does not know."""
+    rows = (row for row in CHOICES if row.name == plain(flag.name) and holds(row, flag))
+    return next((row for row in rows if not knows(row, stack)), None)
+
+
+def holds(row: Choice, flag: Flag) -> bool:
+    """Tell whether a flag has the value of a row."""
+    if row.value != SHARE or len(flag.values) != 1:
+        return flag.values == (row.value,)
+    try:
+        return 0 < float(flag.values[0]) < 1
+    except ValueError:
+        return False
+
+
+def substitute(flag: Flag, instead: str) -> Renewed:
+    """Put in place of a flag what its row says."""
+    off = bool(flag.values) and flag.values[0].lower() in NO
+    name, equals, value = instead.partition("=")
+    if not name or (equals and off):
+        return Renewed(None)
+    values = (value,) if equals else flag.values
+    if name.startswith("$"):
+        return Renewed(None, (name[1:], values[0])) if values else Renewed(None)
+    return Renewed(flag._replace(name=name, values=values))
+
+
+def has_ccl(stack: Stack) -> bool:
+    """Tell whether `ccl` may be asked for: the image needs the bindings, and transformers must still know them."""
+    return stack.backend == "ccl" and release(stack.transformers) < CCL_DROPPED
+
+
+def reason(row: Era | Choice, stack: Stack) -> str:
+    """Say why a flag could not stay as it was typed."""
+    installed = release(stack.transformers)
+    if row.since <= installed < row.until:
+        return "this image has no oneCCL bindings"
+    if row.since == row.until:
+        return "that is the Trainer's, which this script does without"
+    gone = installed >= row.until
+    edge = ".".join(map(str, row.until if gone else row.since))
+    return f"{'removed in' if gone else 'new in'} transformers {edge}, installed is {stack.transformers}"

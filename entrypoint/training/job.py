@@ -1,0 +1,94 @@
+"""What the command line asks for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import whole
+from entrypoint.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
+WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
+OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH, DOCTOR: DOCTOR}
+HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
+
+  smoke [--bf16]            a minute's training, offline, to see that all ranks work together
+  TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
+  SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
+  doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
+  worker                    wait for ranks from another container, over ssh
+  launch --hosts A,B TASK   run a task on several workers, with mpirun
+  ssh HOST [COMMAND...]     reach a worker with the mounted key
+  anything else             runs as it stands, with the environment prepared"""
+
+
+class Options(NamedTuple):
+    """What stands before the command."""
+
+    explain: str | None
+    nproc: int | None
+
+
+class Job(NamedTuple):
+    """A kind of command, its name, and what follows the name."""
+
+    kind: str
+    name: str
+    words: list[str]
+
+    @property
+    def trains(self) -> bool:
+        """Tell whether it runs on as many processes as the world has."""
+        return self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains)
+
+
+def read_options(argv: list[str]) -> tuple[Options, list[str]]:
+    """Take our own options off the front; the first other word begins the command."""
+    explain, nproc, words = None, None, list(argv)
+    while words and words[0].startswith("--"):
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if name == "--explain" and value in ("", "json"):
+            explain = value or "text"
+        elif name == "--nproc":
+            text = value if equals else (words.pop(0) if words else "")
+            nproc = whole(text)
+            if not nproc:
+                raise Refusal("--nproc takes a number of processes", repr(text), "--nproc 2")
+        elif name == "--help":
+            return Options(None, None), ["--help"]
+        else:
+            remedy = "--explain, --explain=json, --nproc N, or put it after the command"
+            raise Refusal("unknown option before the command", word, remedy)
+    return Options(explain, nproc), words
+
+
+def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, Mapping[str, str]], str | None]) -> Job:
+    """Tell a task from a script from any other program; find looks for a program as the shell would."""
+    if not words:
+        return Job(USAGE, "", [])
+    name, rest = words[0], words[1:]
+    if name in OWN or name in TASKS:
+        return Job(OWN.get(name, TASK), name, rest)
+    if name == "--help":
+        return Job(USAGE, name, rest)
+    if name.endswith(".py"):
+        if not os.path.isfile(name):
+            raise Refusal("there is no such script", name, "an existing file: ls " + (os.path.dirname(name) or "."))
+        return Job(SCRIPT, name, rest)
+    if find(name, environ) is None:
+        raise Refusal("neither a task nor a program", name or repr(name), suggest(name))
+    return Job(PLAIN, name, rest)
+
+
+def suggest(name: str) -> str:
+    """Name the nearest task."""
+    import difflib  # only a mistake pays for it
+
+    near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.5)
+    return f"{near[0]}, or `tasks` for all of them" if near else "`tasks` lists them all"

@@ -1,0 +1,104 @@
+"""Whether a task can run in this image: its script is there, and the packages that the script imports."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.container.image import release
+from entrypoint.errors import Refusal
+from entrypoint.training.tasks import NEEDS, TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from entrypoint.container.image import Stack
+    from entrypoint.training.task import Task
+
+FOLDER = "examples/pytorch"
+# The folders whose packages the builder can put in; a test holds this against images/versions.toml.
+BUILT = (
+    "language-modeling", "multiple-choice", "question-answering", "summarization", "text-classification",
+    "text-generation", "token-classification", "translation",
+)  # fmt: skip
+
+LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
+
+# Names of installed packages.
+Ask = Callable[[], "Iterable[str]"]
+
+
+def find_script(name: str, task: Task, stack: Stack) -> str:
+    """Locate the script of a task in the image."""
+    if stack.examples is None:
+        remedy = (
+            f"python build.py --transformers {stack.transformers} --examples <archive, folder or URL of transformers>"
+        )
+        raise Refusal(
+            "this image was built without the examples of transformers, which has the task's script", name, remedy
+        )
+    if release(stack.transformers) < task.since:
+        since = ".".join(map(str, task.since))
+        remedy = f"an image with transformers {since} or later, or another of the `tasks`"
+        raise Refusal("the examples of that release do not have the task", f"{name}, {stack.transformers}", remedy)
+    return f"{stack.examples}/{FOLDER}/{task.script}"
+
+
+def check_needs(name: str, quick: Ask, sure: Ask) -> None:
+    """Refuse a task whose packages are not in the image, before minutes of loading go into it.
+
+    quick: the packages of the image; sure: all that Python would find, asked only if one is not among the first.
+    """
+    task = TASKS[name]
+    lacking = list_lacking(task, quick) and list_lacking(task, sure)
+    if lacking:
+        remedy = f"pip install {' '.join(lacking)} in an image FROM this one"
+        if task.folder in BUILT:
+            remedy = f"build it with python build.py --tasks {task.folder}"
+        raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
+
+
+def list_lacking(task: Task, ask: Ask) -> list[str]:
+    """List the packages that a task imports and the image does not have."""
+    there = {normal(name) for name in ask()}
+    return [name for name in NEEDS[task.folder] if name not in there]
+
+
+def normal(name: str) -> str:
+    """Spell a package as its index does: `scikit_learn` and `Scikit.Learn` are scikit-learn."""
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def list_packages(site: str) -> list[str]:
+    """List what is installed in a folder, by the metadata beside the packages."""
+    names = os.listdir(site) if os.path.isdir(site) else []
+    return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+
+
+def ask_python(environ: Mapping[str, str]) -> list[str]:
+    """List what the scripts' Python finds, wherever that is; the entrypoint itself runs without any packages."""
+    import subprocess  # only a package that is not in the image's own folder pays for it
+
+    argv = ["python3", "-c", LIST]
+    done = subprocess.run(argv, env=dict(environ), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.stdout.decode(errors="replace").split()
+
+
+def list_tasks(stack: Stack, ask: Ask) -> str:
+    """Write a table of all tasks, with script, defaults and whether they can run here."""
+    from entrypoint.explain import quote
+    from entrypoint.training.arguments import list_defaults
+
+    there = list(ask())
+    width = max(map(len, TASKS)) + 1
+    lines = [f"{'smoke':{width}} a minute's training to see that all ranks work together, offline"]
+    for name, task in TASKS.items():
+        flags = list_defaults(name, task, stack, many=False)
+        defaults = " ".join(quote(word) for flag in flags for word in flag.words())
+        lacking = list_lacking(task, lambda: there)
+        late = release(stack.transformers) < task.since
+        why = f"needs transformers {'.'.join(map(str, task.since))}" if late else f"lacks {', '.join(lacking)}"
+        about = f"{task.about} ({why})" if late or lacking else task.about
+        lines.append(f"{name:{width}} {about}\n    {task.script} {defaults}")
+    lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")
+    return "\n".join(lines)

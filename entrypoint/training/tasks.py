@@ -1,0 +1,167 @@
+"""The tasks: a name for each example script of transformers, with the defaults of its documentation."""
+
+from __future__ import annotations
+
+from entrypoint.training.media import MEDIA
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, Task
+
+LENGTH_384 = "--max_seq_length 384 --doc_stride 128"
+SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 " + LENGTH_384
+THREE = BATCH.format(32) + "--learning_rate 2e-5 --num_train_epochs 3"
+WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
+LM = WIKITEXT + TRAIN + BATCH.format(8) + EVAL.format(8)
+FIM = "--model_name_or_path openai-community/gpt2 --fim_rate 0.5 --fim_spm_rate 0.2 "
+NEWS = (
+    "--model_name_or_path google-t5/t5-small --dataset_name abisee/cnn_dailymail --dataset_config_name 3.0.0 "
+    "--source_prefix summarize:~ "
+)
+ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
+QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "language-modeling/run_"
+
+# qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
+# the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
+# logs or wants a GPU. A ~ stands for a space within one value.
+TASKS = {
+    "qa": Task(
+        QA + "qa.py",
+        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad " + TRAIN + SQUAD.format(12),
+        "extractive question answering",
+    ),
+    "qa-no-trainer": Task(
+        QA + "qa_no_trainer.py",
+        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad " + SQUAD.format(12),
+        "extractive question answering",
+        ACCELERATE,
+    ),
+    "qa-beam": Task(
+        QA + "qa_beam_search.py",
+        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name squad " + TRAIN + SQUAD.format(4) + " "
+        + EVAL.format(4) + "--save_steps 5000",
+        "extractive question answering, beam search",
+    ),
+    "qa-beam-no-trainer": Task(
+        QA + "qa_beam_search_no_trainer.py",
+        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name squad " + SQUAD.format(4) + " " + EVAL.format(4),
+        "extractive question answering, beam search",
+        ACCELERATE,
+    ),
+    "qa-seq2seq": Task(
+        QA + "seq2seq_qa.py",
+        "--model_name_or_path google-t5/t5-small --dataset_name squad_v2 --context_column context "
+        "--question_column question --answer_column answers " + TRAIN + SQUAD.format(12),
+        "generative question answering",
+    ),
+    "glue": Task(
+        TEXT + "glue.py",
+        "--model_name_or_path google-bert/bert-base-cased --task_name mrpc " + TRAIN + "--max_seq_length 128 " + THREE,
+        "sentence pairs of the GLUE benchmark",
+    ),
+    "glue-no-trainer": Task(
+        TEXT + "glue_no_trainer.py",
+        "--model_name_or_path google-bert/bert-base-cased --task_name mrpc --max_length 128 " + THREE,
+        "sentence pairs of the GLUE benchmark",
+        ACCELERATE,
+    ),
+    "classification": Task(
+        TEXT + "classification.py",
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name stanfordnlp/imdb --metric_name accuracy "
+        "--text_column_names text --label_column_name label --shuffle_train_dataset " + TRAIN + "--max_seq_length 512 "
+        + BATCH.format(32) + "--learning_rate 2e-5 --num_train_epochs 1",
+        "classification of any text",
+        since=(4, 32),
+    ),
+    "xnli": Task(
+        TEXT + "xnli.py",
+        "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en " + TRAIN
+        + "--max_seq_length 128 " + BATCH.format(32) + "--learning_rate 5e-5 --num_train_epochs 2",
+        "inference across languages",
+    ),
+    "ner": Task(
+        "token-classification/run_ner.py",
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name conll2003 " + TRAIN,
+        "named entities",
+    ),
+    "ner-no-trainer": Task(
+        "token-classification/run_ner_no_trainer.py",
+        "--model_name_or_path google-bert/bert-base-cased --dataset_name conll2003 --task_name ner --max_length 128 "
+        + THREE,
+        "named entities",
+        ACCELERATE,
+    ),
+    "mlm": Task(WORDS + "mlm.py", "--model_name_or_path FacebookAI/roberta-base " + LM, "masked words"),
+    "mlm-no-trainer": Task(
+        WORDS + "mlm_no_trainer.py", "--model_name_or_path FacebookAI/roberta-base " + WIKITEXT, "masked words",
+        ACCELERATE,
+    ),
+    "clm": Task(WORDS + "clm.py", "--model_name_or_path openai-community/gpt2 " + LM, "next words"),
+    "clm-no-trainer": Task(
+        WORDS + "clm_no_trainer.py", "--model_name_or_path openai-community/gpt2 " + WIKITEXT, "next words",
+        ACCELERATE,
+    ),
+    "plm": Task(WORDS + "plm.py", "--model_name_or_path xlnet/xlnet-base-cased " + LM, "words in any order"),
+    "fim": Task(WORDS + "fim.py", FIM + LM, "words in the middle", since=(4, 39)),
+    "fim-no-trainer": Task(
+        WORDS + "fim_no_trainer.py", FIM + WIKITEXT, "words in the middle", ACCELERATE, (4, 39)
+    ),
+    "swag": Task(
+        "multiple-choice/run_swag.py",
+        "--model_name_or_path FacebookAI/roberta-base " + TRAIN + "--learning_rate 5e-5 --num_train_epochs 3 "
+        + BATCH.format(16) + EVAL.format(16),
+        "multiple choice",
+    ),
+    "swag-no-trainer": Task(
+        "multiple-choice/run_swag_no_trainer.py",
+        "--model_name_or_path google-bert/bert-base-cased --dataset_name swag --max_seq_length 128 " + THREE,
+        "multiple choice",
+        ACCELERATE,
+    ),
+    "summarization": Task(
+        "summarization/run_summarization.py",
+        NEWS + "--predict_with_generate " + TRAIN + BATCH.format(4) + EVAL.format(4),
+        "summaries of news",
+    ),
+    "summarization-no-trainer": Task(
+        "summarization/run_summarization_no_trainer.py", NEWS, "summaries of news", ACCELERATE
+    ),
+    "translation": Task(
+        "translation/run_translation.py",
+        "--model_name_or_path google-t5/t5-small --source_prefix translate~English~to~Romanian:~ " + ROMANIAN
+        + "--predict_with_generate " + TRAIN + BATCH.format(4) + EVAL.format(4),
+        "English to Romanian",
+    ),
+    "translation-no-trainer": Task(
+        "translation/run_translation_no_trainer.py",
+        "--model_name_or_path Helsinki-NLP/opus-mt-en-ro " + ROMANIAN,
+        "English to Romanian",
+        ACCELERATE,
+    ),
+    "generation": Task(
+        "text-generation/run_generation.py",
+        "--model_type gpt2 --model_name_or_path openai-community/gpt2",
+        "text from a prompt",
+        OTHER,
+    ),
+    **MEDIA,
+}  # fmt: skip
+
+# What a script imports, by folder of the examples: its requirements.txt, without torch and what every image has. The
+# folders that --tasks of the builder knows stand in images/versions.toml too.
+NEEDS = {
+    "audio-classification": ("datasets", "evaluate", "librosa"),
+    "contrastive-image-text": ("datasets", "torchvision"),
+    "image-classification": ("datasets", "evaluate", "scikit-learn", "torchvision"),
+    "image-pretraining": ("datasets", "torchvision"),
+    "instance-segmentation": ("albumentations", "datasets", "pycocotools", "timm", "torchmetrics"),
+    "language-modeling": ("datasets", "evaluate", "scikit-learn"),
+    "multiple-choice": ("datasets", "evaluate"),
+    "object-detection": ("albumentations", "datasets", "pycocotools", "timm", "torchmetrics"),
+    "question-answering": ("datasets", "evaluate"),
+    "semantic-segmentation": ("albumentations", "datasets", "evaluate"),
+    "speech-pretraining": ("datasets", "librosa"),
+    "speech-recognition": ("datasets", "evaluate", "jiwer", "librosa"),
+    "summarization": ("datasets", "evaluate", "nltk", "rouge-score"),
+    "text-classification": ("datasets", "evaluate", "scikit-learn"),
+    "text-generation": (),
+    "token-classification": ("datasets", "evaluate", "seqeval"),
+    "translation": ("datasets", "evaluate", "sacrebleu"),
+}

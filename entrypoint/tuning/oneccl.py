@@ -1,0 +1,44 @@
+"""Take over what oneCCL's own environment script sets, where the stack has the bindings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.container.image import release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.image import Stack
+
+# The shell itself sets these, which says nothing of the script.
+NOISE = ("_", "PWD", "OLDPWD", "SHLVL")
+# Sourced by bash, for the script is one of bash; without -e, for it needs `ps` and goes on when there is none.
+SOURCE = 'source "$1" >/dev/null 2>&1; exec env -0'
+
+
+def find_script(stack: Stack) -> str | None:
+    """Locate setvars.sh without importing the bindings, which takes seconds and prints a warning on stdout."""
+    if stack.backend != "ccl":
+        return None
+    package = "torch_ccl" if release(stack.torch) < (1, 12) else "oneccl_bindings_for_pytorch"
+    return f"{stack.site}/{package}/env/setvars.sh"
+
+
+def source(script: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Run the script and give what it changed."""
+    import subprocess  # only stacks with oneCCL pay for it
+
+    argv = ["bash", "--noprofile", "--norc", "-c", SOURCE, "bash", script]
+    done = subprocess.run(argv, env=dict(environ), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return changes(environ, done.stdout.decode(errors="surrogateescape"))
+
+
+def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
+    """Compare a dump of `env -0` with the environment before it.
+
+    What was set before stays, unless the script has put something in front of it, as it does in search paths.
+    """
+    after = dict(row.partition("=")[::2] for row in dump.split("\0") if "=" in row)
+    changed = {name: value for name, value in after.items() if name not in NOISE and before.get(name) != value}
+    return {name: value for name, value in changed.items() if value.endswith(before.get(name, ""))}

@@ -1,0 +1,111 @@
+"""Threads of a rank and oneCCL's workers beside them: how many, and on which cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import number, read_cpus, write_cpus
+
+if TYPE_CHECKING:
+    from entrypoint.tuning.variables import Scene
+
+OPENMP = "/usr/local/lib/libiomp5.so"
+
+
+def has_own_cores(scene: Scene) -> bool:
+    """Tell whether all the cores that this process sees are those of one rank.
+
+    A launcher may have given several ranks the same ones; then they are more than an even share of the container's.
+    """
+    machine, count = scene.machine, scene.world.local_size or 1
+    return count == 1 or (is_pinned(scene) and machine.cores <= -(-machine.around // count))
+
+
+def is_pinned(scene: Scene) -> bool:
+    """Tell whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
+    return scene.machine.pinned and scene.world.rank is not None
+
+
+def share(scene: Scene) -> int:
+    """Count the cores of one rank."""
+    machine = scene.machine
+    if has_own_cores(scene):
+        return machine.cores
+    return max(1, (machine.around if is_pinned(scene) else machine.cores) // (scene.world.local_size or 1))
+
+
+def workers(scene: Scene) -> int:
+    """Count oneCCL's workers of one rank, each of which spins on a core; a world of one needs none."""
+    if scene.stack.backend != "ccl" or scene.world.sizes[1] < 2:
+        return 0
+    count = number(scene.environ, "CCL_WORKER_COUNT")
+    if count == 0 and scene.training:
+        remedy = "export CCL_WORKER_COUNT=1, or unset it: with 0 gloo is taken, or oneCCL ends at the first collective"
+        raise Refusal("oneCCL needs a worker", "CCL_WORKER_COUNT=0", remedy)
+    return 1 if count is None else count
+
+
+def threads(scene: Scene) -> str | None:
+    """Give a rank all its cores, but for those where oneCCL's workers spin."""
+    return str(max(1, share(scene) - lost_cores(scene)))
+
+
+def lost_cores(scene: Scene) -> int:
+    """Count the cores of one rank that workers take: none of ours if they are pinned to others."""
+    listed = worker_places(scene)
+    if not listed or not scene.machine.siblings:
+        return workers(scene)
+    busy = sum(1 for core in scene.machine.siblings if core & listed)
+    return busy if has_own_cores(scene) else -(-busy // (scene.world.local_size or 1))
+
+
+def worker_places(scene: Scene) -> frozenset[int]:
+    """List the processors of oneCCL's workers, as they are set or as we would set them."""
+    if not workers(scene):
+        return frozenset()
+    return read_cpus(scene.environ.get("CCL_WORKER_AFFINITY") or worker_affinity(scene) or "")
+
+
+def worker_affinity(scene: Scene) -> str | None:
+    """Pin the workers to the first cores of their ranks.
+
+    oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
+    have. Its list has entries for all ranks of the node; a pinned rank knows only its own cores, and fills it with
+    them.
+    """
+    count, ranks = workers(scene), scene.world.local_size or 1
+    if not count or not scene.training or not scene.machine.owned:
+        return None
+    own = has_own_cores(scene)
+    # Not a list for a million ranks, only because a finger slipped.
+    if scene.machine.physical // (1 if own else ranks) <= count:
+        return None
+    from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
+
+    if own:
+        return worker_cpus(split(scene.machine, 1) * ranks, count)
+    return worker_cpus(split(scene.machine, ranks), count)
+
+
+def affinity(scene: Scene) -> str | None:
+    """Bind threads only where the cores are this rank's alone.
+
+    `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
+    the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
+    threads that the others keep from running. A node of several that sees all of the host cannot know whether another
+    node is a container beside it; a single one is taken to have the host to itself, as in the guide.
+    """
+    alone = scene.machine.narrowed or not scene.world.several_nodes
+    if not (has_own_cores(scene) and scene.machine.owned and alone and has_iomp(scene)):
+        return None
+    places = worker_places(scene)
+    free = frozenset(min(core) for core in scene.machine.siblings if not core & places)
+    if not places or not free or len(free) == len(scene.machine.siblings):
+        return "granularity=fine,compact,1,0"
+    return f"granularity=fine,proclist=[{write_cpus(free)}],explicit"
+
+
+def has_iomp(scene: Scene) -> bool:
+    """Tell whether Intel's OpenMP, which alone reads KMP_*, will be there."""
+    return scene.exists(OPENMP)

@@ -1,0 +1,129 @@
+"""Threads, memory allocator and network for this world on this machine: a table of variables, each with its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.launchers.table import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.settings import Setting
+from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.image import Stack
+    from entrypoint.container.processors import Machine
+    from entrypoint.launchers.world import World
+
+# tcmalloc stands first: an allocator must be there before anything allocates. The first place that exists is taken.
+PRELOADS = (
+    (
+        "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
+        "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
+    ),
+    (OPENMP,),
+)
+MPI_ROOT = "/usr/local"
+PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
+
+
+class Scene(NamedTuple):
+    """All that the values are worked out from.
+
+    training: this process is a rank or starts them, so nothing that is right for this world only can do harm;
+    interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already.
+    """
+
+    world: World
+    machine: Machine
+    stack: Stack
+    training: bool
+    interface: Callable[[], str | None]
+    exists: Callable[[str], bool]
+    environ: Mapping[str, str]
+
+
+def spread(world: World, machine: Machine) -> World:
+    """Fix the number of processes on a node where nobody did: one for each NUMA node that our cores fill."""
+    if world.local_size is not None:
+        return world
+    count = machine.filled_nodes if world.launcher in (ALONE, TORCHRUN) else 1
+    return world._replace(local_size=count)
+
+
+def crowd(world: World, machine: Machine) -> list[str]:
+    """Say that the processes started here will share cores; where a launcher started them, it has said so."""
+    count = world.local_size or 1
+    if world.launcher not in (ALONE, TORCHRUN) or count <= machine.cores:
+        return []
+    return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
+
+
+def interface(scene: Scene) -> str | None:
+    """Name the interface between ranks: never a guess of the library, which may pick a docker bridge."""
+    if not scene.training:
+        return None
+    return scene.interface() if scene.world.several_nodes else "lo"
+
+
+def preload(scene: Scene) -> str | None:
+    """List the libraries to preload that the image has."""
+    found = [next((path for path in paths if scene.exists(path)), "") for paths in PRELOADS]
+    return ":".join(path for path in found if path) or None
+
+
+def only_ccl(value: str) -> Callable[[Scene], str | None]:
+    """Give a value where the stack has oneCCL, nothing elsewhere."""
+    return lambda scene: value if scene.stack.backend == "ccl" else None
+
+
+def local_address(scene: Scene) -> str | None:
+    """Let torchrun's agent name this node by loopback where it is the only one."""
+    single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
+    return "127.0.0.1" if single and scene.world.sizes[1] > 1 else None
+
+
+TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
+    ("OMP_NUM_THREADS", threads, "the cores of one rank: affinity, quota and siblings counted"),
+    ("KMP_BLOCKTIME", lambda scene: "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
+    ("KMP_AFFINITY", affinity, "the cores belong to this rank alone"),
+    ("LD_PRELOAD", preload, "tcmalloc and Intel's OpenMP"),
+    ("GLOO_SOCKET_IFNAME", interface, "the route to the master"),
+    ("FI_TCP_IFACE", interface, "the route to the master; libfabric may pick a bridge, on which training hangs"),
+    ("PET_LOCAL_ADDR", local_address, "the host's own name need not resolve"),
+    ("CCL_WORKER_COUNT", only_ccl("1"), "without it accelerate takes gloo and does not say so"),
+    ("CCL_WORKER_AFFINITY", worker_affinity, "the first cores of each rank; its threads have the others"),
+    ("CCL_ATL_TRANSPORT", only_ccl("ofi"), "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
+    ("I_MPI_ROOT", lambda scene: MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
+    ("FI_PROVIDER_PATH",
+     lambda scene: next((path for path in PROVIDERS if scene.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
+    ("I_MPI_PIN", lambda scene: None if scene.machine.owned else "0",
+     "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
+    ("MULTINODE_WORLD_SIZE", lambda scene: scene.world.asked if scene.training else None, "what was asked for"),
+)  # fmt: skip
+
+
+def tune(scene: Scene) -> list[Setting]:
+    """Work out every variable that has a value here."""
+    rows = ((name, value(scene), why) for name, value, why in TABLE)
+    return [Setting(name, value, why) for name, value, why in rows if value is not None]
+
+
+def place(world: World) -> list[Setting]:
+    """Write the place of a rank under the names torch reads, even over those left in the pod by its operator."""
+    if world.rank is None or world.launcher == TORCHRUN_WORKER:
+        return []
+    values = {
+        "RANK": world.rank,
+        "WORLD_SIZE": world.size,
+        "LOCAL_RANK": world.local_rank,
+        "LOCAL_WORLD_SIZE": world.local_size,
+        "MASTER_ADDR": world.master,
+        "MASTER_PORT": world.port,
+    }
+    return [Setting(name, str(value), "the launcher's own variables") for name, value in values.items()]
+
+
+def is_training(world: World, *, job: bool) -> bool:
+    """Tell whether this process is a rank, or starts the ranks of this world."""
+    return job or world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)

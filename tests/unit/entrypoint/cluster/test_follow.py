@@ -1,0 +1,61 @@
+"""What is passed on of a job's output, and what is a report."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.cluster import follow
+from entrypoint.cluster.follow import pass_on, sift, verdict
+from entrypoint.cluster.rank import FAILED
+
+REPORT = FAILED + b"1 node1 7\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "reports", "held"),
+    [
+        (b"plain\n", b"plain\n", [], b""),
+        (b" 10%|#", b" 10%|#", [], b""),
+        (b"last words\n" + REPORT, b"last words\n", [b"1 node1 7"], b""),
+        (b"half a line" + REPORT + b"more", b"half a linemore", [b"1 node1 7"], b""),
+        (REPORT + REPORT, b"", [b"1 node1 7"] * 2, b""),
+        (b"words\n" + REPORT[:-3], b"words\n", [], REPORT[:-3]),
+        (b"words\n" + FAILED[:4], b"words\n", [], FAILED[:4]),
+        (b"a\0b", b"a\0b", [], b""),
+    ],
+)
+def test_reports_are_sifted_out(data: bytes, text: bytes, reports: list[bytes], held: bytes) -> None:
+    assert sift(data) == (text, reports, held)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\0", FAILED[:3], REPORT])), st.integers(1, 7))
+def test_cuts_change_nothing(parts: list[bytes], size: int) -> None:
+    data = b"".join(parts)
+    text, held = b"", b""
+    reports: list[bytes] = []
+    for start in range(0, len(data), size):
+        more, found, held = sift(held + data[start : start + size])
+        text, reports = text + more, reports + found
+    at_once = sift(data)
+    assert (text + held, reports) == (at_once[0] + at_once[2], at_once[1])
+
+
+@pytest.mark.parametrize(("path", "muted"), [("/dev/null", []), ("/dev/full", [1])])
+def test_ranks_never_wait_for_a_reader_who_is_gone(
+    monkeypatch: pytest.MonkeyPatch, path: str, muted: list[int]
+) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr(follow, "mute", lambda _, number: numbers.append(number))
+    with io.TextIOWrapper(io.FileIO(path, "w")) as stream:
+        pass_on(b"words\n", stream, 1)
+    pass_on(b"words\n", None, 2)
+    assert numbers == muted
+
+
+def test_the_banner_is_shortened() -> None:
+    lines = ["", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "RANK 1 PID 9 RUNNING AT b", ""]
+    assert verdict(lines) == ": rank 1 pid 9 running at b"

@@ -1,0 +1,86 @@
+"""Hosts on command lines and in files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
+from entrypoint.errors import Refusal
+
+A, B = Host("a", None), Host("b", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("a\nb\n", [A, B]),
+        ("# all\n\na  # first\nb:2\n", [A, Host("b", 2)]),
+        ("a.job.ns.svc slots=2\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
+        ("192.0.2.1\nfe80::1\n", [Host("192.0.2.1", None), Host("fe80::1", None)]),
+        ("a\na\nb\n", [Host("a", 2), B]),
+        ("", []),
+    ],
+)
+def test_hostfile(text: str, hosts: list[Host]) -> None:
+    assert read_hostfile(text, "f") == hosts
+
+
+@pytest.mark.parametrize("text", ["a b\n", "a:x", "a slots=two", "-oProxyCommand=x", "a;rm", "a\n\x00"])
+def test_garbage_is_named_with_its_line(text: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_hostfile(text, "f")
+    assert "f line" in caught.value.value
+
+
+@given(st.text())
+def test_any_hostfile_is_read_or_refused(text: str) -> None:
+    try:
+        hosts = [*read_hostfile(text, "f"), *read_hosts(text)]
+    except Refusal:
+        return
+    assert all(host.name and not host.name.startswith("-") for host in hosts)
+
+
+NAMED = st.lists(
+    st.tuples(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"), st.integers(1, 9999)),
+    min_size=1,
+    unique_by=lambda row: row[0],
+)
+
+
+@given(NAMED, st.sampled_from(["{}:{}", "{} slots={}", "{}  slots={}  max_slots=9999 # the {}th"]))
+def test_every_dialect_says_the_same(rows: list[tuple[str, int]], form: str) -> None:
+    text = "\n".join(form.replace("{}th", "last").format(name, slots) for name, slots in rows)
+
+    assert read_hostfile(text, "f") == [Host(name, slots) for name, slots in rows]
+
+
+def test_hosts() -> None:
+    assert read_hosts("a, b:2,") == [A, Host("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "each", "slots", "total"),
+    [
+        ([A, B], None, None, [3, 3], 6),
+        ([A, B], 2, 1, [1, 1], 2),
+        ([Host("a", 2), Host("b", 1)], None, None, [2, 1], 3),
+        ([A, B], 10, None, [5, 5], 10),
+        ([A, B], 1, 2, [2, 2], 1),
+    ],
+)
+def test_place_ranks(hosts: list[Host], ranks: int | None, each: int | None, slots: list[int], total: int) -> None:
+    placed, count = place_ranks(hosts, ranks, each, 3)
+    assert ([host.slots for host in placed], count) == (slots, total)
+
+
+def test_too_many_ranks() -> None:
+    with pytest.raises(Refusal, match="more ranks"):
+        place_ranks([A, B], 3, 1, 1)
+
+
+def test_the_operator_s_hostfile() -> None:
+    assert default_hostfile({"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"}) == "/etc/mpi/hostfile"
+    assert default_hostfile({}) is None

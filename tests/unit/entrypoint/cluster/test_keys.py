@@ -1,0 +1,43 @@
+"""Where keys are looked for, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.cluster.keys import Keys, find_keys, write_client
+from entrypoint.errors import Refusal
+
+
+def test_without_a_key_both_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="ssh-keygen") as caught:
+        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
+
+    assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh"
+
+
+def test_a_folder_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Path) -> None:
+    (tmp_path / "authorized_keys").write_text("ssh-ed25519 AAAA\n")
+
+    keys = find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)})
+
+    assert keys.private is None
+    assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
+
+
+def test_a_folder_where_the_key_should_be_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "id_rsa").mkdir()
+
+    with pytest.raises(Refusal, match="cannot be read"):
+        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)})
+
+
+def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> None:
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
+
+    config = Path(write_client(keys, {}, 2222)).read_text().splitlines()
+
+    assert {"StrictHostKeyChecking yes", "Port 2222", f"UserKnownHostsFile {tmp_path}/known_hosts"} <= set(config)
+    known = (tmp_path / "known_hosts").read_text()
+    assert known == "@cert-authority * ssh-ed25519 AAAA me\n* ssh-ed25519 AAAA me\n"

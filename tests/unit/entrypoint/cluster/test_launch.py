@@ -1,0 +1,80 @@
+"""What launch and worker make of their arguments, without starting anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.cluster.hosts import Host
+from entrypoint.cluster.keys import read_port
+from entrypoint.cluster.launch import bootstrap, job_variables, read_request, share_cores
+from entrypoint.cluster.sshd import escape, set_env, strip
+from entrypoint.errors import Refusal
+from tests.support.machines import Box, look_at
+
+
+def test_request() -> None:
+    request = read_request(["--hosts", "a,b", "-n", "2", "--ppn=1", "--timeout", "5", "smoke", "--bf16"], {})
+    assert request == ([Host("a", None), Host("b", None)], 2, 1, 5, ["smoke", "--bf16"])
+    assert read_request(["--hosts", "a", "qa"], {}).timeout == 120
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["smoke"], "no hosts"),
+        (["--hosts", "a"], "nothing to run"),
+        (["--hosts"], "no value"),
+        (["--hosts", "a", "-n", "x", "smoke"], "number"),
+        (["--what", "smoke"], "no such option"),
+        (["--hostfile", "/does/not/exist", "smoke"], "cannot be read"),
+        (["--hosts", "localhost,b", "smoke"], "loopback"),
+    ],
+)
+def test_wrong_requests(words: list[str], fact: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_request(words, {})
+    assert fact in caught.value.fact and caught.value.code == 2
+
+
+def test_variables_for_all() -> None:
+    assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
+    found = job_variables({"MASTER_ADDR": "m", "MASTER_PORT": "1"}, [Host("a", 1), Host("b", 1)], 2)
+    assert found == {"MASTER_ADDR": "m", "MASTER_PORT": "1", "MULTINODE_WORLD_SIZE": "2"}
+
+
+def test_an_operator_s_ssh_arguments_stay() -> None:
+    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x")
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+
+
+def test_a_session_s_environment() -> None:
+    environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
+    assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
+    assert escape("plain") == "plain"
+
+
+def test_sshd_keeps_only_the_name_of_its_user() -> None:
+    assert strip({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {"LD_PRELOAD": "/b/libnss_wrapper.so"}
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
+def test_ports(text: str) -> None:
+    assert read_port({}) == 2222
+    with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
+        read_port({"MULTINODE_SSH_PORT": text})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "domain"),
+    [
+        ([Host("localhost", 2)], 2, "[0xffffffe,0xffffffe0000000]"),
+        ([Host("localhost", 2)], 1, None),
+        ([Host("localhost", 2), Host("192.0.2.1", 1)], 3, None),
+        ([Host("192.0.2.1", 2)], 2, None),
+    ],
+)
+def test_cores_are_shared_among_ranks(hosts: list[Host], ranks: int, domain: str | None) -> None:
+    environ = {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}
+    assert share_cores(environ, hosts, ranks, look_at(Box(2, 28, 2))).get("I_MPI_PIN_DOMAIN") == domain
+    assert share_cores({"CCL_WORKER_COUNT": "1"}, hosts, ranks, look_at(Box(2, 28, 2))) == {}

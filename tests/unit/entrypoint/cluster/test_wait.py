@@ -1,0 +1,48 @@
+"""What is said of a host that does not let us in."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from entrypoint.cluster import wait as reach
+from entrypoint.cluster.wait import REFUSED, SILENT, Door, complaint, knock
+
+CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{CHANGED}Host key verification failed.\r\n", "the server there has not got our key"),
+        ("Warning: x\nme@node1: Permission denied (publickey).\n", "me@node1: Permission denied (publickey)."),
+        ("", "exit code 255"),
+    ],
+)
+def test_why_ssh_gave_up(text: str, said: str) -> None:
+    assert complaint(text, 255).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("tries", "state"),
+    [
+        ([f"{REFUSED}: no", SILENT], f"{REFUSED}: no"),
+        ([SILENT, f"{REFUSED}: no"], f"{REFUSED}: no"),
+        ([f"{REFUSED}: no", ""], ""),
+    ],
+)
+def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
+    tries: list[str], state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, left = {"a": "not tried"}, list(tries)
+    clock = iter([*([0.0] * len(tries)), 2.0])
+    monkeypatch.setattr(reach, "try_port", lambda *_: "")
+    monkeypatch.setattr(reach, "try_ssh", lambda *_: left.pop(0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+
+    knock("a", Door("config", 2222, {}, 1.0), states)
+
+    assert states == {"a": state}
+    assert not left

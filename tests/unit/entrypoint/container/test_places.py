@@ -1,0 +1,61 @@
+"""Folders that last, and folders that do not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from entrypoint.container.files import can_write, read_file, read_text, which, write_private
+from entrypoint.container.places import check_output, choose_caches, is_mounted, mount_points
+from entrypoint.errors import Refusal
+
+INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
+
+
+def test_mounts() -> None:
+    points = mount_points(INFO)
+    assert points == ["/", "/workspace/my output"]
+    assert is_mounted("/workspace/my output/qa", points)
+    assert not is_mounted("/workspace/my outputs", points)
+    assert mount_points(None) == []
+
+
+def test_output() -> None:
+    check_output("/out", lambda path: True)
+    with pytest.raises(Refusal, match="/out"):
+        check_output("/out", lambda path: False)
+
+
+@pytest.mark.parametrize(
+    ("environ", "bad", "there", "moved"),
+    [
+        ({"HF_HOME": "/w/hf"}, "", "", {}),
+        ({"HF_HOME": "/w/hf"}, "/w/hf", "", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface", "HF_HUB_CACHE": "/w/hub"}),
+        ({"HF_HOME": "/w", "HF_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({}, "", "", {}),
+        ({}, "/h/.cache/huggingface", "", {}),
+        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
+    ],
+)
+def test_caches(environ: dict[str, str], bad: str, there: str, moved: dict[str, str]) -> None:
+    assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
+
+
+def test_disk(tmp_path: Path) -> None:
+    assert can_write(str(tmp_path / "a" / "b"))
+    assert not can_write("/proc/version/nothing/here")
+    assert Path(write_private(str(tmp_path / "bytes"), "\udcff")).read_bytes() == b"\xff"
+    path = write_private(str(tmp_path / "secret"), "text")
+    assert read_text(path) == "text"
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    assert read_text(str(tmp_path)) is None
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(path) == "text" and read_file(str(tmp_path / "pipe")) is None
+    program = tmp_path / "program"
+    program.touch(0o755)
+    assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
+    assert which(str(program), {}) == str(program)
+    assert which("program", {"PATH": ""}) is None

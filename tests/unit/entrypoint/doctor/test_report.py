@@ -1,0 +1,111 @@
+"""The checks of doctor: a healthy container, and one fault at a time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.container.limits import Limits
+from entrypoint.container.processors import Machine
+from entrypoint.doctor.finding import OK, WARNING, WRONG
+from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
+from entrypoint.doctor.view import Folder, Interface, Probe, View
+from entrypoint.errors import Refusal
+from entrypoint.explain import Decision
+from entrypoint.launchers.world import World
+from entrypoint.settings import Prepared
+from entrypoint.training.job import DOCTOR, Job
+
+GB = 1 << 30
+SITE = "/usr/local/lib/python3.11/dist-packages"
+MACHINE = Machine(frozenset(range(4)), 4, 4, 1, (frozenset(range(4)),), None, False)
+ENVIRON = {"OMP_NUM_THREADS": "4", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/home/multinode"}
+DECISION = Decision(
+    World("alone", "no variables", local_size=1), MACHINE, Prepared(ENVIRON, {}, {}), [], [], {}, "gloo"
+)
+TCMALLOC, IOMP = "/usr/lib/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so"
+HEALTHY = View(
+    Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, SITE), DECISION, None, "model name\t: Xeon\n",
+    Limits(GB, 64 * GB, frozenset({"avx2", "amx_bf16"})),
+    preloads=((TCMALLOC, f"{TCMALLOC}.5.9"), (IOMP, IOMP)),
+    locked={"six": "1.17.0"}, installed={"six": ("1.17.0",), "extra": ("1.0",)},
+    interfaces=(Interface("eth0", "up"), Interface("lo", "unknown")),
+    folders=(Folder("/workspace/output", True, True, 9 * GB), Folder("/tmp", True, False, None)),
+    user=(1000, 0), certificate=None,
+    probe=Probe("3.11.2", ("/x",), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4),
+)  # fmt: skip
+PROBE, LIMITS = HEALTHY.probe, HEALTHY.limits
+NODES = DECISION._replace(world=World("torchrun", "", nodes=(2, 2), local_size=1))
+
+
+def with_environ(**variables: str) -> Decision:
+    return DECISION._replace(prepared=Prepared({**ENVIRON, **variables}, {}, {}))
+
+
+def test_a_healthy_container() -> None:
+    rows = examine(HEALTHY)
+    assert {row.state for row in rows} == {OK}
+    assert json.loads(as_json(rows))["healthy"] is True
+    assert "try:" not in as_text(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state", "said"),
+    [
+        ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1"),
+        ({"limits": LIMITS._replace(flags=frozenset({"avx2"}))}, "units", WARNING, "avx2; bf16 is emulated"),
+        ({"limits": LIMITS._replace(shm=64 << 20)}, "shm", WARNING, "64 MB"),
+        ({"limits": LIMITS._replace(shm=1 << 20)}, "shm", WRONG, "1 MB"),
+        ({"limits": LIMITS._replace(shm=None)}, "shm", WRONG, "0 MB"),
+        ({"limits": LIMITS._replace(memory=GB)}, "memory", WARNING, "1.0 GB"),
+        ({"limits": LIMITS._replace(memory=GB // 2)}, "memory", WRONG, "512 MB"),
+        ({"decision": DECISION._replace(machine=MACHINE._replace(quota=0.5))}, "cores", WARNING, "quota 0.5"),
+        ({"decision": with_environ(OMP_NUM_THREADS="64")}, "threads", WRONG, "OMP_NUM_THREADS=64 on 4"),
+        ({"probe": PROBE._replace(threads=1)}, "threads", WARNING, "torch takes 1"),
+        ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0"),
+        ({"installed": {"six": ("1.16.0",)}}, "packages", WRONG, "six 1.16.0 instead of 1.17.0"),
+        ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead of 1.17.0"),
+        ({"locked": {}}, "packages", WRONG, "constraints.txt"),
+        ({"probe": PROBE._replace(python="3.12.1")}, "python", WRONG, "3.12.1 instead of 3.11"),
+        ({"probe": PROBE._replace(file="/home/me/torch/__init__.py")}, "torch", WRONG, "/home/me/torch"),
+        ({"probe": PROBE._replace(torch="2.12.0")}, "torch", WRONG, "2.12.0 instead of 2.13.0+cpu"),
+        ({"probe": PROBE._replace(mapped=(IOMP,))}, "preloads", WRONG, TCMALLOC),
+        ({"preloads": (), "probe": PROBE._replace(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libiomp5"),
+        ({"probe": Probe(error="ImportError: no")}, "backend", WRONG, "gloo: ImportError: no"),
+        ({"decision": with_environ(GLOO_SOCKET_IFNAME="ib0")}, "network", WRONG, "GLOO_SOCKET_IFNAME=ib0"),
+        ({"decision": with_environ(FI_TCP_IFACE="ib0")}, "network", WRONG, "FI_TCP_IFACE=ib0"),
+        ({"decision": NODES, "interfaces": (Interface("lo", "unknown"),)}, "network", WRONG, "several nodes"),
+        ({"certificate": "x"}, "certificate", WRONG, "PEM"),
+        ({"folders": (Folder("/out", False, True, GB),)}, "folders", WRONG, "cannot be written: /out"),
+        ({"folders": (Folder("/out", True, True, 1 << 20),)}, "folders", WARNING, "/out has 1 MB left"),
+    ],
+)
+def test_a_fault_is_named_with_its_remedy(change: dict[str, object], name: str, state: str, said: str) -> None:
+    rows = examine(HEALTHY._replace(**change))  # type: ignore[arg-type]
+    found = [row for row in rows if row.state != OK]
+    assert [(row.name, row.state) for row in found] == [(name, state)]
+    assert said in found[0].value and found[0].remedy
+    assert json.loads(as_json(rows))["healthy"] is (state != WRONG)
+    assert f"try: {found[0].remedy}" in as_text(rows)
+
+
+def test_other_words_are_refused() -> None:
+    def decide(job: Job) -> Decision:
+        raise AssertionError(job)
+
+    with pytest.raises(Refusal, match="no such option"):
+        doctor(Job(DOCTOR, DOCTOR, ["--jsno"]), decide, HEALTHY.stack, "/root")
+
+
+@pytest.mark.parametrize(("launcher", "told"), [("alone", True), ("mpijob-worker", False)])
+def test_a_refused_training_is_told_where_one_was_meant(launcher: str, told: bool) -> None:
+    def decide(job: Job) -> Decision:
+        if job.trains:
+            raise Refusal("no", "1", "unset RANK")
+        return DECISION._replace(world=World(launcher, ""))
+
+    decision, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
+    assert decision.world.launcher == launcher
+    assert (refusal is not None) is told

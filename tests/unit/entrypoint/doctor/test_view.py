@@ -1,0 +1,43 @@
+"""Foreign texts that doctor reads: the probe's answer, constraints, folders of installed packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.doctor.view import Interface, Probe, read_constraints, read_installed, read_interfaces, read_probe
+
+
+def test_a_probe() -> None:
+    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0}'
+    assert read_probe(line, "") == Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "")
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])
+def test_a_probe_that_died(line: str) -> None:
+    assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
+
+
+@given(st.text())
+def test_any_constraints(text: str) -> None:
+    assert all(name == name.lower() for name in read_constraints(text))
+
+
+def test_constraints() -> None:
+    assert read_constraints("Foo_Bar.baz==1.0\n# no\n") == {"foo-bar-baz": "1.0"}
+    assert read_constraints(None) == {}
+
+
+def test_the_first_folder_on_the_path_counts(tmp_path: Path) -> None:
+    for name in ("mine/six-2.0.dist-info", "site/six-1.0.dist-info", "site/Foo_bar-1.0+cpu.dist-info", "site/six"):
+        (tmp_path / name).mkdir(parents=True)
+    path = [str(tmp_path / name) for name in ("absent", "mine", "site")]
+    assert read_installed(path) == {"six": ("2.0",), "foo-bar": ("1.0+cpu",)}
+
+
+def test_interfaces() -> None:
+    files = {"/sys/class/net/eth0/operstate": "up\n"}
+    assert read_interfaces(["eth0", "lo"], files.get) == (Interface("eth0", "up"), Interface("lo", "unknown"))

@@ -1,0 +1,93 @@
+"""Trainings that would run, and be wrong without a word: each is found, or set right, before it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.launchers.table import detect
+from entrypoint.launchers.world import check_alone, read_world
+from entrypoint.settings import prepare
+from entrypoint.training.command import clean, command
+from entrypoint.training.job import Job
+from entrypoint.tuning.variables import Scene, place, spread, tune
+from tests.support.launchers import left_by
+from tests.support.machines import Box, look_at, pod
+
+GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
+CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
+HOST = Box(2, 60, 2)
+POD = {"RANK": "0", "WORLD_SIZE": "1"}
+JOB = Job("script", "train.py", [])
+
+
+def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> tuple[dict[str, str], list[str]]:
+    """Give the environment and the command of a training in a pod with a limit, on a host of 240 processors."""
+    machine = look_at(HOST, pod(quota))
+    world = read_world(environ, detect(environ), None)
+    check_alone(environ, world)
+    world = spread(world, machine)
+    scene = Scene(world, machine, stack, True, lambda: "eth0", lambda path: False, environ)
+    prepared = prepare(clean(environ), place(world), tune(scene))
+    return prepared.environ, command(JOB, world, ["train.py"], prepared.environ)
+
+
+# Left over: accelerate reads RANK before PMI_RANK (accelerate/utils/environment.py); Slurm's names it does not know.
+@pytest.mark.parametrize(
+    ("left", "more", "rank", "size"),
+    [
+        (("intel-mpi-1",), {}, "1", "2"),
+        (("intel-mpi-1",), POD, "1", "2"),
+        (("pytorchjob-master", "open-mpi-0"), {}, "0", "2"),
+        (("slurm-step",), {}, "3", "4"),
+        (("slurm-step", "slurm-pmix"), POD, "3", "4"),
+    ],
+)
+def test_ranks_do_not_train_each_alone(left: tuple[str, ...], more: dict[str, str], rank: str, size: str) -> None:
+    environ, argv = decide({**left_by(*left), **more, "MASTER_ADDR": "node0"})
+    assert (environ["RANK"], environ["WORLD_SIZE"], environ["MULTINODE_WORLD_SIZE"]) == (rank, size, size)
+    assert argv == ["python3", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("left", "more"),
+    [
+        (("pytorchjob-workers",), {}),
+        (("slurm-batch",), {}),
+        (("prterun-0",), {}),
+        ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063"}),
+        ((), {"RANK": "1"}),
+        ((), {"WORLD_SIZE": "2"}),
+        ((), {"PET_RDZV_ENDPOINT": "pod0:29400"}),
+        ((), {"PET_MASTER_ADDR": "pod0", "PET_MASTER_PORT": "29400"}),
+    ],
+)
+def test_no_world_of_one_where_there_are_signs_of_more(left: tuple[str, ...], more: dict[str, str]) -> None:
+    with pytest.raises(Refusal):
+        decide({**left_by(*left), **more})
+
+
+@pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
+def test_auto_does_not_count_the_cores_of_the_host(name: str) -> None:
+    environ, argv = decide(left_by(name))
+    assert argv[argv.index("--nproc-per-node") + 1] == "1"
+    assert environ["OMP_NUM_THREADS"] == "32"
+
+
+def test_an_empty_standalone_does_not_reach_torchrun() -> None:
+    environ, argv = decide(left_by("pytorchjob-elastic"))
+    assert "PET_STANDALONE" not in environ
+    assert argv[0] == "torchrun"
+
+
+@pytest.mark.parametrize("count", ["", "1", "4"])
+def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
+    """Accelerate takes gloo in silence unless CCL_WORKER_COUNT is above 0 (accelerate/state.py)."""
+    environ, _ = decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL)
+    assert environ["CCL_WORKER_COUNT"] == (count or "1")
+
+
+def test_ccl_without_a_worker_is_refused() -> None:
+    with pytest.raises(Refusal, match="worker"):
+        decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)

@@ -1,0 +1,163 @@
+"""Environments of launchers, and what is concluded from them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entrypoint.container.image import Stack
+from entrypoint.container.processors import Machine
+from entrypoint.errors import Refusal
+from entrypoint.launchers.table import SIGNS, detect, find_sign
+from entrypoint.launchers.world import check_alone, read_world
+from entrypoint.numbers import whole
+from entrypoint.tuning.variables import Scene, is_training, place, spread, tune
+from tests.support.launchers import left_by, names
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "kind"),
+    [
+        ((), {}, "alone"),
+        ((), {"RANK": "0"}, "alone"),
+        ((), {"MASTER_ADDR": "127.0.0.1"}, "alone"),
+        (("slurm-batch",), {}, "alone"),
+        (("slurm-one-task",), {}, "alone"),
+        (("pytorchjob-workers",), {}, "alone"),
+        (("prterun-0",), {}, "alone"),
+        (("intel-mpi-0",), {}, "mpi"),
+        (("intel-mpi-two-hosts-1",), {}, "mpi"),
+        (("mpich-1",), {}, "mpi"),
+        (("open-mpi-1",), {}, "mpi"),
+        (("mvapich2",), {}, "mpi"),
+        (("torchrun-worker",), {}, "torchrun-worker"),
+        (("slurm-step",), {}, "slurm"),
+        (("slurm-step", "slurm-pmix"), {}, "slurm"),
+        (("slurm-step", "slurm-pmi2"), {}, "mpi"),
+        (("pytorchjob-master",), {}, "torchrun"),
+        (("pytorchjob-elastic",), {}, "torchrun"),
+        (("pytorchjob-elastic-master",), {}, "torchrun"),
+        (("trainer-v2",), {}, "torchrun"),
+        ((), {"MASTER_ADDR": "a", "RANK": "1", "WORLD_SIZE": "2"}, "torchrun"),
+        ((), {"MASTER_ADDR": "a", "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "torchrun-worker"),
+        (("mpijob-launcher-intel",), {}, "mpijob-launcher"),
+        (("mpijob-launcher-open",), {}, "mpijob-launcher"),
+        (("mpijob-worker",), {}, "mpijob-worker"),
+        # One inside the other, the innermost last: its variables are the ones that count.
+        (("mpijob-worker", "intel-mpi-1"), {}, "mpi"),
+        (("mpijob-launcher-open", "open-mpi-1"), {}, "mpi"),
+        (("pytorchjob-master", "intel-mpi-1"), {}, "mpi"),
+        (("pytorchjob-elastic", "mpich-1"), {}, "mpi"),
+        (("trainer-v2", "open-mpi-0"), {}, "mpi"),
+        (("pytorchjob-master", "torchrun-worker"), {}, "torchrun-worker"),
+        (("trainer-v2", "torchrun-worker"), {}, "torchrun-worker"),
+        (("slurm-batch", "intel-mpi-1"), {}, "mpi"),
+        (("slurm-batch", "open-mpi-1"), {}, "mpi"),
+        (("slurm-one-task", "pytorchjob-elastic"), {}, "torchrun"),
+        (("slurm-step", "torchrun-worker"), {}, "torchrun-worker"),
+        (("intel-mpi-two-hosts-1", "torchrun-worker"), {}, "torchrun-worker"),
+    ],
+)
+def test_detect(left: tuple[str, ...], more: dict[str, str], kind: str) -> None:
+    assert detect({**left_by(*left), **more}).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "name"),
+    [
+        ((), {}, None),
+        ((), {"WORLD_SIZE": "1", "RANK": "0", "PET_NNODES": "1", "SLURM_NTASKS": "1"}, None),
+        ((), {"MULTINODE_WORLD_SIZE": "1:4"}, None),
+        (("slurm-one-task",), {}, None),
+        (("slurm-one-task",), {"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}, None),
+        (("pytorchjob-workers",), {}, "PET_NNODES"),
+        ((), {"PET_NODE_RANK": "1"}, "PET_NODE_RANK"),
+        ((), {"WORLD_SIZE": "2"}, "WORLD_SIZE"),
+        ((), {"RANK": "1"}, "RANK"),
+        ((), {"LOCAL_RANK": "1"}, "LOCAL_RANK"),
+        ((), {"PMI_RANK": "1"}, "PMI_RANK"),
+        (("slurm-batch",), {}, "SLURM_NTASKS"),
+        ((), {"SLURM_JOB_NUM_NODES": "2", "SLURM_PROCID": "0"}, "SLURM_JOB_NUM_NODES"),
+        ((), {"MULTINODE_WORLD_SIZE": "2"}, "MULTINODE_WORLD_SIZE"),
+        ((), {"PMI_SIZE": "2"}, "PMI_SIZE"),
+        ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}, "PMI_PORT"),
+        ((), {"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_SIZE"),
+        ((), {"MV2_COMM_WORLD_SIZE": "2"}, "MV2_COMM_WORLD_SIZE"),
+        (("slurm-pmix",), {}, "PMIX_RANK"),
+        (("prterun-0",), {}, "PRTE_LAUNCHED"),
+        (("prterun-1",), {}, "PMIX_RANK"),
+    ],
+)
+def test_signs_of_more(left: tuple[str, ...], more: dict[str, str], name: str | None) -> None:
+    environ = {**left_by(*left), **more}
+    sign = find_sign(environ)
+    assert (sign.name if sign else None) == name
+    world = read_world(environ, detect(environ), None)
+    if name is None:
+        check_alone(environ, world)
+        return
+    with pytest.raises(Refusal, match="alone"):
+        check_alone(environ, world)
+
+
+@pytest.mark.parametrize(("size", "fits"), [("2", True), ("1:4", True), ("3", False), ("3:4", False)])
+def test_a_rank_of_a_world_smaller_than_insisted_on_is_refused(size: str, fits: bool) -> None:
+    environ = {**left_by("intel-mpi-1"), "MULTINODE_WORLD_SIZE": size}
+    world = read_world(environ, detect(environ), None)
+    if fits:
+        check_alone(environ, world)
+        return
+    with pytest.raises(Refusal, match="smaller than MULTINODE_WORLD_SIZE"):
+        check_alone(environ, world)
+
+
+# Every name that is read, with what its launcher writes, garbage, nothing, ranges and letters of other alphabets.
+NAMES = sorted({name for each in names() for name in left_by(each)} | {sign.name for sign in SIGNS})
+# Numbers that speak of a world of more than one, read from any of these names without knowing the table of signs.
+WORLDS = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS",
+          "SLURM_STEP_NUM_TASKS", "SLURM_JOB_NUM_NODES")  # fmt: skip
+RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+         "PMIX_RANK", "SLURM_PROCID")  # fmt: skip
+VALUES = st.one_of(
+    st.sampled_from(["", " ", "0", "1", "2", "8", "1:4", "4:1", "auto", "cpu", "host", "127.0.0.1", "[fd00::1]:29400",
+                     "a:b", "-1", "1.5", "9" * 30, "٣", "n[03-04]", "n[", "0,1,x"]),
+    st.text(max_size=8),
+)  # fmt: skip
+ENVIRONMENTS = st.builds(
+    lambda left, more, gone: {name: value for name, value in {**left_by(*left), **more}.items() if name not in gone},
+    st.lists(st.sampled_from(names()), max_size=2),
+    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=8),
+    st.sets(st.sampled_from(NAMES), max_size=3),
+)
+STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
+MACHINES = st.sampled_from(
+    [
+        Machine(frozenset({0, 1}), 2, 1, 1, (frozenset({0, 1}),), 1.5, False),
+        Machine(frozenset(range(56)), 56, 56, 2, (frozenset(range(28)), frozenset(range(28, 56))), None, False),
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(ENVIRONMENTS, MACHINES, st.sampled_from([None, 1, 3]))
+def test_any_environment_gives_a_decision_or_the_one_error(
+    environ: dict[str, str], machine: Machine, nproc: int | None
+) -> None:
+    try:
+        world = read_world(environ, detect(environ), nproc)
+        check_alone(environ, world)
+    except Refusal as refusal:
+        assert refusal.fact and refusal.remedy and refusal.code == 2
+        return
+    world = spread(world, machine)
+    scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
+    rows = [*tune(scene), *place(world)]
+    assert all(row.name and row.value for row in rows)
+    low, high = world.sizes
+    assert 1 <= low <= high
+    if world.rank is not None:
+        assert 0 <= world.rank < high
+    if world.launcher == "alone":
+        assert not [name for name in WORLDS if (whole(environ.get(name, "")) or 0) > 1]
+        assert not [name for name in RANKS if (whole(environ.get(name, "")) or 0) > 0]

@@ -1,0 +1,38 @@
+"""Environments that are handed on, and what is taken away again."""
+
+from __future__ import annotations
+
+from entrypoint.launchers.world import World
+from entrypoint.settings import Setting, forget, prepare
+from entrypoint.tuning.variables import place
+
+RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
+WANTED = [Setting("OMP_NUM_THREADS", "2", "cores"), Setting("LD_PRELOAD", "/lib/a.so:/lib/b.so", "libraries")]
+
+
+def test_a_place_is_written_over_what_was_left() -> None:
+    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, place(RANK), [])
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    assert [prepared.environ[name] for name in names] == ["1", "2", "0", "1", "node0", "29500"]
+    assert place(RANK._replace(launcher="torchrun-worker")) == []
+
+
+def test_what_the_user_set_stays_and_is_named() -> None:
+    prepared = prepare({"OMP_NUM_THREADS": "7"}, [], WANTED)
+    assert prepared.environ["OMP_NUM_THREADS"] == "7"
+    assert prepared.kept == {"OMP_NUM_THREADS": "7"}
+    assert "OMP_NUM_THREADS" not in prepared.added
+
+
+def test_what_an_outer_entrypoint_set_is_forgotten_unless_changed() -> None:
+    outer = prepare({"HOME": "/h"}, [], WANTED).environ
+    assert forget(outer) == {"HOME": "/h"}
+    assert forget({**outer, "OMP_NUM_THREADS": "1"}) == {"HOME": "/h", "OMP_NUM_THREADS": "1"}
+
+
+def test_what_was_set_over_something_comes_back() -> None:
+    moved = [Setting("HF_HOME", "/tmp/h", "cannot be written")]
+    outer = prepare({"HF_HOME": "/workspace", "LD_PRELOAD": ""}, moved, []).environ
+    assert outer["HF_HOME"] == "/tmp/h"
+    assert forget(outer) == {"HF_HOME": "/workspace", "LD_PRELOAD": ""}
+    assert forget({**outer, "HF_HOME": "/mine"})["HF_HOME"] == "/mine"

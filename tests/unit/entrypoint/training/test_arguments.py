@@ -1,0 +1,140 @@
+"""The command line of a task: what is left of the defaults beside the user's arguments."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.training.arguments import Arguments, arguments
+from entrypoint.training.tasks import TASKS
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
+OLD = GUIDE._replace(transformers="4.31.0", backend="gloo")
+QA = (
+    "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad --do_train --do_eval "
+    "--per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 "
+    "--doc_stride 128 --output_dir /workspace/output/qa --use_cpu"
+)
+BARE = QA.replace("--do_train --do_eval ", "").replace("/qa --use_cpu", "/qa-no-trainer")
+
+
+def make(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> Arguments:
+    return arguments(name, TASKS[name], line.split(), stack, many=many)
+
+
+def text(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> str:
+    return " ".join(make(name, line, stack, many=many).words)
+
+
+def test_the_guide_s_defaults() -> None:
+    assert text("qa", "") == QA
+    assert text("qa", "--bf16") == f"{QA} --bf16"
+    assert text("qa", "", GUIDE, many=True) == f"{QA} --ddp_backend ccl"
+    assert text("qa", "", GUIDE) == QA
+    assert text("qa", "", NEW, many=True) == QA
+
+
+def test_defaults_are_those_of_the_installed_release() -> None:
+    assert text("qa", "", OLD) == QA.replace("--use_cpu", "--no_cuda")
+    assert "--evaluation_strategy epoch" in text("mim", "", OLD)
+    assert "--warmup_ratio 0.05" in text("mae", "", GUIDE) and "--warmup_steps 0.05" in text("mae", "")
+    assert make("mae", "", OLD).notes == []
+
+
+@pytest.mark.parametrize("line", ["--learning_rate 1e-4", "--learning_rate=1e-4", "--learning-rate 1e-4"])
+def test_arguments_replace_defaults_one_by_one(line: str) -> None:
+    assert text("qa", line) == QA.replace("--learning_rate 3e-5 ", "") + " " + line
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "stack", "gone"),
+    [
+        ("qa", "--train_file t.json", NEW, "--dataset_name"),
+        ("qa", "--train_f t.json", NEW, "--dataset_name"),
+        ("qa", "--output_d /out", NEW, "/workspace/output"),
+        ("clm", "--dataset_name mine", NEW, "--dataset_config_name"),
+        ("summarization", "--dataset_config x", NEW, "--dataset_config_name"),
+        ("image-classification", "--train_dir pictures", NEW, "--dataset_name"),
+        ("qa", "--max_steps 10", NEW, "--num_train_epochs"),
+        ("qa-no-trainer", "--max_steps 10", NEW, "--num_train_epochs"),
+        ("qa", "--no_cuda False", GUIDE, "--use_cpu"),
+        ("mim", "--evaluation_strategy no", NEW, "--eval_strategy epoch"),
+        ("mim", "--eval_strategy no", OLD, "--evaluation_strategy epoch"),
+    ],
+)
+def test_what_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str, stack: Stack, gone: str) -> None:
+    assert gone in text(name, "", stack)
+    assert gone not in text(name, line, stack)
+
+
+def test_the_output_can_go_elsewhere() -> None:
+    words = make("qa", "--output_dir=/out").words
+    assert "--output_dir=/out" in words and "/workspace/output/qa" not in words
+
+
+@pytest.mark.parametrize("flag", ["--ddp_backend ccl", "--ddp-backend=gloo", "--xpu_backend ccl"])
+def test_one_process_has_no_backend(flag: str) -> None:
+    made = make("qa", f"{flag} --seed 1", GUIDE)
+    assert " ".join(made.words) == f"{QA} --seed 1"
+    assert made.notes == [f"{flag} is left out: one process has nobody to talk to"]
+    assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
+
+
+def test_a_file_of_arguments_stands_alone() -> None:
+    assert text("qa", "args.json") == "args.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "remedy"),
+    [
+        ("qa", "args.json --bf16", "qa --name value, or qa FILE.json for all arguments"),
+        ("qa", "squad", "qa --name value, or qa FILE.json for all arguments"),
+        ("qa-no-trainer", "args.json", "qa-no-trainer --name value"),
+        ("generation", "hello", "generation --name value"),
+    ],
+)
+def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, remedy: str) -> None:
+    with pytest.raises(Refusal, match="no word before its flags") as caught:
+        make(name, line)
+    assert caught.value.remedy == remedy
+
+
+def test_one_may_ask_for_help() -> None:
+    assert text("qa", "-h") == f"{QA} -h"
+
+
+def test_the_beginning_of_another_default_is_none_of_it() -> None:
+    assert "--dataset_name" in text("speech-seq2seq", "--task translate")
+
+
+def test_a_value_may_have_blanks() -> None:
+    assert "translate English to Romanian: " in make("translation", "").words
+
+
+def test_generation_has_flags_of_its_own() -> None:
+    assert text("generation", "--prompt x --no_cuda").endswith("--prompt x --no_cuda")
+    assert "--output_dir" not in text("generation", "")
+
+
+def test_a_script_without_the_trainer_takes_its_flags_from_the_environment() -> None:
+    made = make("qa-no-trainer", "--do_train --bf16 --use_cpu --max_train_samples 8")
+    assert " ".join(made.words) == f"{BARE} --max_train_samples 8"
+    assert made.environ == {"ACCELERATE_MIXED_PRECISION": "bf16"}
+    assert len(made.notes) == 3
+    because = "that is the Trainer's, which this script does without"
+    assert f"--bf16 became ACCELERATE_MIXED_PRECISION=bf16: {because}" in made.notes
+
+
+def test_bf16_can_be_off() -> None:
+    assert make("qa-no-trainer", "--bf16 False").environ == {}
+
+
+@given(st.lists(st.sampled_from(["--alpha", "--beta=1", "--gamma", "2", "x y", "--", "-3"])), st.sampled_from([*TASKS]))
+def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: str) -> None:
+    made = arguments(name, TASKS[name], ["--zeta", *words], NEW, many=True)
+    assert made.words[len(made.words) - len(words) - 1 :] == ["--zeta", *words]
+    assert made.notes == []

@@ -1,0 +1,90 @@
+"""Commands for jobs in worlds."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.launchers.world import World
+from entrypoint.settings import Setting
+from entrypoint.training.command import clean, command, read_program
+from entrypoint.training.job import Job
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
+SMOKE = Job("smoke", "smoke", ["--bf16"])
+STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--master-addr", "m", "--master-port", "1"]
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "start"),
+    [
+        (World("alone", "", local_size=1), {}, ["python3"]),
+        (World("alone", "", local_size=2), {}, ["torchrun", "--standalone", "--nproc-per-node", "2"]),
+        (World("mpi", "", local_size=1, rank=0, size=2), {}, ["python3"]),
+        (World("slurm", "", local_size=1, rank=0, size=2), {}, ["python3"]),
+        (World("torchrun-worker", "", local_size=2, rank=0, size=2), {}, ["python3"]),
+        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1", "PET_RDZV_BACKEND": "c10d"},
+         ["torchrun", "--nproc-per-node", "1"]),
+        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1"},
+         ["torchrun", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]),
+        (World("torchrun", "", (2, 2), 1, 2, master="m", port=1), {}, ["torchrun", *STATIC]),
+    ],
+)  # fmt: skip
+def test_command(world: World, environ: dict[str, str], start: list[str]) -> None:
+    words = read_program(SMOKE, NEW, "/opt/multinode", many=False).words
+    assert command(SMOKE, world, words, environ) == [*start, "/opt/multinode/smoke.py", "--bf16"]
+
+
+def test_a_plain_command_stays_as_it_is() -> None:
+    job = Job("plain", "torchrun", ["--nproc-per-node", "2", "x.py"])
+    words = read_program(job, NEW, "/", many=True).words
+    assert command(job, World("torchrun", "", (2, 2), local_size=2), words, {}) == words == [job.name, *job.words]
+
+
+def test_generation_runs_once() -> None:
+    job = Job("task", "generation", [])
+    assert not job.trains
+    words = read_program(job, NEW, "/", many=True).words
+    assert command(job, World("alone", "", local_size=2), words, {})[0] == "python3"
+
+
+def test_a_script_without_the_trainer_is_told_by_the_environment() -> None:
+    job = Job("task", "qa-no-trainer", ["--bf16"])
+    assert job.trains
+    program = read_program(job, NEW, "/", many=True)
+    assert program.asked == (Setting("ACCELERATE_MIXED_PRECISION", "bf16", "a flag that was typed"),)
+    assert [(each.name, each.value) for each in program.wanted] == [("ACCELERATE_USE_CPU", "1")]
+
+
+def test_what_went_into_the_environment_is_still_known() -> None:
+    assert read_program(Job("task", "qa-no-trainer", ["--bf16"]), NEW, "/", many=True).given["bf16"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "many", "expected"),
+    [
+        (["--no_cuda", "--bf16"], False, ["--use_cpu", "--bf16"]),
+        (["--ddp_backend", "gloo"], False, []),
+        (["--ddp_backend", "ccl"], True, ["--ddp_backend", "gloo"]),
+        (["--world_size", "2", "x"], True, ["--world_size", "2", "x"]),
+    ],
+)
+def test_smoke_takes_the_flags_of_any_release(words: list[str], many: bool, expected: list[str]) -> None:
+    program = read_program(Job("smoke", "smoke", words), NEW, "/opt/multinode", many=many)
+    assert program.words == ["/opt/multinode/smoke.py", *expected]
+    assert len(program.notes) == (words != expected)
+
+
+@pytest.mark.parametrize(("kind", "name", "count"), [("script", "x.py", 1), ("task", "qa", 0), ("plain", "bash", 0)])
+def test_a_script_of_one_s_own_counts_its_ranks_on_a_cpu(kind: str, name: str, count: int) -> None:
+    assert len(read_program(Job(kind, name, []), NEW, "/", many=True).wanted) == count
+
+
+def test_a_worker_of_an_mpijob_does_not_train() -> None:
+    with pytest.raises(Refusal, match="MPIJob"):
+        command(SMOKE, World("mpijob-worker", ""), [], {})
+
+
+def test_empty_pet_variables_are_removed() -> None:
+    assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}

@@ -1,0 +1,51 @@
+"""Command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.training.job import Options, read_job, read_options
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "words"),
+    [
+        ([], Options(None, None), []),
+        (["--explain", "smoke", "--nproc", "2"], Options("text", None), ["smoke", "--nproc", "2"]),
+        (["--explain=json", "--nproc", "2", "qa"], Options("json", 2), ["qa"]),
+        (["--nproc=3", "qa"], Options(None, 3), ["qa"]),
+        (["--help", "qa"], Options(None, None), ["--help"]),
+    ],
+)
+def test_options(argv: list[str], options: Options, words: list[str]) -> None:
+    assert read_options(argv) == (options, words)
+
+
+@pytest.mark.parametrize("argv", [["--nproc"], ["--nproc", "0", "qa"], ["--nproc", "x"], ["--bf16", "qa"]])
+def test_wrong_options(argv: list[str]) -> None:
+    with pytest.raises(Refusal):
+        read_options(argv)
+
+
+def test_jobs(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    kinds = {
+        name: read_job([name], {}, lambda word, _: f"/bin/{word}").kind
+        for name in ("smoke", "qa", "tasks", "worker", "launch", "bash", str(script))
+    }
+    assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "plain", "script"]
+    assert read_job([], {}, lambda *_: None).kind == "usage"
+
+
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [("sumarization", "summarization"), ("smok", "smoke"), ("zzzz", "`tasks` lists"), ("no.py", "ls .")],
+)
+def test_unknown_words(word: str, remedy: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_job([word], {}, lambda *_: None)
+    assert remedy in caught.value.remedy and caught.value.code == 2

@@ -1,0 +1,32 @@
+"""The table of tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.training.flags import split_flags
+from entrypoint.training.task import ACCELERATE, TRAINER, Task
+from entrypoint.training.tasks import NEEDS, TASKS
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_row_is_sound(name: str) -> None:
+    task = TASKS[name]
+    names = [flag.name for flag in split_flags(task.defaults.split())]
+    assert len(names) == len(set(names)) and "" not in names
+    assert task.folder in NEEDS
+    assert name.endswith("-no-trainer") == ("_no_trainer" in task.script) == (task.kind == ACCELERATE)
+
+
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.kind != TRAINER])
+def test_a_script_without_the_trainer_gets_none_of_its_flags(name: str) -> None:
+    assert not {"--do_train", "--do_eval", "--eval_strategy"} & set(TASKS[name].defaults.split())
+
+
+def test_no_script_has_two_names() -> None:
+    assert len({task.script for task in TASKS.values()}) == len(TASKS)
+
+
+def test_generation_does_not_train() -> None:
+    assert not TASKS["generation"].trains
+    assert Task("a/run_b.py", "", "").trains

@@ -1,0 +1,29 @@
+"""What oneCCL's script changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.tuning.oneccl import changes, find_script
+
+CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")
+
+
+def test_script() -> None:
+    assert find_script(CCL) == "/site/oneccl_bindings_for_pytorch/env/setvars.sh"
+    assert find_script(CCL._replace(torch="1.11.0+cpu")) == "/site/torch_ccl/env/setvars.sh"
+    assert find_script(CCL._replace(backend="gloo")) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "dump", "expected"),
+    [
+        ({"A": "1"}, "A=1\0B=two\nlines\0SHLVL=2\0", {"B": "two\nlines"}),
+        ({"PATH": "/bin"}, "PATH=/ccl:/bin\0", {"PATH": "/ccl:/bin"}),
+        ({"FI_PROVIDER_PATH": "/mine"}, "FI_PROVIDER_PATH=/ccl\0", {}),  # the user's
+        ({"I_MPI_ROOT": ""}, "I_MPI_ROOT=/ccl\0", {"I_MPI_ROOT": "/ccl"}),
+    ],
+)
+def test_changes(before: dict[str, str], dump: str, expected: dict[str, str]) -> None:
+    assert changes(before, dump) == expected

@@ -1,0 +1,158 @@
+"""Variables for worlds on machines, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.container.processors import Machine
+from entrypoint.launchers.world import World
+from entrypoint.tuning.variables import Scene, crowd, is_training, spread, tune
+from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
+
+GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
+CCL = GLOO._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
+ALL = {
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so", "/usr/local/bin/mpiexec.hydra",
+    "/usr/local/lib/libtcp-fi.so",
+}  # fmt: skip
+ALONE = World("alone", "")
+PODS = World("torchrun", "", (2, 2), 0, None, master="node0", port=29500)
+RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
+BOTH = World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
+FOUR = BOTH._replace(size=4, local_size=4)
+
+
+def values(
+    world: World,
+    machine: Machine,
+    stack: Stack = GLOO,
+    *,
+    job: bool = True,
+    environ: dict[str, str] | None = None,
+    image: set[str] | None = None,
+) -> dict[str, str]:
+    world = spread(world, machine)
+    exists = (ALL if image is None else image).__contains__
+    scene = Scene(world, machine, stack, is_training(world, job=job), lambda: "eth7", exists, environ or {})
+    return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune(scene)}}
+
+
+SMALL, ONE, TWO = Box(1, 2), Box(1, 28, 2), Box(2, 28, 2)
+SNC, HOST, EPYC, ARM = Box(2, 56, 2, 4), Box(2, 60, 2), Box(1, 96, 2, 4), Box(1, 64)
+FINE = "granularity=fine,compact,1,0"
+# Hydra gives each of two ranks a socket, both hardware threads of a core.
+SOCKET = look_at(TWO, cpus="28-55,84-111", parent="0-111")
+
+
+@pytest.mark.parametrize(
+    ("world", "machine", "each", "threads", "bound", "pin"),
+    [
+        (ALONE, look_at(SMALL), "1", "2", FINE, None),
+        (ALONE, look_at(ONE), "1", "28", FINE, None),
+        (ALONE, look_at(Box(1, 28)), "1", "28", FINE, None),
+        (ALONE, look_at(TWO), "2", "28", None, None),
+        (ALONE, look_at(Box(2, 28)), "2", "28", None, None),
+        (ALONE, look_at(SNC), "8", "14", None, None),
+        (ALONE, look_at(EPYC), "4", "24", None, None),
+        (ALONE, look_at(ARM), "1", "64", FINE, None),
+        (ALONE, look_at(HOST, pod(32)), "1", "32", None, "0"),
+        (ALONE, look_at(HOST, docker(32)), "1", "32", None, "0"),
+        (ALONE, look_at(HOST, nested(64, 32)), "1", "32", None, "0"),
+        (ALONE, look_at(SMALL, pod(1.5)), "1", "1", None, "0"),
+        (ALONE, look_at(SMALL, pod(0.5)), "1", "1", None, "0"),
+        (ALONE, look_at(HOST, cpuset("0-29,120-149"), cpus="0-29,120-149"), "1", "30", FINE, None),
+        (ALONE._replace(local_size=4), look_at(SMALL), "4", "1", None, None),
+        # One of several nodes cannot know whether another is a container on the same host, unless it has a cpuset.
+        (PODS, look_at(ONE), "1", "28", None, None),
+        (PODS, look_at(ONE, cpuset("4-27,32-55"), cpus="4-27,32-55"), "1", "24", FINE, None),
+        (PODS, look_at(TWO), "2", "28", None, None),
+        (PODS, look_at(HOST, pod(32)), "1", "32", None, "0"),
+        (RANK, look_at(ONE), "1", "28", None, None),
+        (RANK, look_at(ONE, cpus="0-13", parent="0-55"), "1", "14", FINE, None),
+        (RANK, look_at(SMALL, pod(1.5)), "1", "1", None, "0"),
+        (BOTH, SOCKET, "2", "28", FINE, None),
+        (BOTH, look_at(TWO), "2", "28", None, None),
+        # Nobody pinned the ranks (I_MPI_PIN=0), or two of them share a socket: they share its cores.
+        (BOTH, look_at(HOST, pod(8), parent="0-239"), "2", "4", None, "0"),
+        (FOUR, SOCKET, "4", "14", None, None),
+        (BOTH, look_at(Box(1, 5), cpus="0-2", parent="0-4"), "2", "3", FINE, None),
+        (BOTH, look_at(Box(1, 5), cpus="3-4", parent="0-4"), "2", "2", FINE, None),
+        (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "4", "14", FINE, None),
+    ],
+)
+def test_threads(world: World, machine: Machine, each: str, threads: str, bound: str | None, pin: str | None) -> None:
+    found = values(world, machine)
+    assert (found["each"], found["OMP_NUM_THREADS"]) == (each, threads)
+    assert (found.get("KMP_AFFINITY"), found.get("I_MPI_PIN")) == (bound, pin)
+    assert not [name for name in found if name.startswith("CCL_")]
+
+
+W4 = {"CCL_WORKER_COUNT": "4"}
+PUBLISHED = {**W4, "CCL_WORKER_AFFINITY": "0,1,2,3,28,29,30,31"}
+GUIDE = {**W4, "CCL_WORKER_AFFINITY": "0,1,2,3,32,33,34,35"}
+CLOUD = Box(1, 32, 2)
+
+
+@pytest.mark.parametrize(
+    ("world", "machine", "environ", "threads", "bound", "workers"),
+    [
+        (ALONE, look_at(SMALL), {}, "2", FINE, None),
+        (ALONE, look_at(TWO), {}, "27", None, "0,28"),
+        (ALONE, look_at(TWO), W4, "24", None, "0,1,2,3,28,29,30,31"),
+        (ALONE, look_at(SNC), {}, "13", None, "0,14,28,42,56,70,84,98"),
+        (PODS, look_at(TWO), {}, "27", None, "0,28"),
+        (PODS, look_at(ONE, cpuset("4-27,32-55"), cpus="4-27,32-55"), {}, "23",
+         "granularity=fine,proclist=[5-27],explicit", "4"),
+        (PODS, look_at(HOST, pod(32)), {}, "31", None, None),
+        (RANK, look_at(SMALL), {}, "1", None, "0"),
+        (RANK, look_at(SMALL), W4, "1", None, None),
+        # Pinned by hydra as it likes: the rank's first cores are its workers'.
+        (BOTH, SOCKET, {}, "27", "granularity=fine,proclist=[29-55],explicit", "28,28"),
+        (BOTH, SOCKET, W4, "24", "granularity=fine,proclist=[32-55],explicit", "28,29,30,31,28,29,30,31"),
+        # IPEX's own example: two sockets of 28 cores, I_MPI_PIN_DOMAIN=[0xffffff0,0xffffff00000000].
+        (BOTH, look_at(TWO, cpus="32-55", parent="0-111"), PUBLISHED, "24", FINE, None),
+        # The guide's: one rank on 32 cores, I_MPI_PIN_DOMAIN=[0xfffffff0], OMP_NUM_THREADS=28.
+        (RANK, look_at(CLOUD, cpus="4-31", parent="0-63"), GUIDE, "28", FINE, None),
+        (RANK, look_at(CLOUD), GUIDE, "28", None, None),
+    ],
+)  # fmt: skip
+def test_ccl(
+    world: World, machine: Machine, environ: dict[str, str], threads: str, bound: str | None, workers: str | None
+) -> None:
+    found = values(world, machine, CCL, environ=environ)
+    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, bound)
+    if "CCL_WORKER_AFFINITY" not in environ:
+        assert found.get("CCL_WORKER_AFFINITY") == workers
+    assert (found["CCL_WORKER_COUNT"], found["CCL_ATL_TRANSPORT"]) == ("1", "ofi")
+
+
+def test_an_image_without_intels_openmp_has_nothing_of_it() -> None:
+    found = values(ALONE, look_at(ARM), image={"/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"})
+    assert not [name for name in found if name.startswith(("KMP_", "I_MPI_", "FI_PROVIDER"))]
+    assert (found["LD_PRELOAD"], found["OMP_NUM_THREADS"]) == ("/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4", "64")
+
+
+def test_interfaces() -> None:
+    assert values(ALONE, look_at(SMALL))["GLOO_SOCKET_IFNAME"] == "lo"
+    found = values(RANK, look_at(SMALL))
+    assert found["GLOO_SOCKET_IFNAME"] == found["FI_TCP_IFACE"] == "eth7"
+
+
+def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> None:
+    found = values(ALONE, look_at(SMALL), job=False)
+    assert set(found) == {
+        "each", "OMP_NUM_THREADS", "KMP_BLOCKTIME", "KMP_AFFINITY", "LD_PRELOAD", "I_MPI_ROOT", "FI_PROVIDER_PATH",
+    }  # fmt: skip
+    assert found["LD_PRELOAD"].endswith("libtcmalloc.so.4:/usr/local/lib/libiomp5.so")
+    assert "CCL_WORKER_AFFINITY" not in values(ALONE, look_at(TWO), CCL, job=False)
+
+
+def test_ranks_by_a_slip_of_the_finger_are_not_listed() -> None:
+    assert "CCL_WORKER_AFFINITY" not in values(ALONE._replace(local_size=999_999_999), look_at(TWO), CCL)
+
+
+@pytest.mark.parametrize(("count", "says"), [(1, False), (2, False), (3, True)])
+def test_processes_that_share_cores_are_told(count: int, says: bool) -> None:
+    assert bool(crowd(ALONE._replace(local_size=count), look_at(SMALL))) == says
+    assert not crowd(BOTH._replace(local_size=count), look_at(SMALL))
