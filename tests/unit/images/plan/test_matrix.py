@@ -1,4 +1,4 @@
-"""What `plan` and `list` print, and the matrix of the README."""
+"""What `plan` and `list` print, and the matrix of docs/versions.md."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.console import Console
 from images.plan import catalog, matrix, planner
 
 TABLE = catalog.load()
-README = Path(__file__).parents[4] / "README.md"
+PAGE = Path(__file__).parents[4] / "docs/versions.md"
 
 
-def test_the_readme_has_the_matrix_of_the_table() -> None:
-    text = README.read_text()
+def test_the_page_has_the_matrix_of_the_table() -> None:
+    text = PAGE.read_text()
 
-    assert matrix.refreshed(text, TABLE) == text, "put the output of `python build.py list --markdown` into the README"
+    assert matrix.refreshed(text, TABLE) == text, f"put the output of `python build.py list --markdown` into {PAGE}"
 
 
 def test_a_stale_matrix_is_replaced_and_the_rest_stays() -> None:
@@ -30,7 +30,7 @@ def test_a_stale_matrix_is_replaced_and_the_rest_stays() -> None:
     assert "| old |" not in made and matrix.markdown(TABLE) in made
 
 
-def test_a_readme_without_markers_is_refused() -> None:
+def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="matrix"):
         matrix.refreshed("no table here", TABLE)
 
