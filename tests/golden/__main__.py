@@ -1,6 +1,6 @@
-"""Write the golden data again: `python -m tests.golden [NAME...]`, all of them or those of the modules named.
+"""Write the golden data again: `python -m tests.golden [NAME...]`, all of them or those that are named.
 
-A change is a commit of its own with a line in CHANGELOG.md (CONTRIBUTING.md, "Golden data").
+A change is a commit of its own with a line in CHANGELOG.md (CONTRIBUTING.md, "Before you send a change").
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ from importlib import import_module
 
 from tests.golden import data
 
-# Each module of this package that has FILES (see data.py).
-MODULES = ("plans", "refusals")
+# Directory below tests/data/golden -> the module that makes its files. Each is imported only when it is needed.
+MODULES = {
+    "plan": "tests.golden.plans",
+    "refusals": "tests.golden.refusals",
+    "images": "tests.golden.images",
+    "explain": "tests.support.golden_explain",
+}
 
 
 def main(names: Sequence[str]) -> int:
-    """Renew the files of the named modules, of all without names; return the exit code."""
+    """Renew the golden data that are named, all of them without names; return the exit code."""
     if unknown := [name for name in names if name not in MODULES]:
         print(f"error: no such golden data: {', '.join(unknown)}\n  try: {', '.join(MODULES)}", file=sys.stderr)
         return 2
     for name in names or MODULES:
-        files = import_module(f"tests.golden.{name}").FILES
-        changed = data.renew(files)
-        print(f"{name}: {len(files)} files, {len(changed)} changed", *changed, sep="\n  ")
+        texts = import_module(MODULES[name]).produce()
+        changed = data.renew(name, texts)
+        print(f"{name}: {len(texts)} files, {len(changed)} changed", *changed, sep="\n  ")
     return 0
 
 

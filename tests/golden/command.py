@@ -30,24 +30,25 @@ class Said:
     err: str
 
 
-def run(words: Sequence[str], files: Mapping[str, bytes] | None = None) -> Said:
-    """Return what `build.py WORDS` says in a directory that holds only `files` (path -> content)."""
+def run(words: Sequence[str], environ: Mapping[str, str] | None = None) -> Said:
+    """Return what `build.py WORDS` says with these variables, a store in the working directory, and no engine."""
     out, err = io.StringIO(), io.StringIO()
-    with empty_directory() as place, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        for path, content in (files or {}).items():
-            (place / path).parent.mkdir(parents=True, exist_ok=True)
-            (place / path).write_bytes(content)
-        environ = {**NO_ENGINE, "XDG_CACHE_HOME": str(place / "cache")}
-        with mock.patch.dict(os.environ, NO_TERMINAL):
-            code = cli.main(words, cli.World(environ, TODAY, lambda: 0.0))
+    world = cli.World({**NO_ENGINE, "XDG_CACHE_HOME": str(Path.cwd() / "cache"), **(environ or {})}, TODAY, lambda: 0)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.dict(os.environ, NO_TERMINAL):
+        code = cli.main(words, world)
     return Said(code, out.getvalue(), err.getvalue())
 
 
 @contextlib.contextmanager
-def empty_directory() -> Iterator[Path]:
-    """Make a directory and work in it; both end with the context."""
+def directory(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """Make a directory with `files` (path -> content) and work in it; both end with the context."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as place:
+        for path, content in files.items():
+            file = Path(place, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            file.chmod(0o755 if content.startswith(b"#!") else 0o644)
         os.chdir(place)
         try:
             yield Path(place)

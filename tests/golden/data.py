@@ -1,20 +1,17 @@
-"""Golden data: results that a change of the code must not change, as files below tests/data/golden.
+"""Golden data: results that a change of the code must not change, as files in directories below tests/data/golden.
 
-Every module of this package that has golden files lists them in FILES: path below tests/data/golden -> a function
-that returns the text. The tests compare, `python -m tests.golden` writes.
+A module that makes golden data has a function `produce`, which returns the files of one directory as name -> text.
+The tests compare, `python -m tests.golden` writes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 PLACE = Path(__file__).parents[1] / "data" / "golden"
-
 REMEDY = "what was meant to change is written by `python -m tests.golden`, in a commit of its own (CONTRIBUTING.md)"
-
-Files = Mapping[str, Callable[[], str]]
 
 
 def as_json(value: object) -> str:
@@ -22,19 +19,19 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def recorded(path: str) -> str:
-    """Return the text of a golden file; empty where nobody has written it yet."""
-    file = PLACE / path
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+def recorded(directory: str) -> dict[str, str]:
+    """Return the files of a directory as name -> text."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((PLACE / directory).glob("*.json"))}
 
 
-def renew(files: Files) -> list[str]:
-    """Write golden files; return the paths of those that changed."""
-    changed = []
-    for path, produce in files.items():
-        text = produce()
-        if text != recorded(path):
-            (PLACE / path).parent.mkdir(parents=True, exist_ok=True)
-            (PLACE / path).write_text(text, encoding="utf-8")
-            changed.append(path)
-    return changed
+def renew(directory: str, texts: Mapping[str, str]) -> list[str]:
+    """Write the files of a directory and remove those that are none of them; return the names of what changed."""
+    known, place = recorded(directory), PLACE / directory
+    place.mkdir(parents=True, exist_ok=True)
+    changed = [name for name, text in texts.items() if text != known.get(name)]
+    for name in changed:
+        (place / name).write_text(texts[name], encoding="utf-8")
+    gone = sorted(known.keys() - texts.keys())
+    for name in gone:
+        (place / name).unlink()
+    return [*changed, *gone]

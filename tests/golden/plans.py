@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from tests.golden.command import run
-from tests.golden.data import Files
+from tests.golden.command import directory, run
 
 # Name of the file -> what is typed behind `plan --json`.
 PLANS = {
@@ -39,9 +36,12 @@ def printed(words: str) -> str:
 
     Raises AssertionError when there is no plan.
     """
-    said = run(["plan", "--json", *words.split()])
+    with directory({}):
+        said = run(["plan", "--json", *words.split()])
     assert (said.code, said.err) == (0, ""), said
     return said.out
 
 
-FILES: Files = {f"plan/{name}.json": partial(printed, words) for name, words in PLANS.items()}
+def produce() -> dict[str, str]:
+    """Return the golden data: name of the file -> text."""
+    return {f"{name}.json": printed(words) for name, words in PLANS.items()}

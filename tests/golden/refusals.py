@@ -1,75 +1,79 @@
-"""What is said of requests that cannot be built: exit code and stderr, in one file."""
+"""What is said of requests that cannot be built: exit code and stderr."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 
-from tests.golden.command import run
-from tests.golden.data import Files, as_json
-
-PATH = "refusals.json"
+from tests.golden.command import directory, run
+from tests.golden.data import as_json
 
 # What is typed behind `build.py`. None of these needs a network, an engine or another program, and none has a text by
 # argparse that differs between releases of Python (those of `choices` do).
-REFUSALS = (
-    "plan --torch 2.99.0",
-    "plan --torch 0.1 --base example.org/own:1 --python 3.11",
-    "plan --transformers 4.99.0",
-    "plan --torch two",
-    "plan --torch 9.9 --transformers nine --as-of yesterday --tasks nonsense --python 3",
-    "plan --torch 1.10.0 --transformers 5.23.0 --base debian --backend ccl --as-of 2020-01-01",
-    "plan --torch 1.10.0",
-    "plan --torch 2.13.0 --backend ccl",
-    "plan --torch 2.13.0 --base intel",
-    "plan --torch 2.4.0 --transformers 4.46.0 --base debian --python 3.12",
-    "plan --torch 2.4.0 --transformers 4.46.0 --base example.org/own:1 --python 3.12 --backend ccl",
-    "plan --as-of 2020-01-01",
-    "plan --as-of 2026-02-30",
-    "plan --tasks text-clasification",
-    "plan --tasks nonsense",
-    "plan --base example.org/own:1",
-    "plan --base ' '",
-    "plan --python 4",
-    "plan --output x",
-    "plan --tor 2.13.0",
-    "plans",
-    "list --json --markdown",
-    "list --torch 2.4.0",
-    "bundle --offline",
-    "--no-load --jobs 0",
-    "--no-load --jobs many",
-    "--load --offline",
-    "--no-load --offline",
-    "--no-load --offline --lock missing",
-    "--no-load --offline --lock text",
-    "--no-load --offline missing",
-    "--no-load --offline text",
-    "--no-load --offline directory",
-    "--no-load --offline directory --lock text",
-    "sbom",
-    "verify oci: --offline",
-    "verify oci:missing --offline",
-    "verify oci:directory --offline",
-    "verify archive:text --offline",
-    "verify Capital/Name:1 --offline",
-    "verify example.org/name:-tag --offline",
-    "verify example.org/name@sha256:short --offline",
-)
+REFUSALS = {
+    "plan": (
+        "plan --torch 2.99.0",
+        "plan --torch 0.1 --base example.org/own:1 --python 3.11",
+        "plan --transformers 4.99.0",
+        "plan --torch two",
+        "plan --torch 9.9 --transformers nine --as-of yesterday --tasks nonsense --python 3",
+        "plan --torch 1.10.0 --transformers 5.23.0 --base debian --backend ccl --as-of 2020-01-01",
+        "plan --torch 1.10.0",
+        "plan --torch 2.13.0 --backend ccl",
+        "plan --torch 2.13.0 --base intel",
+        "plan --torch 2.4.0 --transformers 4.46.0 --base debian --python 3.12",
+        "plan --torch 2.4.0 --transformers 4.46.0 --base example.org/own:1 --python 3.12 --backend ccl",
+        "plan --as-of 2020-01-01",
+        "plan --as-of 2026-02-30",
+        "plan --tasks text-clasification",
+        "plan --tasks nonsense",
+        "plan --base example.org/own:1",
+        "plan --base ' '",
+        "plan --python 4",
+    ),
+    "command-line": (
+        "plan --output x",
+        "plan --tor 2.13.0",
+        "plans",
+        "list --json --markdown",
+        "list --torch 2.4.0",
+        "bundle --offline",
+        "--no-load --jobs 0",
+        "--no-load --jobs many",
+        "--load --offline",
+        "--no-load --offline",
+        "sbom",
+    ),
+    "places": (
+        "--no-load --offline --lock missing",
+        "--no-load --offline --lock text",
+        "--no-load --offline missing",
+        "--no-load --offline text",
+        "--no-load --offline directory",
+        "--no-load --offline directory --lock text",
+        "verify oci: --offline",
+        "verify oci:missing --offline",
+        "verify oci:directory --offline",
+        "verify archive:text --offline",
+        "verify Capital/Name:1 --offline",
+        "verify example.org/name:-tag --offline",
+        "verify example.org/name@sha256:short --offline",
+    ),
+}
 PRESENT = {"text": b"a text, and nothing else\n", "directory/text": b"another text\n"}
 
 
-def refused(typed: Iterable[str] = REFUSALS) -> dict[str, dict[str, object]]:
-    """Return what is said of each command: exit code and the lines on stderr.
+def refused(typed: str) -> dict[str, object]:
+    """Return what is said of a command: exit code, and the lines on stderr.
 
     Raises AssertionError when something stands on stdout.
     """
-    found: dict[str, dict[str, object]] = {}
-    for words in typed:
-        said = run(shlex.split(words), PRESENT)
-        assert said.out == "", said
-        found[f"build.py {words}"] = {"exit code": said.code, "stderr": said.err.splitlines()}
-    return found
+    with directory(PRESENT):
+        said = run(shlex.split(typed))
+    assert said.out == "", said
+    return {"exit code": said.code, "stderr": said.err.splitlines()}
 
 
-FILES: Files = {PATH: lambda: as_json(refused())}
+def produce() -> dict[str, str]:
+    """Return the golden data: name of the file -> text."""
+    groups = {name: {f"build.py {words}": refused(words) for words in typed} for name, typed in REFUSALS.items()}
+    return {f"{name}.json": as_json(group) for name, group in groups.items()}
