@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,9 +37,11 @@ VARS = 'export LD_LIBRARY_PATH="$CCL_ROOT/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 MPIRUN = '#!/bin/sh\nexec mpiexec.hydra "$@"\n'
 HYDRA = '#!/bin/sh\necho "Intel MPI below $I_MPI_ROOT"\n'
 
+PROGRAM = re.compile(r"/(bin|scripts)/|\.sh$")
+
 
 def wheel(folder: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = ()) -> Path:
-    """Write a wheel for Python 3.11; scripts in folders called bin and .sh files may be run."""
+    """Write a wheel for Python 3.11; what is in bin or scripts, and .sh files, may be run."""
     info = f"{name}-{version}.dist-info"
     about = [
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}",
@@ -57,7 +60,7 @@ def wheel(folder: Path, name: str, version: str, files: Mapping[str, bytes], req
     with zipfile.ZipFile(path, "w") as archive:
         for place, data in whole.items():
             entry = zipfile.ZipInfo(place, (2024, 7, 24, 0, 0, 0))
-            entry.external_attr = (0o100755 if "/bin/" in place or place.endswith(".sh") else 0o100644) << 16
+            entry.external_attr = (0o100755 if PROGRAM.search(place) else 0o100644) << 16
             archive.writestr(entry, data)
     return path
 

@@ -10,7 +10,7 @@ import random
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -36,8 +36,17 @@ Status: install ok installed
 Version: 1:8.9p1-3ubuntu0.10
 """
 
-# A value that is a str is where a link leads to, None a folder.
-Files = Mapping[str, "bytes | str | None"]
+
+class Directory(NamedTuple):
+    """A directory whose mode or owner is not the usual one."""
+
+    mode: int = 0o755
+    uid: int = 0
+    gid: int = 0
+
+
+# A value that is a str is where a link leads to, None a directory.
+Files = Mapping[str, "bytes | str | Directory | None"]
 SYSTEM: Files = {
     "bin": "usr/bin",
     "lib": "usr/lib",
@@ -82,12 +91,13 @@ def layer(files: Files) -> bytes:
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for path, content in files.items():
             info = tarfile.TarInfo(path)
-            if content is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
+            if content is None or isinstance(content, Directory):
+                info.type = tarfile.DIRTYPE
+                info.mode, info.uid, info.gid = content or Directory()
             elif isinstance(content, str):
                 info.type, info.linkname = tarfile.SYMTYPE, content
             else:
-                info.size = len(content)
+                info.size, info.mode = len(content), 0o755 if content.startswith(b"#!") else 0o644
             tar.addfile(info, io.BytesIO(content) if isinstance(content, bytes) else None)
     return stream.getvalue()
 

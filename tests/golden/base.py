@@ -1,0 +1,77 @@
+"""A base image of a few text files, the same on every machine: what a build asks of a base, and odd owners.
+
+It has everything that images need, so that nothing is taken out of Debian's packages, which change: the layer of such
+additions is not in the golden data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.stand_in import LIBRARY, Directory, Files, Image, layout, write
+
+SITE = "usr/local/lib/python3.11/dist-packages"
+STATUS = """\
+Package: libc6
+Status: install ok installed
+Version: 2.36-9+deb12u13
+
+Package: python3.11
+Status: install ok installed
+Version: 3.11.2-6+deb12u6
+"""
+SYSTEM: Files = {
+    "bin": "usr/bin",
+    "lib": "usr/lib",
+    "lib64": "usr/lib64",
+    "sbin": "usr/sbin",
+    "etc": None,
+    "etc/passwd": b"root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n",
+    "etc/group": b"root:x:0:\nstaff:x:50:\n",
+    "etc/os-release": "../usr/lib/os-release",
+    "etc/ssh": Directory(0o750),
+    "home": Directory(0o711),
+    "usr/lib/os-release": b'ID=debian\nVERSION_ID="12"\n',
+    "usr/bin/sh": b"#! a shell",
+    "usr/bin/python": "python3",
+    "usr/bin/python3": "python3.11",
+    "usr/bin/python3.11": b"#! an interpreter",
+    "usr/bin/tini": b"#! an init",
+    "usr/sbin/sshd": b"#! a server",
+    # It starts the interpreter, which on a machine without an engine imports every package once: say that it could.
+    f"{LIBRARY}/ld-linux-x86-64.so.2": b"#!/bin/sh\nexit 0\n",
+    f"{LIBRARY}/libtcmalloc.so.4": b"an allocator",
+    f"{LIBRARY}/libnss_wrapper.so": b"names for users",
+    "usr/local": Directory(0o2775, 0, 50),
+    "usr/local/lib": Directory(0o2775, 0, 50),
+    "usr/local/bin": "/usr/local/programs",
+    "usr/local/programs": Directory(0o2775, 0, 50),
+    "var/lib/dpkg/status": STATUS.encode(),
+}
+# Of the packages of wheels.py: accelerate in an older release, which is hidden, and psutil in the one that is planned.
+PACKAGES: Files = {
+    SITE: Directory(0o2775, 0, 50),
+    f"{SITE}/accelerate/__init__.py": b"__version__ = '0.20.0'\n",
+    f"{SITE}/accelerate/only_old.py": b"",
+    f"{SITE}/accelerate/__pycache__/only_old.cpython-311.pyc": b"bytecode",
+    "usr/local/programs/accelerate-old": b"#!/usr/bin/python3\n",
+    "usr/local/programs/of-nobody": b"#!/bin/sh\n",
+    f"{SITE}/accelerate-0.20.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: accelerate\nVersion: 0.20.0\n",
+    f"{SITE}/accelerate-0.20.0.dist-info/RECORD": (
+        b"accelerate/__init__.py,,\naccelerate/only_old.py,,\n../../../programs/accelerate-old,,\n"
+        b"accelerate-0.20.0.dist-info/METADATA,,\naccelerate-0.20.0.dist-info/RECORD,,\n"
+    ),
+    f"{SITE}/psutil/__init__.py": b"__version__ = '7.0.0'\n",
+    f"{SITE}/psutil-7.0.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: psutil\nVersion: 7.0.0\n",
+    f"{SITE}/psutil-7.0.0.dist-info/RECORD": b"psutil/__init__.py,,\n",
+}
+
+
+def plain(place: Path) -> Path:
+    """Write the base without packages as an OCI layout."""
+    return write(place, layout({"1": Image([SYSTEM], "none")}))
+
+
+def with_packages(place: Path) -> Path:
+    """Write the base with packages of its own as an OCI layout."""
+    return write(place, layout({"1": Image([SYSTEM, PACKAGES], "none")}))

@@ -1,0 +1,113 @@
+"""Three images, built by build.py from wheels and a base that are made here: their layers, their settings.
+
+Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
+difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
+nor the lock and the bill of materials. Not covered: Debian's own base (its packages change), what is added to a base
+that lacks something (it comes out of Debian's packages) and bytecode (it differs between releases of Python, and the
+base has no interpreter).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.golden import base, entries, wheels
+from tests.golden.command import directory, run
+from tests.golden.data import as_json
+
+# No pip configuration of this machine, and an index that has nothing.
+NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///nowhere"}
+# Debian is asked before anybody knows that the base lacks nothing. These answer for it: no package.
+PROGRAMS = {
+    "programs/mmdebstrap": b"#!/bin/sh\necho 'SOURCE: deb none bookworm main' >&2\n",
+    "programs/apt-get": b"#!/bin/sh\nexit 0\n",
+}
+EXAMPLES = {
+    "examples/examples/pytorch/text-generation/run_generation.py": b"#!/usr/bin/env python\nprint('generating')\n",
+    "examples/examples/pytorch/text-generation/requirements.txt": b"torch\n",
+    "examples/LICENSE": b"a licence\n",
+    "examples/src/transformers/__init__.py": b"not taken\n",
+}
+HOME = "opt/multinode"
+# Files of the highest layer that are made for each image: their content is compared, too.
+TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
+# Not in the list of the highest layer: sources, bytecode and the lock.
+LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an image is made: the base, the wheels, where they are named, and what is typed."""
+
+    base: Callable[[Path], Path]
+    wheels: Callable[[Path], Path]
+    variables: str
+    typed: str
+
+
+IMAGES = {
+    "newest": Recipe(
+        base.plain, wheels.of_the_newest, "PIP_FIND_LINKS={wheels}",
+        "--torch 2.13.0 --transformers 5.23.0 --examples examples",
+    ),
+    "older-line": Recipe(
+        base.with_packages, wheels.of_the_newest, "PIP_FIND_LINKS={wheels}",
+        "--torch 2.13.0 --transformers 4.57.6 --examples none --as-of 2026-11-01 --no-trim",
+    ),
+    "ccl": Recipe(
+        base.plain, wheels.of_ccl, "",
+        "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse {wheels}",
+    ),
+}  # fmt: skip
+ALWAYS = "--base oci:{base} --python 3.11 --no-bytecode --no-load --output {layout}/ --compression none --json"
+
+
+def described(recipe: Recipe) -> str:
+    """Build an image and return its golden data.
+
+    Raises AssertionError when it cannot be built.
+    """
+    with directory({**PROGRAMS, **EXAMPLES}) as place:
+        places = {"base": recipe.base(place / "base"), "wheels": recipe.wheels(place / "wheels"), "layout": "layout"}
+        words = shlex.split(f"{recipe.typed} {ALWAYS}".format(**places))
+        variables = dict(word.split("=", 1) for word in recipe.variables.format(**places).split())
+        path = f"{place / 'programs'}:{os.environ['PATH']}"
+        said = run(words, {**NO_INDEX, **variables, "PATH": path, "HOME": str(place)})
+        assert said.code == 0, said.err
+        return as_json(_image(place / "layout"))
+
+
+def _image(layout: Path) -> dict[str, Any]:
+    """Read an image out of an OCI layout whose layers are not compressed."""
+    manifest = json.loads(_blob(layout, json.loads((layout / "index.json").read_bytes())["manifests"][0]).read_bytes())
+    config = json.loads(_blob(layout, manifest["config"]).read_bytes())
+    *lower, highest = [entries.read(_blob(layout, row)) for row in manifest["layers"]]
+    *names, top = [row["created_by"] for row in config["history"]]
+    return {
+        "created": config["created"],
+        "config": config["config"],
+        "layers": [
+            {"name": name, "diff_id": diff_id, "entries": [entry.line for entry in layer]}
+            for name, diff_id, layer in zip(names, config["rootfs"]["diff_ids"][:-1], lower, strict=True)
+        ],
+        "highest": {
+            "name": top,
+            "entries": [entry.place for entry in entries.without(highest, LEFT_OUT)],
+            "texts": {e.path: e.content.decode().splitlines() for e in highest if e.path in TEXTS and e.content},
+        },
+    }
+
+
+def _blob(layout: Path, descriptor: Mapping[str, Any]) -> Path:
+    return layout / "blobs" / str(descriptor["digest"]).replace(":", "/")
+
+
+def produce() -> dict[str, str]:
+    """Return the golden data: name of the file -> text."""
+    return {f"{name}.json": described(recipe) for name, recipe in IMAGES.items()}
