@@ -1,12 +1,18 @@
-# Sourced by `demo` and `test`: a virtual environment, and where we are root the Debian packages and a Docker daemon.
-# What was started here is ended by `tidy`, what ran before is left alone.
+# Sourced by `demo`, `smoke` and `test`: Debian packages where we are root, a virtual environment, and a container engine.
+# A Docker daemon that was started here is ended by `end_docker`; one that ran before is left alone.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dockerd_pid=""
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
-# Install those of the given package=program pairs whose program is missing, and what a virtual environment needs.
+# Say the fact, the value that caused it and what to type instead; end the script.
+fail() {
+    printf '\nerror: %s: %s\n  try: %s\n' "$1" "$2" "$3" >&2
+    exit 1
+}
+
+# Install those of the given package=program pairs whose program (or file) is missing; return 1 if that needs root.
 install_missing() {
     local pair missing=()
     python3 -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3-venv)
@@ -15,49 +21,95 @@ install_missing() {
     done
     [ ${#missing[@]} -eq 0 ] && return 0
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get > /dev/null; then
-        say "not here: ${missing[*]}; as root: apt-get install ${missing[*]}"
-        return 0
+        say "not installed: ${missing[*]}; as root on Debian or Ubuntu: apt-get install ${missing[*]}"
+        return 1
     fi
     say "installing ${missing[*]}"
     apt-get -qq update
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "${missing[@]}" > /dev/null
+    # debconf's one remark, that it works without apt-utils, is of no use to anybody.
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "${missing[@]}" \
+        > /dev/null 2> >(grep -v '^debconf: delaying package configuration' >&2)
+}
+
+# Make .venv with what build.py needs and the named extras ("" or "[test]"), and put it first in PATH.
+virtual_environment() {
+    local stamp="$here/.venv/installed$1"
+    if [ ! -e "$stamp" ] || [ "$here/pyproject.toml" -nt "$stamp" ]; then
+        say "installing the Python packages that build.py needs into .venv"
+        [ -x "$here/.venv/bin/python" ] || python3 -m venv "$here/.venv"
+        # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown.
+        "$here/.venv/bin/python" -m pip install --quiet --quiet --editable "$here$1"
+        touch "$stamp"
+    fi
+    export PATH="$here/.venv/bin:$PATH"
 }
 
 docker_answers() { timeout 20 docker version --format '{{.Server.Version}}' > /dev/null 2>&1; }
 
-# Start a daemon where there is none and we may; wait until it answers.
+# Start a Docker daemon and wait until it answers; return 1 where that is not possible. Given a directory, the daemon
+# keeps everything in it, socket included; given "", it is the daemon of this machine.
 start_docker() {
-    docker_answers && return 0
-    [ "$(id -u)" -eq 0 ] && command -v dockerd > /dev/null || return 0
+    local options=()
+    [ "$(id -u)" -eq 0 ] && command -v dockerd > /dev/null || return 1
     say "starting a Docker daemon"
-    dockerd > "$here/.venv/dockerd.log" 2>&1 &
+    if [ -n "$1" ]; then
+        export DOCKER_HOST="unix://$1/docker.sock"
+        options=(--host "$DOCKER_HOST" --data-root "$1/data" --exec-root "$1/run" --pidfile "$1/docker.pid")
+        mkdir -p "$1"
+    fi
+    mkdir -p "$here/.venv"
+    dockerd "${options[@]}" > "$here/.venv/dockerd.log" 2>&1 &
     dockerd_pid=$!
     local deadline=$((SECONDS + 60))
     until docker_answers; do
         if ! kill -0 "$dockerd_pid" 2> /dev/null || [ $SECONDS -ge $deadline ]; then
-            say "the Docker daemon did not start; its last words:"
+            say "the Docker daemon did not start; the end of .venv/dockerd.log:"
             tail -n 5 "$here/.venv/dockerd.log" >&2
-            return 0
+            return 1
         fi
         sleep 0.3
     done
 }
 
-# End what start_docker began.
-tidy() {
+# End the daemon that start_docker started, and wait for its end.
+end_docker() {
     [ -n "$dockerd_pid" ] || return 0
     kill "$dockerd_pid" 2> /dev/null || true
     wait "$dockerd_pid" 2> /dev/null || true
+    dockerd_pid=""
 }
 
-# A virtual environment with what build.py needs, and the named extras ("" or "[test]").
-virtual_environment() {
-    local stamp="$here/.venv/installed$1"
-    if [ ! -e "$stamp" ] || [ "$here/pyproject.toml" -nt "$stamp" ]; then
-        say "installing what build.py needs into .venv"
-        [ -x "$here/.venv/bin/python" ] || python3 -m venv "$here/.venv"
-        "$here/.venv/bin/python" -m pip install --quiet --editable "$here$1"
-        touch "$stamp"
+# Set `engine` to what runs containers: a Docker daemon that answers, else podman, else a Docker daemon started here.
+# shellcheck disable=SC2034  # the caller reads it
+find_engine() {
+    engine=docker
+    docker_answers && return 0
+    [ -z "${DOCKER_HOST:-}" ] || fail "no Docker daemon answers" "DOCKER_HOST=$DOCKER_HOST" "unset DOCKER_HOST"
+    if command -v podman > /dev/null; then
+        engine=podman
+        prepare_podman
+        return 0
     fi
-    export PATH="$here/.venv/bin:$PATH"
+    # The client is often there without the daemon, so it is the daemon that is looked for.
+    install_missing docker.io=dockerd iptables=iptables || true
+    # With systemd, the package has started the daemon already.
+    docker_answers || start_docker "" ||
+        fail "no container engine" "no Docker daemon answers, and no podman" "start Docker, or apt-get install podman"
+}
+
+# Let podman start containers where root may not raise its limits, and find containers by name on a network.
+prepare_podman() {
+    if [ "$(id -u)" -eq 0 ] && [ -z "${CONTAINERS_CONF:-}" ] && ! (ulimit -n 1048576) 2> /dev/null; then
+        local files processes
+        files=$(ulimit -Hn) processes=$(ulimit -Hu)
+        [ "$processes" != unlimited ] || processes=-1
+        mkdir -p "$here/.venv"
+        export CONTAINERS_CONF="$here/.venv/containers.conf"
+        printf '[containers]\ndefault_ulimits = ["nofile=%s", "nproc=%s"]\n' \
+            "$files:$files" "$processes:$processes" > "$CONTAINERS_CONF"
+    fi
+    case $(podman info --format '{{.Host.NetworkBackend}}') in
+        cni) install_missing golang-github-containernetworking-plugin-dnsname=/usr/lib/cni/dnsname iptables=iptables ;;
+        netavark) install_missing aardvark-dns=/usr/lib/podman/aardvark-dns iptables=iptables ;;
+    esac
 }

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.harness import EXAMPLES, built, has_docker
+from tests.support.harness import ALONE, EXAMPLES, IMAGES, built, has_docker, remove_images
 
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no image of the tests in the engine."""
+    if ALONE and not hasattr(session.config, "workerinput"):
+        remove_images()
+
+
+@pytest.fixture(scope="module")
+def module_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Lend a directory to the fixtures of a module, and remove it with the module: images are large."""
+    place = tmp_path_factory.mktemp("module")
+    yield place
+    shutil.rmtree(place)
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +40,10 @@ def engine() -> None:
 @pytest.fixture(scope="session")
 def image(engine: None) -> str:
     """Build the default image, with examples of our own in the layout of the real ones."""
-    return str(built("--examples", str(EXAMPLES), "--tag", "multinode:test")["image"])
+    return str(built("--examples", str(EXAMPLES), "--tag", f"{IMAGES}:default")["image"])
 
 
 @pytest.fixture(scope="session")
 def bare_image(engine: None) -> str:
     """Build the same without examples."""
-    return str(built("--examples", "none", "--tag", "multinode:test-bare")["image"])
+    return str(built("--examples", "none", "--tag", f"{IMAGES}:bare")["image"])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.nodes import Cluster, Node, Started
-from tests.support.harness import EXAMPLES, ROOT, Done, built, call
+from tests.support.harness import EXAMPLES, IMAGES, ROOT, Done, built, call
 
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 SETVARS = """\
@@ -76,7 +76,7 @@ POD = {
 def pods(engine: None, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Bring up two containers of the release that knew ccl, with the stand-in and the last accelerate that used it."""
     older = built(
-        "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES), "--tag", "multinode:test-4.46"
+        "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES), "--tag", f"{IMAGES}:guide"
     )
     wheels = tmp_path_factory.mktemp("guide") / "wheels"  # with a mode that the image's user can read
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), "accelerate==1.12.0"]

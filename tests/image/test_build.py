@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from images.host.store import default_root
-from tests.support.harness import EXAMPLES, ROOT, build, built, call
+from tests.support.harness import EXAMPLES, IMAGES, ROOT, build, built, call
 
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
 
@@ -112,20 +112,19 @@ def test_both_lines_of_transformers_build(image: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("archive") / "image.tar"
-    built(*SMALL, "--tag", "multinode:archive", "--output", str(path))
-    yield path
-    path.unlink()
+def archive(module_path: Path) -> Path:
+    path = module_path / "image.tar"
+    built(*SMALL, "--tag", f"{IMAGES}:archive", "--output", str(path))
+    return path
 
 
 def test_docker_and_podman_load_the_archive(archive: Path) -> None:
     assert call(["docker", "load", "--input", str(archive)]).code == 0
-    assert call(["docker", "run", "--rm", "--network", "none", "multinode:archive", "true"]).code == 0
-    call(["docker", "rmi", "--force", "multinode:archive"])
+    assert call(["docker", "run", "--rm", "--network", "none", f"{IMAGES}:archive", "true"]).code == 0
+    call(["docker", "rmi", "--force", f"{IMAGES}:archive"])
     if shutil.which("podman"):
         assert call(["podman", "load", "--input", str(archive)]).code == 0
-        assert call(["podman", "rmi", "--force", "multinode:archive"]).code == 0
+        assert call(["podman", "rmi", "--force", f"{IMAGES}:archive"]).code == 0
 
 
 def test_skopeo_and_umoci_read_it(archive: Path, tmp_path: Path) -> None:

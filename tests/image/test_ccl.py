@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import ccl_wheels
-from tests.support.harness import HARDENED, build, built, run
+from tests.support.harness import HARDENED, IMAGES, build, built, run
 from tests.support.stand_in import derived, write
 
 SITE = "/usr/local/lib/python3.11/dist-packages"
@@ -47,16 +47,16 @@ for name in ("oneccl_bind_pt", "intel_extension_for_pytorch"):
 
 
 @pytest.fixture(scope="module")
-def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheelhouse(module_path: Path) -> Path:
     """Make the wheels that no index here has, and those that would import the real torch."""
-    return ccl_wheels.stack(tmp_path_factory.mktemp("wheels"))
+    return ccl_wheels.stack(module_path / "wheels")
 
 
 @pytest.fixture(scope="module")
-def layout(engine: None, wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def layout(engine: None, wheelhouse: Path, module_path: Path) -> tuple[Path, dict[str, Any]]:
     """Build on Debian, into Docker and into a layout."""
-    place = tmp_path_factory.mktemp("ccl") / "layout"
-    wheels = ("--wheelhouse", str(wheelhouse), "--tag", "multinode:test-ccl")
+    place = module_path / "layout"
+    wheels = ("--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:ccl")
     return place, built(*OPTIONS, *wheels, "--base", "debian", "--output", f"{place}/")
 
 
@@ -158,16 +158,14 @@ def test_numpy_and_pyarrow_are_of_one_generation(wheelhouse: Path, tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def upon(
-    layout: tuple[Path, dict[str, Any]], wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
+def upon(layout: tuple[Path, dict[str, Any]], wheelhouse: Path, module_path: Path) -> tuple[Path, dict[str, Any]]:
     """Build on a base like Intel's: the planned bindings are in it, and an older IPEX."""
-    folder = tmp_path_factory.mktemp("upon")
+    folder = module_path / "upon"
     older = ccl_wheels.ipex(folder / "older", "2.3.0")
     files = {**installed(wheelhouse / "oneccl_bind_pt-2.4.0+cpu-cp311-cp311-linux_x86_64.whl"), **installed(older)}
     made, _ = derived(layout[0], files, "1")
     base = ("--base", f"oci:{write(folder / 'base', made)}", "--python", "3.11")
-    wheels = ("--wheelhouse", str(wheelhouse), "--tag", "multinode:test-ccl-upon")
+    wheels = ("--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:ccl-upon")
     return folder / "layout", built(*OPTIONS, *base, *wheels, "--output", f"{folder}/layout/")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.harness import HARDENED, ROOT, Done, built, call, run
+from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, run
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
@@ -60,7 +60,7 @@ def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before
 
 
 def test_smoke_trains_in_the_older_line(image: str) -> None:
-    older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", "multinode:test-4.57")
+    older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", f"{IMAGES}:older")
 
     done = run(older["image"], "--nproc", "2", "smoke", "--bf16")
 
@@ -220,10 +220,10 @@ def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Pa
         f"COPY six.py {site}/six.py\nUSER 1000\n"
     )
 
-    assert call(["docker", "build", "--network", "none", "--tag", "multinode:derived", str(tmp_path)]).code == 0
+    assert call(["docker", "build", "--network", "none", "--tag", f"{IMAGES}:derived", str(tmp_path)]).code == 0
     try:
-        assert run("multinode:derived", "hello").out.strip() == "Hello, world!"
-        said = run("multinode:derived", "python3", "-c", "import six, extra; print(six.__version__, extra.answer)")
+        assert run(f"{IMAGES}:derived", "hello").out.strip() == "Hello, world!"
+        said = run(f"{IMAGES}:derived", "python3", "-c", "import six, extra; print(six.__version__, extra.answer)")
         assert said.out.strip() == "edited 42"
     finally:
-        call(["docker", "rmi", "--force", "multinode:derived"])
+        call(["docker", "rmi", "--force", f"{IMAGES}:derived"])

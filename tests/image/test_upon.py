@@ -16,7 +16,7 @@ import pytest
 
 from images.host.store import Store, default_root
 from images.oci import compression
-from tests.support.harness import build, built, call, run
+from tests.support.harness import IMAGES, build, built, call, run
 from tests.support.registry import running
 from tests.support.stand_in import Files, Image, derived, layout, write
 
@@ -40,21 +40,21 @@ OPTIONS = ("--python", "3.11", "--examples", "none")
 
 
 @pytest.fixture(scope="module")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def debian(module_path: Path) -> Path:
     """Build on Debian, for its lowest layer and its lock."""
-    place = tmp_path_factory.mktemp("debian") / "layout"
+    place = module_path / "debian"
     built("--no-load", "--no-bytecode", "--examples", "none", "--output", f"{place}/")
     return place
 
 
 @pytest.fixture(scope="module")
-def like_intels(debian: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def like_intels(debian: Path, module_path: Path) -> tuple[Path, list[str]]:
     """Make a base with an old package, one at the planned version, a port of its own, and without some libraries."""
     folders: Files = {SITE: None, "usr/local/bin": None}
     hidden = {f"{place.rpartition('/')[0]}/.wh.{place.rpartition('/')[2]}": b"" for place in LACKING}
     files = {**folders, **OLD, **kept(debian), **hidden, "etc/ssh/sshd_config": b"Port 3022\n"}
     made, layers = derived(debian, files, "1")
-    return write(tmp_path_factory.mktemp("base") / "layout", made), layers
+    return write(module_path / "base", made), layers
 
 
 def kept(debian: Path) -> dict[str, bytes]:
@@ -68,12 +68,12 @@ def kept(debian: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def pushed(like_intels: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def pushed(like_intels: tuple[Path, list[str]], module_path: Path) -> Iterator[str]:
     """Push the base to a registry; answer its reference."""
     for program in ("docker-registry", "skopeo"):
         if shutil.which(program) is None:
             pytest.skip(f"no {program}: apt-get install {program}")
-    with running(tmp_path_factory.mktemp("registry") / "open") as host:
+    with running(module_path / "registry") as host:
         reference = f"{host}/intel/like:1"
         command = ["skopeo", "copy", "--insecure-policy", "--preserve-digests", "--dest-tls-verify=false"]
         assert call([*command, f"oci:{like_intels[0]}:1", f"docker://{reference}"], seconds=120).code == 0
@@ -81,10 +81,10 @@ def pushed(like_intels: tuple[Path, list[str]], tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="module")
-def upon(pushed: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def upon(pushed: str, module_path: Path) -> tuple[Path, dict[str, Any]]:
     """Build on it, from the registry, into a layout and into Docker where there is one."""
-    place = tmp_path_factory.mktemp("upon") / "layout"
-    tag = ("--tag", "multinode:test-upon")
+    place = module_path / "layout"
+    tag = ("--tag", f"{IMAGES}:upon")
     return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
 
 
@@ -205,7 +205,7 @@ def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
     assert (again["id"], again["digest"]) == (upon[1]["id"], upon[1]["digest"])
     assert build("bundle", "--lock", lock, "--output", str(tmp_path / "bundle")).code == 0
 
-    command = ["--offline", str(tmp_path / "bundle"), "--no-load", "--tag", "multinode:test-upon"]
+    command = ["--offline", str(tmp_path / "bundle"), "--no-load", "--tag", f"{IMAGES}:upon"]
     other = built(*command, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
 
     assert other["digest"] == upon[1]["digest"]

@@ -60,8 +60,8 @@ class Fresh:
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
-    root = tmp_path_factory.mktemp("base") / "multinode"
+def fresh(module_path: Path) -> Fresh:
+    root = module_path / "multinode"
     answer = make(root)
     store = Store(root)
     chosen = apt.resolve(store, ROW, DAY, {})  # no PATH: a second choice of the day starts nothing

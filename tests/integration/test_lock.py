@@ -19,16 +19,16 @@ OPTIONS = ("--no-load", "--no-bytecode", "--examples", "none", "--tag", "multino
 
 
 @pytest.fixture(scope="module")
-def layout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def layout(module_path: Path) -> tuple[Path, dict[str, Any]]:
     """Build online, with a lock beside the image."""
-    place = tmp_path_factory.mktemp("locked") / "layout"
+    place = module_path / "layout"
     return place, built(*OPTIONS, "--output", f"{place}/")
 
 
 @pytest.fixture(scope="module")
-def bundle(layout: tuple[Path, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
     """Collect everything that the lock names."""
-    place = tmp_path_factory.mktemp("bundled") / "bundle"
+    place = module_path / "bundle"
     assert build("bundle", "--lock", f"{layout[0]}.lock.json", "--output", str(place)).code == 0
     return place
 

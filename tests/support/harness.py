@@ -18,6 +18,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "tests" / "data" / "examples"
+# scripts/test runs several sessions and gives them one name; a session alone makes one, which its workers inherit.
+ALONE = "MULTINODE_TEST_RUN" not in os.environ
+# The repository of every image that the tests load.
+IMAGES = f"multinode-test-{os.environ.setdefault('MULTINODE_TEST_RUN', uuid.uuid4().hex[:8])}"
 # Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
 ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
 HARDENED = (
@@ -80,3 +84,12 @@ def has_docker() -> bool:
     if shutil.which("docker") is None:
         return False
     return subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False).returncode == 0
+
+
+def remove_images() -> None:
+    """Take the tags of this session out of the engine, and with them the images that nobody else has tagged."""
+    if shutil.which("docker"):
+        command = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", IMAGES]
+        listed = subprocess.run(command, capture_output=True, timeout=60, text=True, check=False)
+        for tag in listed.stdout.split():
+            subprocess.run(["docker", "rmi", "--force", tag], capture_output=True, timeout=600, check=False)
