@@ -11,12 +11,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from images.host import process
+from images.host import fingerprint, process
 from images.host.errors import WorldFault
 from images.host.store import Store, disk_fault, key_of, sha256
 from images.plan import catalog
-
-RECIPE = 2  # raise it when a change below changes which packages are chosen
 
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
 MARK = "SOURCE: "
@@ -92,7 +90,7 @@ def resolve(store: Store, row: catalog.Base, today: datetime.date, environ: Mapp
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
     """
-    key = key_of([RECIPE, row.suite, row.packages, MINBASE, ALWAYS])
+    key = key_of([fingerprint.sources(), row.suite, row.packages])
     record = store.record("debs", key)
     known = Choice(tuple(Deb(*fields) for fields in record["debs"]), record["sources"]) if record else None
     if record and known and record["day"] == today.isoformat() and not missing(store, known.debs):

@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import zstandard
 
@@ -18,11 +18,9 @@ from images.base import control, repository
 from images.base.apt import ALWAYS, REMEDY, Choice, Deb, complaint
 from images.host import process
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of
-from images.oci.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
+from images.host.store import Store
+from images.oci.layer import EPOCH, Ground, Layer, Written
 from images.plan import catalog
-
-RECIPE = 2  # raise it when a change below changes the bytes
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
@@ -79,21 +77,15 @@ def make(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, 
     The same packages give the same bytes. Raises WorldFault when one is not in the store.
     """
     parts = tuple(sorted(choice.debs))
-    hashes = [deb.sha256 for deb in parts]
-    texts = [DPKG_OPTIONS, CLEANED, ALWAYS, BEFORE, AFTER, choice.sources]
-    key = key_of([RECIPE, row.suite, row.packages, hashes, texts, EPOCH, ZSTD_LEVEL])
-    known = _known(store, key, parts)
-    if known:
-        return known, True
-    made = _build(store, row, Choice(parts, choice.sources), environ)
-    store.write_record("bases", key, _plain(made))
-    return made, False
+    inputs = [row.suite, row.packages, [deb.sha256 for deb in parts], choice.sources]
+    made = store.cached(
+        "bases", inputs, lambda: _plain(_build(store, row, Choice(parts, choice.sources), environ)),
+        lambda known: store.blob(known["written"][1]) is not None,
+    )  # fmt: skip
+    return _from_plain(made.value, parts), made.reused
 
 
-def _known(store: Store, key: str, debs: tuple[Deb, ...]) -> Debian | None:
-    record = store.record("bases", key)
-    if record is None or "libraries" not in record or store.blob(record["written"][1]) is None:
-        return None
+def _from_plain(record: Mapping[str, Any], debs: tuple[Deb, ...]) -> Debian:
     folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["folders"].items()}
     ground = Ground(folders, record["links"])
     written, libraries = Written(*record["written"]), tuple(record["libraries"])

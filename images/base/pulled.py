@@ -13,13 +13,13 @@ from typing import IO, Any, Protocol, cast
 
 from packaging.version import Version
 
-from images.base import control, inspect, installed, libstdcxx, overlay
+from images.base import inspect, libstdcxx
 from images.base.inspect import Facts
 from images.base.overlay import Tree
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.oci import compression as compressed
 from images.oci import layout, manifest, reference, registry
 from images.oci.layer import Written
@@ -28,11 +28,6 @@ from images.oci.reference import Reference
 
 CONFIG_LIMIT = 8 << 20  # bytes
 AT_ONCE = 3  # downloads from a registry: as many as Docker has
-
-# What the facts of an image depend on, besides its layers.
-READERS = tuple(
-    Path(module.__file__ or "").read_text() for module in (compressed, overlay, installed, inspect, libstdcxx, control)
-)
 
 
 @dataclass(frozen=True)
@@ -199,13 +194,14 @@ def _read(
     store: Store, found: Manifest, config: Mapping[str, Any], paths: Sequence[Path]
 ) -> tuple[tuple[Under, ...], Facts]:
     """Read all layers once; the second time, what was found is in the store."""
-    key = key_of([found.config.digest, [layer.digest for layer in found.layers], READERS])
-    record = store.record("foreign", key)
-    if record is None:
+
+    def read() -> dict[str, object]:
         tree = Tree()
         sizes = [_lay(tree, *row) for row in zip(range(len(paths)), paths, config["rootfs"]["diff_ids"], strict=True)]
-        record = {"sizes": sizes, "facts": inspect.plain(inspect.gather(tree, environment(config)))}
-        store.write_record("foreign", key, record)
+        return {"sizes": sizes, "facts": inspect.plain(inspect.gather(tree, environment(config)))}
+
+    inputs = [found.config.digest, [layer.digest for layer in found.layers]]
+    record = store.cached("foreign", inputs, read).value
     rows = zip(found.layers, config["rootfs"]["diff_ids"], paths, record["sizes"], strict=True)
     return tuple(_under(*row) for row in rows), inspect.from_plain(record["facts"])
 

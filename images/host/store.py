@@ -9,14 +9,22 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from images.host import fingerprint
 from images.host.errors import WorldFault
 
 CHUNK = 1 << 20
+
+
+class Cached(NamedTuple):
+    """A value that JSON can hold, and whether an earlier build made it."""
+
+    value: Any
+    reused: bool
 
 
 class Store:
@@ -29,8 +37,10 @@ class Store:
     root/aside/                  what is being written; nothing here is ever read
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sources: str | None = None) -> None:
+        """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
         self.root = root
+        self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
         with _disk(root):
             (root / "aside").mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=root / "aside"):
@@ -58,6 +68,21 @@ class Store:
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
             aside.replace(path)
         return path
+
+    def cached(
+        self, kind: str, inputs: object, make: Callable[[], Any], usable: Callable[[Any], bool] = lambda _: True
+    ) -> Cached:
+        """Return what `make` makes of `inputs`, or what it made in an earlier build, if that is still `usable`.
+
+        A change of our own sources, or of a package whose release shows in the bytes, makes everything anew.
+        """
+        key = key_of([inputs, self._makers])
+        known = self.record(kind, key)
+        if known is not None and usable(known):
+            return Cached(known, True)
+        made = json.loads(canonical(make()))
+        self.write_record(kind, key, made)
+        return Cached(made, False)
 
     def record(self, kind: str, key: str) -> Any | None:
         """Read a record back, or None where there is none that can be read."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from importlib.metadata import version as installed
-from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
@@ -14,7 +12,7 @@ from images.base.apt import Deb
 from images.base.debian import Debian
 from images.base.inspect import Facts
 from images.base.pulled import Foreign
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lockfile import Locked
@@ -25,13 +23,7 @@ COPYRIGHT = "usr/share/doc/*/copyright"
 
 def write(locked: Locked, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
     """Write the CycloneDX document for everything in an image; equal locks give equal bytes."""
-    makers = [Path(__file__).with_name(name).read_text() for name in ("bill.py", "sbom.py", "licences.py")]
-    key = key_of([lockfile.text(locked), makers, installed("cyclonedx-python-lib")])
-    known = store.record("sboms", key)
-    if known is None:
-        known = _make(locked, found, origin, store)
-        store.write_record("sboms", key, known)
-    return str(known)
+    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, origin, store)).value)
 
 
 def _paragraph(deb: Deb) -> str:

@@ -15,7 +15,7 @@ from images.base.base import Floor
 from images.base.inspect import LIBRARIES
 from images.host import process
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import Interpreter
 from images.oci.export import Engine
@@ -82,14 +82,15 @@ def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: 
 
     Raises WorldFault that names every module that cannot be imported.
     """
-    key = key_of([[part.written.diff_id for part in image.parts[:-1]], sorted(names)])  # the last layer is our own
-    if store.record("looks", key):
-        return False
-    said = run([SCRIPT, *names])
-    if said is not None:
-        raise WorldFault("modules of the image cannot be imported", said, remedy)
-    store.write_record("looks", key, sorted(names))
-    return True
+
+    def look() -> list[str]:
+        said = run([SCRIPT, *names])
+        if said is not None:
+            raise WorldFault("modules of the image cannot be imported", said, remedy)
+        return sorted(names)
+
+    diff_ids = [part.written.diff_id for part in image.parts[:-1]]  # the last layer is our own
+    return not store.cached("looks", [diff_ids, sorted(names)], look).reused
 
 
 def in_engine(engine: Engine, image: Image, environ: Mapping[str, str]) -> Run:

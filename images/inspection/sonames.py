@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 
 from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.layers import trim
 from images.lock.collect import Wheel
 
@@ -79,12 +79,8 @@ def _of_base(paths: Iterable[str]) -> Iterator[Library]:
 def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]:
     """List a wheel's by the names of its files and by those inside them, once."""
     left_out = trim.pattern(wheel.project) if trimmed else None
-    key = key_of(["sonames", wheel.sha256, left_out.pattern if left_out else ""])
-    known = store.record("sonames", key)
-    if known is None:
-        known = list(_read(wheel.path, left_out))
-        store.write_record("sonames", key, known)
-    for path, crc, names in known:
+    inputs = [wheel.sha256, left_out.pattern if left_out else ""]
+    for path, crc, names in store.cached("sonames", inputs, lambda: list(_read(wheel.path, left_out))).value:
         yield from (Library(name, wheel.project, f"usr/local/{path}", crc) for name in names)
 
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from images.base import additions, replaced
 from images.base.base import Floor
 from images.host.context import Context
 from images.host.store import Store, key_of
-from images.layers import bytecode, entrypoint_layer, examples, oneccl, trim
+from images.layers import bytecode, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
-from images.lock import lockfile, source_only
+from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lockfile import Locked
 from images.oci.image import Part
-from images.oci.layer import EPOCH, ZSTD_LEVEL, Ground, Layer, Written
+from images.oci.layer import Ground, Layer, Written
 from images.plan.planner import FAMILY, Plan
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
@@ -30,11 +29,6 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("libraries", lambda name: name not in (*INTEL, "torch", *oneccl.STACK, *FAMILY)),
     ("hugging face", lambda name: name in FAMILY and name != "transformers"),
     ("transformers", lambda name: name == "transformers"),
-)
-# A layer is made from its inputs by these sources: when one changes, it is made again.
-MAKERS = tuple(
-    Path(module.__file__ or "").read_text()
-    for module in (wheels, trim, oneccl, examples, source_only, entrypoint_layer, additions, replaced)
 )
 
 
@@ -127,17 +121,18 @@ def _own_layer(locked: Locked, floor: Floor, bill: str, store: Store, compiler: 
 
 def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callable[[Layer], None]) -> Part:
     """Take a layer from the store by the hash of its inputs, or write it."""
-    key = key_of([name, inputs, MAKERS, ZSTD_LEVEL, EPOCH, sorted(ground.links.items()), _owners(ground)])
-    known = store.record("layers", key)
-    if known and store.blob(known[1]):
-        return Part(name, Written(*known), reused=True)
-    with store.aside() as path:
-        with Layer(path, ground) as layer:
-            fill(layer)
-            written = layer.finish()
-        store.keep(path, written.digest)
-    store.write_record("layers", key, [written.diff_id, written.digest, written.size, written.unpacked])
-    return Part(name, written, reused=False)
+
+    def write() -> list[object]:
+        with store.aside() as path:
+            with Layer(path, ground) as layer:
+                fill(layer)
+                written = layer.finish()
+            store.keep(path, written.digest)
+        return [written.diff_id, written.digest, written.size, written.unpacked]
+
+    decisive = [name, inputs, sorted(ground.links.items()), _owners(ground)]
+    made = store.cached("layers", decisive, write, lambda known: store.blob(known[1]) is not None)
+    return Part(name, Written(*made.value), made.reused)
 
 
 def _owners(ground: Ground) -> list[object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from images.base.base import Floor
 from images.host import process
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of
+from images.host.store import Store, sha256
 from images.layers import interpreter, trim
 from images.oci.layer import EPOCH
 
@@ -55,22 +55,22 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpre
     Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
     Raises WorldFault when the interpreter itself fails.
     """
-    worker = WORKER.read_text()
     made = {}
     for project, digest, path in wheels:
-        left_out = trim.pattern(project)
-        key = key_of(["bytecode", digest, python.floor.identity, worker, EPOCH, left_out.pattern if left_out else ""])
-        known = store.record("bytecode", key)
-        if known is None or store.blob(known) is None:
-            known = _compile(store, path, python, left_out.pattern if left_out else "(?!)")
-            store.write_record("bytecode", key, known)
-        made[digest] = str(known)
+        row = trim.pattern(project)
+        left_out = row.pattern if row else "(?!)"
+
+        def compile_(path: Path = path, left_out: str = left_out) -> str:
+            return _compile(store, path, python, left_out)
+
+        inputs = [digest, python.floor.identity, left_out]
+        made[digest] = str(
+            store.cached("bytecode", inputs, compile_, lambda known: store.blob(known) is not None).value
+        )
     return made
 
 
 def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
-    from images.host.store import sha256
-
     site = f"/{python.floor.site.folder}"
     with store.aside() as out:
         command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from images.host import process
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.lock import uv_errors, wheelhouse
 from images.lock.files import TORCH_INDEX, gone
 from images.lock.lockfile import Lock
@@ -37,10 +37,8 @@ def make(plan: Plan, sources: Sources, store: Store, environ: Mapping[str, str])
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
     sources = _with_wheelhouse(sources, plan.wheelhouse)
-    key = key_of([_question(plan), asdict(sources), _listing(sources.links)])
-    known = store.record("locks", key)
-    packages = known if known is not None else _resolve(plan, sources, store.root, environ)
-    store.write_record("locks", key, packages)
+    question = [_question(plan), asdict(sources), _listing(sources.links)]
+    packages = store.cached("locks", question, lambda: _resolve(plan, sources, store.root, environ)).value
     if plan.wheelhouse:
         pins = [(str(package["name"]), str(package["version"])) for package in packages]
         wheelhouse.refuse(Path(plan.wheelhouse), pins, plan.python, plan.base.glibc)
@@ -77,7 +75,7 @@ def locate(lock: Lock, plan: Plan, sources: Sources, store: Store, environ: Mapp
 def _question(plan: Plan) -> list[Any]:
     source_only = [asdict(row) for row in plan.source_only]
     days = [plan.as_of, plan.family_as_of]
-    return ["dated files", plan.requirements, *days, plan.base.python, plan.base.glibc, source_only]
+    return [plan.requirements, *days, plan.base.python, plan.base.glibc, source_only]
 
 
 def _with_wheelhouse(sources: Sources, wheelhouse: str | None) -> Sources:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of, sha256
+from images.host.store import Store, sha256
 from images.plan.catalog import SourceOnly
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -23,15 +23,17 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
     """
     stem = f"{row.name.replace('-', '_')}-{row.version}"
     name = f"{stem}-py3-none-any.whl"
-    key = key_of(["sdist", digest, row.name, row.version, row.requires, Path(__file__).read_text()])
-    known = store.record("sdists", key)
-    if known is None or store.blob(known, name) is None:
+
+    def make() -> str:
         with store.aside() as path:
             path.write_bytes(_pack({**_modules(archive, row), **_metadata(archive, row, stem)}, f"{stem}.dist-info"))
-            known = sha256(path)
-            store.keep(path, known, name)
-        store.write_record("sdists", key, known)
-    return known, name
+            made = sha256(path)
+            store.keep(path, made, name)
+        return made
+
+    inputs = [digest, row.name, row.version, row.requires]
+    made = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)
+    return str(made.value), name
 
 
 def _modules(archive: Path, row: SourceOnly) -> dict[str, bytes]:

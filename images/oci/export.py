@@ -17,7 +17,7 @@ from docker.errors import DockerException
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault
-from images.host.store import CHUNK, Store, key_of, sha256
+from images.host.store import CHUNK, Store, sha256
 from images.oci import compression as compressed
 from images.oci import image as oci
 from images.oci.image import Image, Part
@@ -217,15 +217,16 @@ def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
     """
     if compression == "zstd" or part.packed is not None:
         return part.written.digest, part.written.size, part.packed or compression
-    key = key_of([compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION])
-    known = store.record("packed", key)
-    if known and store.blob(known[0]):
-        return known[0], known[1], compression
-    with store.aside() as path:
-        _repack(path, plain(store, part), compression)
-        digest, size = sha256(path), path.stat().st_size
-        store.keep(path, digest)
-    store.write_record("packed", key, [digest, size])
+
+    def repack() -> tuple[str, int]:
+        with store.aside() as path:
+            _repack(path, plain(store, part), compression)
+            digest, size = sha256(path), path.stat().st_size
+            store.keep(path, digest)
+        return digest, size
+
+    inputs = [compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
+    digest, size = store.cached("packed", inputs, repack, lambda known: store.blob(known[0]) is not None).value
     return digest, size, compression
 
 

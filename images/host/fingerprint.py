@@ -1,0 +1,38 @@
+"""What decides the bytes of an image besides its inputs: our own sources, and the packages that we build with."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+
+import zstandard
+
+SOURCES = Path(__file__).parents[1]
+
+# Every package whose release shows in the bytes, and where. pyproject.toml pins each of them with `==`.
+PACKAGES = {
+    "cyclonedx-python-lib": "the list of licences and the form of the SBOM",
+    "installer": "the order of RECORD and the text of start scripts",
+    "tomli-w": "the text of the lock",
+    "zstandard": "the compressed bytes of a layer",
+}
+
+
+def releases() -> dict[str, str]:
+    """Return the release of everything whose release shows in the bytes, by name."""
+    found = {name: version(name) for name in PACKAGES}
+    # A distribution may build zstandard against a libzstd of its own.
+    return {**found, "libzstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
+
+
+@functools.cache
+def sources(directory: Path = SOURCES) -> str:
+    """Return one sha256, in hexadecimal, over every Python file below a directory: paths and contents."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(directory).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()

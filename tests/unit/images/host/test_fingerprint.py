@@ -1,0 +1,83 @@
+"""What decides the bytes besides the inputs: our sources and pinned packages."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from images.host import fingerprint
+from images.host.store import Store
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[4]
+
+
+def pins() -> dict[str, str]:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    return {Requirement(text).name: str(Requirement(text).specifier) for text in dependencies}
+
+
+@pytest.mark.parametrize("name", sorted(fingerprint.PACKAGES))
+def test_a_package_whose_release_shows_in_the_bytes_is_pinned_and_installed(name: str) -> None:
+    assert pins()[name] == f"=={fingerprint.releases()[name]}"
+
+
+@pytest.mark.parametrize("name", [name for name, pin in pins().items() if pin.startswith("==")])
+def test_a_pinned_package_is_recorded(name: str) -> None:
+    assert name in fingerprint.PACKAGES
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ROOT / "images", tmp_path / "images", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def test_equal_sources_have_one_hash_wherever_they_lie(sources: Path) -> None:
+    assert fingerprint.sources(sources) == fingerprint.sources()
+
+
+@pytest.mark.parametrize("module", ["oci/layer.py", "layers/wheel.py", "layers/programs/compile_wheel.py"])
+def test_a_change_of_a_source_changes_the_hash(sources: Path, module: str) -> None:
+    changed = sources / module
+    changed.write_text(changed.read_text() + "# a change\n")
+
+    assert fingerprint.sources(sources) != fingerprint.sources()
+
+
+def test_a_renamed_source_changes_the_hash(sources: Path) -> None:
+    (sources / "oci/layer.py").rename(sources / "oci/renamed.py")
+
+    assert fingerprint.sources(sources) != fingerprint.sources()
+
+
+def test_older_code_is_never_answered_for_newer(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def make(what: str) -> str:
+        made.append(what)
+        return what
+
+    old, new = Store(tmp_path, sources="old"), Store(tmp_path, sources="new")
+    first = old.cached("things", 1, lambda: make("by old"))
+    again = old.cached("things", 1, lambda: make("again"))
+    other = new.cached("things", 1, lambda: make("by new"))
+
+    assert (first.value, first.reused) == ("by old", False)
+    assert (again.value, again.reused) == ("by old", True)
+    assert (other.value, other.reused) == ("by new", False)
+    assert made == ["by old", "by new"]
+
+
+def test_what_is_no_longer_usable_is_made_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.cached("things", [1], lambda: "lost")
+
+    assert store.cached("things", [1], lambda: "new", lambda known: known != "lost") == ("new", False)
