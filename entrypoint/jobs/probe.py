@@ -1,0 +1,41 @@
+"""Be a training process for a moment, and print what it sees of itself: the last line is a JSON object for `doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+
+def mapped() -> list[str]:
+    """List the libraries that are really in this process, by the names of their files."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return sorted({line.split(maxsplit=5)[5].rstrip() for line in file if ".so" in line})
+
+
+def examine_torch(backend: str) -> dict[str, Any]:
+    """Form a group of one with the backend, and reduce a number in it."""
+    import torch
+    import torch.distributed as dist
+
+    found = {"torch": torch.__version__, "file": torch.__file__, "threads": torch.get_num_threads()}
+    if backend == "ccl":
+        # Since torch 1.12 the bindings have the longer name.
+        __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    number = torch.ones(1)
+    dist.all_reduce(number)
+    return {**found, "reduced": number.item()}
+
+
+def main(backend: str) -> None:
+    """Print what was found, and end at once: a group that is destroyed right after a collective may hang."""
+    found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
+    try:
+        found.update(examine_torch(backend))
+    except Exception as error:
+        found["error"] = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    print(json.dumps(found), flush=True)
+    os._exit(0)

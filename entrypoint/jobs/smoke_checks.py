@@ -1,0 +1,71 @@
+"""What `smoke` insists on: the size of the world, the backend, equal weights, a loss that fell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+# Positions alone, without reading the words, cannot bring the loss below log(28) = 3.33, the entropy of where an
+# answer starts; half of the first loss (about 3.5) is out of reach for a model that has not learned to read.
+MARGIN = 0.5
+
+# Where launchers write the size of the world; the largest counts, for a smaller one may be left over in a pod.
+SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+class Failed(Exception):
+    """A check did not hold; every rank raises it alike. The exit code is 2 for what the user typed."""
+
+    def __init__(self, fact: str, code: int = 1) -> None:
+        """Take what is wrong, with its numbers."""
+        super().__init__(fact)
+        self.code = code
+
+
+class Report(NamedTuple):
+    """What one rank reports to the others: a hash of its weights, and its loss before and after the training."""
+
+    digest: str
+    before: float
+    after: float
+
+
+def launched_size(environ: Mapping[str, str]) -> int:
+    """Return how many ranks the launcher says it started; accelerate refuses a backend where it is one."""
+    return max([1, *(int(environ[name]) for name in SIZES if environ.get(name, "").isdigit())])
+
+
+def asked_size(flag: str, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the smallest and the largest world that is right: from `2`, from `1:4`, or from the launcher."""
+    text = flag or environ.get("MULTINODE_WORLD_SIZE", "")
+    if not text:
+        text = str(launched_size(environ))
+    low, _, high = text.partition(":")
+    if not low.isdigit() or not (high or low).isdigit():
+        raise Failed(f"world size must be a number or a range like 1:4, not {text!r}", 2)
+    return int(low), int(high or low)
+
+
+def check_world(size: int, asked: tuple[int, int]) -> None:
+    """Raise Failed unless there are as many ranks as were asked for."""
+    low, high = asked
+    if not low <= size <= high:
+        wanted = str(low) if low == high else f"{low} to {high}"
+        word = "smaller" if size < low else "larger"
+        raise Failed(f"the world is {word} than asked for: {size} instead of {wanted}")
+
+
+def check_backend(actual: str, planned: str) -> None:
+    """Raise Failed unless the backend is the one that the image was built for."""
+    if planned and actual not in ("none", planned):
+        raise Failed(f"the backend is {actual}, planned was {planned}")
+
+
+def check_reports(reports: Sequence[Report]) -> None:
+    """Raise Failed unless all ranks ended with the same weights, and the loss fell far enough."""
+    if len({report.digest for report in reports}) > 1:
+        each = ", ".join(f"rank {rank}: {report.digest[:12]}" for rank, report in enumerate(reports))
+        raise Failed(f"the weights differ between ranks: {each}")
+    before, after = reports[0].before, reports[0].after
+    if not after < before * MARGIN:
+        raise Failed(f"the loss went from {before:.4f} to {after:.4f}, it had to fall below {before * MARGIN:.4f}")

@@ -1,0 +1,98 @@
+"""What `smoke` insists on, without a training."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.jobs.smoke_checks import (
+    Failed,
+    Report,
+    asked_size,
+    check_backend,
+    check_reports,
+    check_world,
+    launched_size,
+)
+
+
+@pytest.mark.parametrize(
+    ("environ", "size"),
+    [
+        ({}, 1),
+        ({"WORLD_SIZE": "2"}, 2),
+        ({"WORLD_SIZE": "1", "PMI_SIZE": "4"}, 4),
+        ({"SLURM_STEP_NUM_TASKS": "3", "OMPI_COMM_WORLD_SIZE": ""}, 3),
+        ({"WORLD_SIZE": "two", "MV2_COMM_WORLD_SIZE": "-4"}, 1),
+    ],
+)
+def test_the_size_that_the_launcher_started(environ: dict[str, str], size: int) -> None:
+    assert launched_size(environ) == size
+
+
+@pytest.mark.parametrize(
+    ("flag", "environ", "asked"),
+    [
+        ("", {}, (1, 1)),
+        ("", {"WORLD_SIZE": "2"}, (2, 2)),
+        ("", {"WORLD_SIZE": "2", "MULTINODE_WORLD_SIZE": "1:4"}, (1, 4)),
+        ("3", {"MULTINODE_WORLD_SIZE": "1:4"}, (3, 3)),
+    ],
+)
+def test_the_size_that_was_asked_for(flag: str, environ: dict[str, str], asked: tuple[int, int]) -> None:
+    assert asked_size(flag, environ) == asked
+
+
+@pytest.mark.parametrize("flag", ["x", "1:", ":2", "1:x", "-1", "1.5"])
+def test_a_size_that_is_none(flag: str) -> None:
+    if flag == "1:":
+        assert asked_size(flag, {}) == (1, 1)
+        return
+    with pytest.raises(Failed, match="world size must be a number or a range") as caught:
+        asked_size(flag, {})
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "said"),
+    [
+        (2, (2, 2), None),
+        (3, (1, 4), None),
+        (1, (2, 2), "the world is smaller than asked for: 1 instead of 2"),
+        (4, (1, 2), "the world is larger than asked for: 4 instead of 1 to 2"),
+    ],
+)
+def test_the_size_of_the_world(size: int, asked: tuple[int, int], said: str | None) -> None:
+    if said is None:
+        check_world(size, asked)
+        return
+    with pytest.raises(Failed, match=said):
+        check_world(size, asked)
+
+
+@pytest.mark.parametrize(
+    ("actual", "planned", "good"),
+    [("gloo", "gloo", True), ("none", "ccl", True), ("gloo", "", True), ("gloo", "ccl", False)],
+)
+def test_the_backend(actual: str, planned: str, good: bool) -> None:
+    if good:
+        check_backend(actual, planned)
+        return
+    with pytest.raises(Failed, match="the backend is gloo, planned was ccl"):
+        check_backend(actual, planned)
+
+
+@pytest.mark.parametrize(
+    ("reports", "said"),
+    [
+        ([Report("a", 3.5, 0.1)] * 2, None),
+        ([Report("a", 3.5, 0.1), Report("b", 3.5, 0.1)], "the weights differ between ranks: rank 0: a, rank 1: b"),
+        ([Report("a", 3.5, 1.75)], "the loss went from 3.5000 to 1.7500, it had to fall below 1.7500"),
+        ([Report("a", 3.5, float("nan"))], "the loss went from 3.5000 to nan"),
+    ],
+)
+def test_what_all_ranks_ended_with(reports: list[Report], said: str | None) -> None:
+    if said is None:
+        check_reports(reports)
+        return
+    with pytest.raises(Failed, match=said):
+        check_reports(reports)
