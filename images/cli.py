@@ -22,7 +22,9 @@ from images.host.store import Store, default_root
 from images.inspection import import_check, opened, verify
 from images.lock import bundle, files, lockfile
 from images.lock.lockfile import Locked
+from images.oci import engine as engines
 from images.oci import export
+from images.oci.engine import Engine
 from images.options import COMMANDS, parser
 from images.plan import catalog, matrix, planner
 
@@ -126,7 +128,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     made = pipeline.image(_locked(options, context), context, options.compression)
     if engine:
         with context.progress.step(f"loading into {engine.name}"):
-            export.load(engine, made.image, context.store, world.environ)
+            engines.load(engine, made.image, context.store)
     _look(made, engine, options.load, context)
     archive = None
     if options.output:
@@ -138,12 +140,12 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show(made.image, archive, engine.name if engine else None, seconds, out)
 
 
-def _look(made: pipeline.Finished, engine: export.Engine | None, load: bool | None, context: Context) -> None:
+def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
     """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
     if engine:
-        run = import_check.in_engine(engine, made.image, context.environ)
+        run = import_check.in_engine(engine, made.image)
         remedy = "another --transformers; the image stays loaded for a look at it"
-    elif load is False and export.find_engine(context.environ, seconds=5):
+    elif load is False and engines.find(context.environ, seconds=5):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
         run = import_check.unpacked(made.floor, made.image, context.store)
@@ -197,8 +199,8 @@ def _request(options: argparse.Namespace) -> planner.Request:
     return planner.Request(tasks=tasks, **same)
 
 
-def _engine(wanted: bool | None, environ: Mapping[str, str]) -> export.Engine | None:
-    engine = None if wanted is False else export.find_engine(environ)
+def _engine(wanted: bool | None, environ: Mapping[str, str]) -> Engine | None:
+    engine = None if wanted is False else engines.find(environ)
     if wanted and engine is None:
         remedy = "start Docker (or install podman), or --no-load --output FILE"
         raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)

@@ -208,7 +208,7 @@ def _read(
 
 def _under(layer: Descriptor, diff_id: str, path: Path, unpacked: int) -> Under:
     written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)
-    return Under(written, compressed.compression(path))
+    return Under(written, compressed.detect(path))
 
 
 def _lay(tree: Tree, number: int, path: Path, diff_id: str) -> int:

@@ -17,6 +17,11 @@ class Result:
     out: str
     err: str
 
+    @property
+    def failure(self) -> str | None:
+        """The last line on stderr of a process that failed, else None."""
+        return (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1] if self.code else None
+
 
 def run(command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "") -> Result:
     """Run a command to its end, whatever its exit code; `feed` is its standard input.

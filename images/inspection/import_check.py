@@ -6,10 +6,8 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-
-from docker.errors import ContainerError, DockerException
 
 from images.base.base import Floor
 from images.base.inspect import LIBRARIES
@@ -18,7 +16,8 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import Interpreter
-from images.oci.export import Engine
+from images.oci import engine as containers
+from images.oci.engine import Engine
 from images.oci.image import Image
 
 # Not importable by itself, or only on other systems: module, reason.
@@ -93,32 +92,9 @@ def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: 
     return not store.cached("looks", [diff_ids, sorted(names)], look).reused
 
 
-def in_engine(engine: Engine, image: Image, environ: Mapping[str, str]) -> Run:
+def in_engine(engine: Engine, image: Image) -> Run:
     """Run Python in a container of the image, without network."""
-
-    def run(arguments: Sequence[str]) -> str | None:
-        command = ["python3", "-c", *arguments]
-        return _with_docker(engine, image, command) if engine.client else _with_podman(image, command, environ)
-
-    return run
-
-
-def _with_podman(image: Image, command: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
-    return _said(process.run([*start, *command[1:]], environ, "apt-get install podman"))
-
-
-def _with_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
-    try:
-        engine.client.containers.run(
-            image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
-        )
-    except ContainerError as error:
-        said = error.stderr or b"?"
-        return (said if isinstance(said, str) else said.decode(errors="replace")).strip().splitlines()[-1]
-    except (DockerException, OSError) as error:
-        raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
-    return None
+    return lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments])
 
 
 def unpacked(floor: Floor, image: Image, store: Store) -> Run:
@@ -132,10 +108,7 @@ def unpacked(floor: Floor, image: Image, store: Store) -> Run:
             folders = os.pathsep.join(str(root / site) for site in floor.sites if (root / site).is_dir())
             home = str(root / "home/multinode")
             environment = {**entrypoint_layer.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
-            return _said(process.run([*python.command, "-c", SITES + script, folders, *names], environment, BROKEN))
+            command = [*python.command, "-c", SITES + script, folders, *names]
+            return process.run(command, environment, BROKEN).failure
 
     return run
-
-
-def _said(done: process.Result) -> str | None:
-    return (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1] if done.code else None

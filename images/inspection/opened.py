@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from docker.errors import DockerException, NotFound
-
 from images.base import pulled
-from images.host import process
 from images.host.context import Access
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.store import Store
-from images.oci import compression, export, reference
+from images.oci import compression, engine, reference
 
 LOCK = "opt/multinode/lock.json"
 SBOM = "opt/multinode/sbom.cdx.json"
@@ -78,19 +75,5 @@ def _exported(name: str, place: Path, environ: Mapping[str, str]) -> reference.R
     """Let an engine write out an image that it has."""
     if name.startswith(("oci:", "archive:")):
         return None
-    engine = export.find_engine(environ)
-    if engine is None:
-        return None
-    if engine.client is None:
-        command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(place), name]
-        done = process.run(command, environ, "apt-get install podman")
-        return reference.Archive(str(place)) if done.code == 0 else None
-    try:
-        with place.open("wb") as file:
-            for chunk in engine.client.images.get(name).save(named=True):
-                file.write(chunk)
-    except NotFound:
-        return None
-    except DockerException as error:
-        raise WorldFault("docker could not write the image out", str(error)[:300], "docker save it by hand") from error
-    return reference.Archive(str(place))
+    found = engine.find(environ)
+    return reference.Archive(str(place)) if found and engine.save(found, name, place) else None

@@ -1,4 +1,4 @@
-"""Layers that others packed: plain, gzip or zstd, told apart by their first bytes and not by what they are called."""
+"""Layers, compressed or not: opened whatever their first bytes say (plain, gzip, zstd), or compressed another way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import IO, cast
 import zstandard
 
 from images.host.errors import WorldFault
-from images.host.store import CHUNK
+from images.host.store import CHUNK, Store, sha256
+from images.oci.image import Part
+
+COMPRESSIONS = ("none", "gzip", "zstd")
 
 # RFC 1952, 2.3.1; RFC 8878, 3.1.1. A zstd file may begin with a skippable frame (3.1.2), 0x184D2A50 to 5F.
 GZIP = b"\x1f\x8b"
@@ -23,8 +26,8 @@ SKIPPABLE = b"\x2a\x4d\x18"
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
-def compression(path: Path) -> str:
-    """Tell how a layer is packed: none, gzip or zstd (names as in `--compression`)."""
+def detect(path: Path) -> str:
+    """Return how a layer is compressed: none, gzip or zstd (one of COMPRESSIONS)."""
     with path.open("rb") as file:
         start = file.read(4)
     if start.startswith(GZIP):
@@ -62,7 +65,7 @@ def opened(path: Path) -> Iterator[Plain]:
 
     Raises WorldFault when it is damaged, also from within the block.
     """
-    kind = compression(path)
+    kind = detect(path)
     try:
         with path.open("rb") as file:
             if kind == "gzip":
@@ -76,3 +79,47 @@ def opened(path: Path) -> Iterator[Plain]:
                 yield Plain(file)
     except DAMAGE as error:
         raise WorldFault("a layer cannot be unpacked", f"{path.parent.name} ({error})", "another image") from error
+
+
+def plain(store: Store, part: Part) -> Iterator[bytes]:
+    """Yield a layer uncompressed."""
+    with opened(stored(store, part.written.digest)) as source:
+        while chunk := source.read(CHUNK):
+            yield chunk
+
+
+def stored(store: Store, digest: str) -> Path:
+    """Return where a layer is in the store, by its sha256 in hexadecimal; raise WorldFault where it is gone."""
+    path = store.blob(digest)
+    if path is None:
+        raise WorldFault("the store lost a layer while it was in use", digest, "build again")
+    return path
+
+
+def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
+    """Return sha256, size in bytes and compression of a layer in one of the COMPRESSIONS; zstd is what the store has.
+
+    A layer of somebody else's base is what its registry has, however it is compressed.
+    """
+    if compression == "zstd" or part.packed is not None:
+        return part.written.digest, part.written.size, part.packed or compression
+
+    def repack() -> tuple[str, int]:
+        with store.aside() as path:
+            _repack(path, plain(store, part), compression)
+            digest, size = sha256(path), path.stat().st_size
+            store.keep(path, digest)
+        return digest, size
+
+    inputs = [compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
+    digest, size = store.cached("packed", inputs, repack, lambda known: store.blob(known[0]) is not None).value
+    return digest, size, compression
+
+
+def _repack(path: Path, chunks: Iterator[bytes], compression: str) -> None:
+    # wbits 31: gzip with an empty header, so no name and no time (zlib manual, deflateInit2)
+    packer = zlib.compressobj(level=6, wbits=31) if compression == "gzip" else None
+    with path.open("wb") as file:
+        for chunk in chunks:
+            file.write(packer.compress(chunk) if packer else chunk)
+        file.write(packer.flush() if packer else b"")

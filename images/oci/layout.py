@@ -14,13 +14,10 @@ from typing import IO, Any
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
-from images.oci import image as oci
-from images.oci.manifest import LIMIT, Descriptor, read
+from images.oci import manifest
+from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, digest_of, encode, read
 from images.oci.reference import Archive, Folder
 
-# The tag (OCI image specification 1.1, "Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
-TAG = "org.opencontainers.image.ref.name"
-NAME = "io.containerd.image.name"
 REMEDY = "oci:FOLDER with index.json in it, or archive:FILE from docker save"
 
 Open = Callable[[str], IO[bytes]]  # a file of the layout by its path; KeyError or OSError when it is not there
@@ -45,7 +42,7 @@ class Layout:
         meant = [entry for entry, known in zip(entries, names, strict=True) if self._tag is None or self._tag in known]
         if not meant:
             raise UserFault("there is no such image", f"{self._name} (it has {listed or 'none'})", REMEDY)
-        return oci.encode({**index, "manifests": meant})
+        return encode({**index, "manifests": meant})
 
     def blob(self, part: Descriptor, advance: Advance) -> Path:
         """Copy a blob into the store, unless it is there undamaged."""
@@ -77,8 +74,8 @@ class Saved:
         image = self._image()
         with self._file(image["Config"]) as file:
             config = file.read(LIMIT)
-        self._paths[oci.digest_of(config)] = image["Config"]
-        return oci.manifest(config, [(*self._measured(path), "none") for path in image["Layers"]])
+        self._paths[digest_of(config)] = image["Config"]
+        return manifest.write(config, [(*self._measured(path), "none") for path in image["Layers"]])
 
     def blob(self, part: Descriptor, advance: Advance) -> Path:
         """Copy a blob into the store, unless it is there undamaged."""

@@ -1,14 +1,14 @@
-"""Manifests and indexes that others wrote -> what is in the image (OCI image specification 1.1, Docker schema 2)."""
+"""Manifests and indexes, read and written (OCI image specification 1.1, Docker schema 2)."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from images.host.errors import UserFault, WorldFault
-from images.oci.image import digest_of
 from images.oci.reference import DIGEST
 
 LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
@@ -22,6 +22,10 @@ LAYERS = (
     *(f"{OCI}.layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
     *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip", ".zstd")),
 )
+
+# How an index names its images: the tag ("Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
+TAG = "org.opencontainers.image.ref.name"
+NAME = "io.containerd.image.name"
 
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
@@ -142,3 +146,52 @@ def _descriptor(value: object, name: str) -> Descriptor:
     if not isinstance(size, int) or size < 0:
         raise WorldFault("a manifest is damaged", f"{name} (size {str(size)[:40]!r})", DAMAGED)
     return Descriptor(media_type, digest, size)
+
+
+def write(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
+    """Write the manifest over layers given as (sha256 in hexadecimal, bytes, compression: none, gzip or zstd)."""
+    return encode(
+        {
+            "schemaVersion": 2,
+            "mediaType": MANIFESTS[0],
+            "config": descriptor(CONFIGS[0], digest_of(config), len(config)),
+            "layers": [
+                descriptor(f"{OCI}.layer.v1.tar{_suffix(compression)}", f"sha256:{digest}", size)
+                for digest, size, compression in layers
+            ],
+        }
+    )
+
+
+def _suffix(compression: str) -> str:
+    return "" if compression == "none" else f"+{compression}"
+
+
+def write_index(manifest: bytes, tag: str) -> bytes:
+    """Write the index of a layout with one image in it."""
+    entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
+    annotations = {TAG: tag.rpartition(":")[2], NAME: tag}
+    entry |= {"annotations": annotations, "platform": {"architecture": "amd64", "os": "linux"}}
+    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [entry]})
+
+
+def write_docker(config: bytes, diff_ids: Sequence[str], tag: str) -> bytes:
+    """Write the manifest.json that `docker load` of every age reads (Docker image specification v1.2)."""
+    blobs = [f"blobs/sha256/{diff_id}" for diff_id in diff_ids]
+    name = digest_of(config).removeprefix("sha256:")
+    return encode([{"Config": f"blobs/sha256/{name}", "RepoTags": [tag], "Layers": blobs}])
+
+
+def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
+    """Return a content descriptor as JSON has it."""
+    return {"mediaType": media_type, "digest": digest, "size": size}
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of bytes as the specification writes it: sha256:<hexadecimal>."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def encode(value: object) -> bytes:
+    """Return the one JSON text of a value, so that equal images have equal digests."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

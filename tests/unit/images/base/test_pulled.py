@@ -78,7 +78,7 @@ def test_a_damaged_layer_in_the_store_is_copied_again(tmp_path: Path) -> None:
     blob.write_bytes(blob.read_bytes()[:-1])
 
     assert brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store") == first
-    assert compressed.compression(blob) == "gzip" and blob.stat().st_size == first.layers[0].written.size
+    assert compressed.detect(blob) == "gzip" and blob.stat().st_size == first.layers[0].written.size
 
 
 def broken(image: Image, change: Mapping[str, bytes]) -> dict[str, bytes]:

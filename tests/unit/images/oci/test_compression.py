@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from images.host.errors import WorldFault
-from images.oci.compression import compression, opened
+from images.oci.compression import detect, opened
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
 ZSTD = zstandard.ZstdCompressor()
@@ -35,7 +35,7 @@ def test_a_layer_is_read_to_its_end(tmp_path: Path, packed: bytes, kind: str) ->
         start = plain.read(len(ONE) + 10)
         plain.rest()
 
-    assert compression(tmp_path / "blob") == kind
+    assert detect(tmp_path / "blob") == kind
     assert start == ONE + TWO[:10]
     assert (plain.size, plain.sha256) == (len(ONE + TWO), hashlib.sha256(ONE + TWO).hexdigest())
 

@@ -1,4 +1,4 @@
-"""Manifests and indexes of others."""
+"""Manifests and indexes: those of others are read, those of this project are written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
+from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, choose, resolve
 from tests.support.stand_in import Image, digest
 
@@ -83,3 +84,25 @@ def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
         resolve(lambda _: json.dumps(value).encode(), "it")
     except Fault:
         pass
+
+
+def test_the_written_manifest_and_index_name_what_they_hold() -> None:
+    written = manifest.write(b"{}", [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
+    index = json.loads(manifest.write_index(written, "multinode:x"))["manifests"][0]
+
+    assert json.loads(written)["config"]["digest"] == digest(b"{}")
+    assert json.loads(written)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
+    assert json.loads(written)["layers"][1]["mediaType"] == "application/vnd.oci.image.layer.v1.tar"
+    assert json.loads(manifest.write(b"{}", []))["layers"] == []
+    assert (index["digest"], index["size"]) == (digest(written), len(written))
+    assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
+
+
+def test_dockers_manifest_points_at_the_same_blobs() -> None:
+    made = json.loads(manifest.write_docker(b"{}", ["a" * 64], "multinode:x"))[0]
+
+    assert made == {
+        "Config": "blobs/sha256/" + digest(b"{}").removeprefix("sha256:"),
+        "RepoTags": ["multinode:x"],
+        "Layers": ["blobs/sha256/" + "a" * 64],
+    }

@@ -1,0 +1,143 @@
+"""Docker and podman: find the one that runs here, load an image, run a command in it, save one of its images."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import ContainerError, DockerException, NotFound
+
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.oci.export import archive, write_archive
+from images.oci.image import Image
+
+INSTALL = "apt-get install podman"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Docker through its socket (`client`), or podman by its command (`client` None), in this environment."""
+
+    name: str
+    environ: Mapping[str, str]
+    client: Any = None
+
+
+def find(environ: Mapping[str, str], seconds: int = 600) -> Engine | None:
+    """Return a running Docker that answers within so many seconds, now and later; else podman, else None."""
+    try:
+        client = docker.from_env(timeout=seconds, environment=dict(environ))
+        client.ping()
+        return Engine("docker", environ, client)
+    except (DockerException, OSError):
+        return Engine("podman", environ) if shutil.which("podman", path=environ.get("PATH")) else None
+
+
+def load(engine: Engine, image: Image, store: Store) -> None:
+    """Load an image into an engine; what the engine has already is not sent again.
+
+    Raises WorldFault when the engine refuses it.
+    """
+    if engine.client is None:
+        return _load_podman(engine, image, store)
+    if _has(engine, image):
+        engine.client.images.get(image.id).tag(*image.tag.rsplit(":", 1))
+        return None
+    if present := _present(engine, image):
+        try:
+            return _send(engine, image, archive(image, store, skip=present))
+        except (DockerException, OSError):
+            pass  # an engine that insists on every layer gets every layer
+    try:
+        _send(engine, image, archive(image, store))
+    except (DockerException, OSError) as error:
+        remedy = "read the engine's log; a full disk is the usual cause (docker system df)"
+        raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
+    return None
+
+
+def _send(engine: Engine, image: Image, chunks: Iterator[bytes]) -> None:
+    engine.client.images.load(chunks)
+    engine.client.images.get(image.tag)
+
+
+def _present(engine: Engine, image: Image) -> int:
+    """Count the lowest layers that some image in the engine has already: `docker load` does not open those."""
+    wanted = [f"sha256:{part.written.diff_id}" for part in image.parts]
+    try:
+        known = [other.attrs["RootFS"].get("Layers") or [] for other in engine.client.images.list()]
+    except (DockerException, OSError):
+        return 0
+    return max((_common(wanted, layers) for layers in known), default=0)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _has(engine: Engine, image: Image) -> bool:
+    try:
+        return bool(engine.client.images.get(image.id).id == image.id)
+    except (DockerException, OSError):
+        return False
+
+
+def _load_podman(engine: Engine, image: Image, store: Store) -> None:
+    with store.aside() as path:
+        write_archive(path, image, store)
+        done = process.run(["podman", "load", "--quiet", "--input", str(path)], engine.environ, INSTALL)
+    if done.code:
+        remedy = "run `podman info`; --output FILE keeps the image as a file"
+        raise WorldFault("podman could not load the image", done.err.strip()[-300:], remedy)
+
+
+def run(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
+    """Run a command in a container of a loaded image, without network.
+
+    Returns None when it ends well, else the last line that it wrote on stderr.
+    Raises WorldFault when the container cannot be started.
+    """
+    return _run_docker(engine, image, command) if engine.client else _run_podman(engine, image, command)
+
+
+def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
+    start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
+    return process.run([*start, *command[1:]], engine.environ, INSTALL).failure
+
+
+def _run_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
+    try:
+        engine.client.containers.run(
+            image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
+        )
+    except ContainerError as error:
+        text = error.stderr or b"?"
+        return (text if isinstance(text, str) else text.decode(errors="replace")).strip().splitlines()[-1]
+    except (DockerException, OSError) as error:
+        raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
+    return None
+
+
+def save(engine: Engine, name: str, path: Path) -> bool:
+    """Save an image of the engine as an archive at `path`; return False where the engine does not have it.
+
+    Raises WorldFault when the engine has it and cannot save it.
+    """
+    if engine.client is None:
+        command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(path), name]
+        return process.run(command, engine.environ, INSTALL).code == 0
+    try:
+        with path.open("wb") as file:
+            for chunk in engine.client.images.get(name).save(named=True):
+                file.write(chunk)
+    except NotFound:
+        return False
+    except DockerException as error:
+        raise WorldFault("docker could not save the image", str(error)[:300], "docker save it by hand") from error
+    return True
