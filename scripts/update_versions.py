@@ -25,7 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from images.host import pip_config, process
 from images.host.download import TIMEOUT, without_secrets
 from images.host.errors import Fault, Parser, WorldFault
-from images.plan import catalog, schema
+from images.plan import catalog
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
@@ -41,8 +46,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help="change the table instead of only printing the change")
     try:
         options = parser.parse_args(argv)
-        raw = catalog.read(options.table)
-        old = options.table.read_text()
+        catalog.load(options.table)
+        old = options.table.read_text(encoding="utf-8")
+        raw = tomllib.loads(old)
         index = options.index or default_index(os.environ)
         new = proposed(old, raw, {name: ask(index, name) for name in NAMES})
         sys.stdout.write(diff(old, new, options.table.name))
@@ -118,7 +124,7 @@ def _day(files: Sequence[Mapping[str, Any]]) -> datetime.date:
 
 
 def _with_transformers(text: str, raw: Mapping[str, Any], releases: Releases) -> str:
-    known = set(schema.versions(raw, "transformers"))
+    known = set(_versions(raw, "transformers"))
     good = {Version(version) for era in raw["transformers"] for version in era["released"]}
     oldest = min(known)
     for version, day, reason in _finals(releases):
@@ -133,6 +139,12 @@ def _with_transformers(text: str, raw: Mapping[str, Any], releases: Releases) ->
             row = f'"{version}" = {{ released = {day}, reason = "{quoted}" }}'
             text = _append(text, era, "[transformers.yanked]", row)
     return text
+
+
+def _versions(raw: Mapping[str, Any], section: str) -> list[Version]:
+    """List every release that a section names, in the order of the file."""
+    keys = ("releases", "released", "yanked")
+    return [Version(text) for row in raw[section] for key in keys for text in row.get(key, {})]
 
 
 def _era_of(version: Version, raw: Mapping[str, Any]) -> str:
@@ -151,7 +163,7 @@ def _append(text: str, anchor: str, heading: str, row: str) -> str:
 
 
 def _with_torch(text: str, raw: Mapping[str, Any], index: Mapping[str, Releases]) -> str:
-    known = set(schema.versions(raw, "torch"))
+    known = set(_versions(raw, "torch"))
     lines = {row["line"] for row in raw["torch"]}
     for version, day, reason in _finals(index["torch"]):
         if version in known or version < min(known) or reason is not None:

@@ -1,4 +1,4 @@
-"""versions.toml -> frozen values; every fault in it is reported at once."""
+"""The rows of versions.toml as the planner reads them: one for each release of torch and of transformers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
+from pydantic import ValidationError
 
 from images.host.errors import UserFault
-from images.plan import schema
+from images.plan import faults, schema
+from images.plan.schema import Base, IntelBase, SourceOnly
+
+__all__ = ["TABLE", "Base", "Catalog", "SourceOnly", "Torch", "Transformers", "load"]
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -63,25 +66,6 @@ class Transformers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Base:
-    """A root file system: suite, its Python and glibc, and the packages that are put into it."""
-
-    suite: str
-    python: str
-    glibc: str
-    packages: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceOnly:
-    """A plain-Python project without a wheel: what its metadata should have said."""
-
-    name: str
-    version: str
-    requires: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Catalog:
     """Everything that versions.toml says."""
 
@@ -93,85 +77,85 @@ class Catalog:
     torch: Mapping[Version, Torch]
     transformers: Mapping[Version, Transformers]
     debian: Base
-    intel: Base
-    intel_repository: str
+    intel: IntelBase
     reference_glibc: str
     tasks: Mapping[str, tuple[str, ...]]
     source_only: tuple[SourceOnly, ...]
 
 
 def load(path: Path = TABLE) -> Catalog:
-    """Read and check the table.
+    """Return the table, read and checked.
 
     Raises UserFault with every fault of the table in one message.
     """
-    raw = read(path)
-    bases = raw["base"]
-    intel = dict(bases["intel"])
-    repository = intel.pop("repository")
+    table = _read(path)
     return Catalog(
-        default_torch=Version(raw["default"]["torch"]),
-        default_transformers=Version(raw["default"]["transformers"]),
-        tested_torch=tuple(map(Version, raw["tested"]["torch"])),
-        tested_transformers=tuple(map(Version, raw["tested"]["transformers"])),
-        ccl_accelerate=raw["ccl"]["accelerate"],
-        torch={row.version: row for line in raw["torch"] for row in _torch(line)},
-        transformers={row.version: row for era in raw["transformers"] for row in _transformers(era)},
-        debian=_tuples(Base, bases["debian"]),
-        intel=_tuples(Base, intel),
-        intel_repository=repository,
-        reference_glibc=bases["reference"]["glibc"],
-        tasks={name: tuple(requires) for name, requires in raw["tasks"].items()},
-        source_only=tuple(_tuples(SourceOnly, row) for row in raw["source-only"]),
+        default_torch=Version(table.default.torch),
+        default_transformers=Version(table.default.transformers),
+        tested_torch=tuple(map(Version, table.tested.torch)),
+        tested_transformers=tuple(map(Version, table.tested.transformers)),
+        ccl_accelerate=table.ccl.accelerate,
+        torch={row.version: row for line in table.torch for row in _torch(line)},
+        transformers={row.version: row for era in table.transformers for row in _transformers(era)},
+        debian=table.base.debian,
+        intel=table.base.intel,
+        reference_glibc=table.base.reference.glibc,
+        tasks=table.tasks,
+        source_only=table.source_only,
     )
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read the table as it stands in the file, once it is found to be sound."""
+def _read(path: Path) -> schema.Table:
     try:
-        raw = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise UserFault("the version table is not TOML", f"{path}: {error}", "mend that line") from error
-    faults = schema.faults(raw)
-    if faults:
-        raise UserFault("the version table has faults", "; ".join(faults), f"mend them in {path}")
-    return raw
+        table = schema.parse(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserFault("the version table is not TOML", f"{path}: {error}", "correct that line") from error
+    except ValidationError as error:
+        found = faults.inside_sections(error)
+    else:
+        found = faults.between_sections(table)
+    if found:
+        raise UserFault("the version table has faults", "; ".join(found), f"correct them in {path}")
+    return table
 
 
-def _tuples(kind: Any, row: Mapping[str, Any]) -> Any:
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
-
-
-def _torch(line: Mapping[str, Any]) -> Iterable[Torch]:
-    for text, row in line["releases"].items():
+def _torch(line: schema.Line) -> Iterable[Torch]:
+    for text, release in line.releases.items():
         yield Torch(
             version=Version(text),
-            released=row["released"],
-            python=tuple(line["python"]),
-            backend=line["backend"],
-            bindings=_version(row.get("bindings")),
-            ipex=_version(row.get("ipex")),
-            module=line.get("module"),
-            ccl_python=tuple(line.get("ccl_python", ())),
-            index=line.get("index"),
-            find_links=line.get("find_links"),
-            intel=(f"impi-rt=={row['impi']}", f"intel-openmp=={row['openmp']}"),
-            image=row.get("image"),
-            numpy=line.get("numpy"),
-            glibc=line.get("glibc"),
-            notes=tuple(line.get("notes", ())),
-            source=line["source"],
+            released=release.released,
+            python=line.python,
+            backend=line.backend,
+            bindings=Version(release.bindings) if release.bindings else None,
+            ipex=Version(release.ipex) if release.ipex else None,
+            module=line.module,
+            ccl_python=line.ccl_python,
+            index=line.index,
+            find_links=line.find_links,
+            intel=(f"impi-rt=={release.impi}", f"intel-openmp=={release.openmp}"),
+            image=release.image,
+            numpy=line.numpy,
+            glibc=line.glibc,
+            notes=line.notes,
+            source=line.source,
         )
 
 
-def _version(text: str | None) -> Version | None:
-    return Version(text) if text else None
-
-
-def _transformers(era: Mapping[str, Any]) -> Iterable[Transformers]:
-    good = {text: (day, None) for text, day in era["released"].items()}
-    yanked = {text: (row["released"], row["reason"]) for text, row in era["yanked"].items()}
-    same = {key: era[key] for key in ("era", "python", "torch", "accelerate", "libraries", "ccl", "source")}
-    same |= {key: tuple(era[key]) for key in ("requires", "flags")}
+def _transformers(era: schema.Era) -> Iterable[Transformers]:
+    good = {text: (day, None) for text, day in era.released.items()}
+    yanked = {text: (row.released, row.reason) for text, row in era.yanked.items()}
     for text, (day, reason) in {**good, **yanked}.items():
-        yield Transformers(version=Version(text), released=day, yanked=reason, **same)
+        yield Transformers(
+            version=Version(text),
+            released=day,
+            era=era.era,
+            python=era.python,
+            torch=era.torch,
+            accelerate=era.accelerate,
+            requires=era.requires,
+            libraries=era.libraries,
+            ccl=era.ccl,
+            flags=era.flags,
+            source=era.source,
+            yanked=reason,
+        )

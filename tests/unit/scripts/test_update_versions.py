@@ -10,9 +10,10 @@ import requests
 
 from images.plan import catalog
 from scripts import update_versions
+from tests.support.toml import tomllib
 
 TEXT = catalog.TABLE.read_text()
-RAW = catalog.read(catalog.TABLE)
+RAW = tomllib.loads(TEXT)
 
 
 def wheel(name: str, day: str, yanked: str | None = None) -> dict[str, Any]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
+from pydantic import ValidationError
 
 from images.host.errors import UserFault
-from images.plan import catalog, schema
+from images.plan import catalog, faults, schema
+from tests.support.toml import tomllib
 
 TEXT = catalog.TABLE.read_text()
 ROW_2_13 = '"2.13.0" = { released = 2026-07-08, impi = "2021.18.0", openmp = "2026.0.0" }'
@@ -69,7 +73,7 @@ def test_the_days_of_a_stack_are_in_order() -> None:
         ("backend =", "backnd =", "torch row 1: no key 'backend'; torch row 1: unknown key 'backnd'"),
         ('backend = "gloo"', 'backend = "glo"', "torch row 13: backend = 'glo' is not ccl or gloo"),
         (ROW_2_13, ROW_2_13.replace("impi", "impl"), "torch row 18, 2.13.0: no key 'impi'"),
-        (ROW_2_13, ROW_2_13.replace("2026-07-08", '"July"'), "released = 'July' is not a day"),
+        (ROW_2_13, ROW_2_13.replace("2026-07-08", '"July"'), "released = 'July' is not a date"),
         (ROW_2_13, ROW_2_13.replace("2.13.0", "2.12.1"), "torch 2.12.1 is in the table twice"),
         (ROW_2_13, ROW_2_13.replace("2.13.0", "2.13.1"), "default: torch 2.13.0 is not in the table"),
         (ROW_1_12_1, '"1.12.1" = { released = 2022-08-05', "bindings and ipex go with ccl, both of them"),
@@ -79,7 +83,7 @@ def test_the_days_of_a_stack_are_in_order() -> None:
         ('"datasets>=2.10"', '"datasets=>2.10"', "which is not a requirement"),
         ('"4.46.1" = 2024', '"4.46.0" = 2024-10-24\n"4.46.1" = 2024', "transformers 4.46.0 is in the table twice"),
         ('transformers = "5.23.0"', 'transformers = "5.24.0"', "default: transformers 5.24.0 is not in the table"),
-        ('"4.57.1" = 2025-10-14', '"4.57.1" = "soon"', "4.57.1 = 'soon' is not a day"),
+        ('"4.57.1" = 2025-10-14', '"4.57.1" = "soon"', "4.57.1 = 'soon' is not a date"),
         ("[default]", "[defaults]", "no section 'default'"),
         ("[base.intel]", "[base.intl]", "no section 'base.intel'"),
         ("[tasks]", "[task]", "no section 'tasks'"),
@@ -99,12 +103,63 @@ def test_a_fault_is_named(tmp_path: Path, old: str, new: str, fault: str) -> Non
 
 @pytest.mark.parametrize("bad", [5, "x y", [], {}, [5], {"a": 5}])
 def test_no_value_of_a_wrong_kind_is_taken_or_ends_in_a_traceback(bad: object) -> None:
-    raw = catalog.read(catalog.TABLE)
+    raw = tomllib.loads(TEXT)
 
     for section in raw:
-        assert schema.faults({**raw, section: bad}) or bad == []
+        assert found({**raw, section: bad}) or bad == []
         for key in raw[section] if isinstance(raw[section], dict) and section != "tasks" else ():
-            assert schema.faults({**raw, section: {**raw[section], key: bad}}) or bad == []
+            assert found({**raw, section: {**raw[section], key: bad}}) or bad == []
+
+
+def found(raw: Mapping[str, Any]) -> list[str]:
+    try:
+        return faults.between_sections(schema.parse(raw))
+    except ValidationError as error:
+        return faults.inside_sections(error)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        (("torch", 2), 7, "torch row 3 is not a table"),
+        (("torch",), "x", "torch is not a list"),
+        (("torch",), [], "torch is empty"),
+        (("torch", 0, "python"), "3.9", "torch row 1: python = '3.9' is not a list"),
+        (("torch", 0, "python", 1), 3.9, "torch row 1: python has 3.9, which is not a text"),
+        (("torch", 0, "releases"), [], "torch row 1: releases = [] is not a table"),
+        (("torch", 0, "releases", "1.10.0"), 5, "torch row 1: 1.10.0 = 5 is not a table"),
+        (("torch", 0, "releases", "1.10.0", "ipx"), "1", "torch row 1, 1.10.0: unknown key 'ipx'"),
+        (("torch", 0, "releases", "one"), {}, "torch row 1: 'one' is not a version"),
+        (("transformers", 1, "libraries"), "2023-02-22", "transformers row 2: libraries = '2023-02-22' is not a date"),
+        (("base", "debian"), [], "base.debian is not a table"),
+        (("base", "debian", "glibc"), 2.36, "base.debian: glibc = 2.36 is not a text"),
+        (("tasks",), {}, "tasks is empty"),
+        (("tasks", "translation"), ["a b"], "tasks: translation has 'a b', which is not a requirement"),
+        (("bases",), {}, "unknown section 'bases'"),
+    ],
+)
+def test_a_fault_names_its_place(path: tuple[str | int, ...], value: object, fault: str) -> None:
+    raw = tomllib.loads(TEXT)
+    inner: Any = raw
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+
+    assert fault in found(raw)
+
+
+def test_the_same_release_written_twice_in_two_ways_is_a_fault() -> None:
+    raw = tomllib.loads(TEXT.replace('"4.46.1" = 2024', '"4.46" = 2024-10-24\n"4.46.1" = 2024', 1))
+
+    assert "transformers 4.46.0 is in the table twice" in found(raw)
+
+
+def test_a_table_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "versions.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(UserFault, match="not TOML"):
+        catalog.load(path)
 
 
 def test_all_faults_come_at_once(tmp_path: Path) -> None:
