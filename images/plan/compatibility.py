@@ -1,4 +1,4 @@
-"""What goes together: each rule answers facts with their source, and none stops at the first."""
+"""What goes together: each rule returns all of its conflicts as facts with their source."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ENTRYPOINT = Version("3.9")  # the oldest Python that entrypoint/ runs on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """What was asked for beside the two versions; None means: whatever fits."""
+class Constraints:
+    """What was asked for beside the two versions; None means that anything is accepted."""
 
     python: str | None = None
     base: str | None = None
@@ -24,32 +24,32 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """A base that an image could stand on, and its reference where it is taken from a registry."""
+class BaseChoice:
+    """A base that the image could be built on, and its reference where it is pulled from a registry."""
 
     name: str
     base: Base
     reference: str | None
 
 
-def grounds(torch: Torch, wishes: Wishes, catalog: Catalog) -> tuple[Ground, ...]:
-    """List the bases in question, the preferred one first: Intel's where it has an image of this torch."""
-    debian = Ground(f"the debian base ({catalog.debian.suite})", catalog.debian, None)
-    tag = f"{catalog.intel_repository}:{torch.image}" if torch.image else None
-    intel = Ground("Intel's image", catalog.intel, tag)
-    if wishes.base is None:
+def bases(torch: Torch, constraints: Constraints, catalog: Catalog) -> tuple[BaseChoice, ...]:
+    """Return the bases that could be used, the preferred one first: Intel's where it has an image of this torch."""
+    debian = BaseChoice(f"the debian base ({catalog.debian.suite})", catalog.debian, None)
+    tag = f"{catalog.intel.repository}:{torch.image}" if torch.image else None
+    intel = BaseChoice("Intel's image", catalog.intel, tag)
+    if constraints.base is None:
         return (intel, debian) if tag else (debian,)
-    if wishes.base in ("debian", "intel"):
-        return (debian,) if wishes.base == "debian" else (intel,)
-    own = Base(suite=wishes.base, python=wishes.python or "", glibc=catalog.reference_glibc, packages=())
-    return (Ground(wishes.base, own, wishes.base),)
+    if constraints.base in ("debian", "intel"):
+        return (debian,) if constraints.base == "debian" else (intel,)
+    own = Base(suite=constraints.base, python=constraints.python or "", glibc=catalog.reference_glibc, packages=())
+    return (BaseChoice(constraints.base, own, constraints.base),)
 
 
-def backend(torch: Torch, transformers: Transformers, python: str, wishes: Wishes) -> tuple[str, list[str]]:
-    """Choose ccl where everything allows it, else gloo; answer it, and what stood against ccl."""
+def backend(torch: Torch, transformers: Transformers, python: str, constraints: Constraints) -> tuple[str, list[str]]:
+    """Return the backend (ccl where everything allows it, else gloo), and the reasons against ccl."""
     against = list(_against_ccl(torch, transformers, python))
-    if wishes.backend:
-        return wishes.backend, against
+    if constraints.backend:
+        return constraints.backend, against
     return ("gloo" if against else "ccl"), against
 
 
@@ -63,44 +63,44 @@ def _against_ccl(torch: Torch, transformers: Transformers, python: str) -> Itera
         yield f"transformers {transformers.version} no longer knows ccl ({transformers.source})"
 
 
-def conflicts(torch: Torch, transformers: Transformers, ground: Ground, wishes: Wishes) -> list[str]:
-    """Find everything that keeps these from being one image."""
-    base = ground.base
-    found = [*_versions(torch, transformers), *_base(torch, ground, wishes)]
+def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, constraints: Constraints) -> list[str]:
+    """Return everything that keeps these from being one image."""
+    base = choice.base
+    found = [*_versions(torch, transformers), *_base(torch, choice, constraints)]
     if not _within(base.python, transformers.python):
-        wanted = f"transformers {transformers.version} wants Python {transformers.python}"
-        found.append(f"{wanted}, {ground.name} has {base.python} ({transformers.source})")
+        requirement = f"transformers {transformers.version} wants Python {transformers.python}"
+        found.append(f"{requirement}, {choice.name} has {base.python} ({transformers.source})")
     if base.python not in torch.python:
         made = f"torch {torch.version} has wheels for Python {_span(torch.python)}"
         other = f"it takes an image with one of these: --base IMAGE --python {torch.python[-1]}"
-        found.append(f"{made}, {ground.name} has {base.python}; {other} ({torch.source})")
-    if wishes.backend == "ccl":
+        found.append(f"{made}, {choice.name} has {base.python}; {other} ({torch.source})")
+    if constraints.backend == "ccl":
         found += _against_ccl(torch, transformers, base.python)
     return found
 
 
 @functools.cache
-def _within(version: Version | str, wanted: str) -> bool:
-    """Compare once: a search for the nearest request asks the same thousands of times."""
-    return version in SpecifierSet(wanted)
+def _within(version: Version | str, range_: str) -> bool:
+    """Compare once: the search for the nearest request asks the same thousands of times."""
+    return version in SpecifierSet(range_)
 
 
 def _versions(torch: Torch, transformers: Transformers) -> Iterable[str]:
     if not _within(torch.version, transformers.torch):
-        wanted = f"transformers {transformers.version} wants torch {transformers.torch}"
-        yield f"{wanted}, not {torch.version} ({transformers.source})"
+        requirement = f"transformers {transformers.version} wants torch {transformers.torch}"
+        yield f"{requirement}, not {torch.version} ({transformers.source})"
 
 
-def _base(torch: Torch, ground: Ground, wishes: Wishes) -> Iterable[str]:
-    if Version(ground.base.python) < ENTRYPOINT:
-        yield f"the entrypoint wants Python {ENTRYPOINT} or newer, {ground.name} has {ground.base.python}"
-    if wishes.base == "intel" and not torch.image:
+def _base(torch: Torch, choice: BaseChoice, constraints: Constraints) -> Iterable[str]:
+    if Version(choice.base.python) < ENTRYPOINT:
+        yield f"the entrypoint wants Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
+    if constraints.base == "intel" and not torch.image:
         yield f"Intel has no image for several nodes with torch {torch.version} (ai-containers pytorch/README.md)"
-    if wishes.python and wishes.python != ground.base.python:
-        yield f"Python {wishes.python} was asked for, {ground.name} has {ground.base.python}"
-    if torch.glibc and Version(torch.glibc) > Version(ground.base.glibc):
-        yield f"torch {torch.version} and what goes with it want glibc {torch.glibc}, {ground.name} has " + (
-            f"{ground.base.glibc} ({torch.source})"
+    if constraints.python and constraints.python != choice.base.python:
+        yield f"Python {constraints.python} was asked for, {choice.name} has {choice.base.python}"
+    if torch.glibc and Version(torch.glibc) > Version(choice.base.glibc):
+        yield f"torch {torch.version} and what goes with it want glibc {torch.glibc}, {choice.name} has " + (
+            f"{choice.base.glibc} ({torch.source})"
         )
 
 

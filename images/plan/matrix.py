@@ -13,15 +13,14 @@ from rich.table import Table
 
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch
-from images.plan.compatibility import Wishes
+from images.plan.compatibility import Constraints
 from images.plan.planner import Plan
 
 HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
-OPENING, CLOSING = "<!-- matrix -->", "<!-- /matrix -->"
 
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
-    """Say what a plan decides, as JSON has it."""
+    """Return what a plan decides, as JSON has it."""
     ccl = plan.backend == "ccl"
     return {
         "torch": str(plan.torch.version),
@@ -46,7 +45,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
 
 
 def show_plan(plan: Plan, out: Console) -> None:
-    """Print a plan, a line for each decision; lists get a line for each item."""
+    """Print a plan: a line for each decision, and for a list a line for each item."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -60,7 +59,7 @@ def show_plan(plan: Plan, out: Console) -> None:
 
 
 def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
-    """Say what goes with each torch, a row for each run of releases with the same; newest first."""
+    """Return what goes with each torch, newest first: one row for neighbours that have the same beside them."""
     rows = [(version, _beside(row, catalog)) for version, row in sorted(catalog.torch.items())]
     found = []
     for (beside, _), run in groupby(rows, key=lambda row: (row[1], row[0] in catalog.tested_torch)):
@@ -70,36 +69,37 @@ def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
 
 
 def _beside(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
-    wishes = Wishes()
-    bases = [ground for ground in compatibility.grounds(torch, wishes, catalog) if ground.base.python in torch.python]
-    base = " or ".join(ground.reference or "debian" for ground in bases) or "an image of your own"
+    constraints = Constraints()
+    choices = compatibility.bases(torch, constraints, catalog)
+    bases = [choice for choice in choices if choice.base.python in torch.python]
+    base = " or ".join(choice.reference or "debian" for choice in bases) or "an image of your own"
     stack = f"ccl (Python {torch.ccl_python[0]} to {torch.ccl_python[-1]})" if torch.ccl_python else "gloo"
-    carried = not bases or any(ground.base.python in torch.ccl_python for ground in bases)
+    ccl_possible = not bases or any(choice.base.python in torch.ccl_python for choice in bases)
     return (
         f"{torch.python[0]} to {torch.python[-1]}",
-        torch.backend if carried or torch.backend == "gloo" else f"gloo; {stack}",
+        torch.backend if ccl_possible or torch.backend == "gloo" else f"gloo; {stack}",
         str(torch.bindings or "-"),
         str(torch.ipex or "-"),
-        _runs(torch, wishes, catalog) or "-",
+        _runs(torch, constraints, catalog) or "-",
         base,
     )
 
 
-def _runs(torch: Torch, wishes: Wishes, catalog: Catalog) -> str:
-    """Write the releases of transformers that plan with a torch as ranges."""
+def _runs(torch: Torch, constraints: Constraints, catalog: Catalog) -> str:
+    """Return the releases of transformers that can be built with a torch, as ranges."""
     every = sorted(version for version, row in catalog.transformers.items() if row.yanked is None)
     known: dict[str, bool] = {}
 
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
-        return known.setdefault(row.era, nearest.works(torch, row, wishes, catalog))
+        return known.setdefault(row.era, nearest.works(torch, row, constraints, catalog))
 
     runs = [list(run) for good, run in groupby(every, key=fits) if good]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def eras(catalog: Catalog) -> list[dict[str, Any]]:
-    """List the ranges of transformers releases, and what each wants."""
+    """Return the ranges of transformers releases, and what each requires."""
     found = []
     rows = sorted(catalog.transformers.values(), key=lambda row: row.version)
     for name, run in groupby(rows, key=lambda row: row.era):
@@ -122,7 +122,7 @@ def eras(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def list_fields(catalog: Catalog) -> dict[str, Any]:
-    """Say everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
+    """Return everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
     torch = []
     for row in sorted(catalog.torch.values(), key=lambda row: row.version):
         beside = dict(zip(HEADINGS[3:], _beside(row, catalog)[2:], strict=True))
@@ -146,7 +146,7 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
 
 
 def show_list(catalog: Catalog, out: Console) -> None:
-    """Print what goes together."""
+    """Print which versions go together."""
     out.print(_table(HEADINGS, matrix(catalog)))
     rows = [
         (era["era"], era["python"], era["torch"], era["accelerate"], "yes" if era["ccl"] else "no",
@@ -164,18 +164,9 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def markdown(catalog: Catalog) -> str:
-    """Write the matrix as the README has it; what the tests train is in bold."""
+    """Return the matrix as docs/versions.md has it; what the tests train is in bold."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
     tested = {str(version) for version in catalog.tested_torch}
     for name, *cells in matrix(catalog):
         lines.append(f"| {f'**{name}**' if name in tested else name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def refreshed(readme: str, catalog: Catalog) -> str:
-    """Answer a README with the matrix of this table between its markers."""
-    before, _, rest = readme.partition(OPENING)
-    _, closing, after = rest.partition(CLOSING)
-    if not closing:
-        raise ValueError(f"no {OPENING} … {CLOSING} in the text")
-    return f"{before}{OPENING}\n{markdown(catalog)}\n{CLOSING}{after}"

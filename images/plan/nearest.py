@@ -11,48 +11,52 @@ from packaging.version import Version
 
 from images.plan import compatibility
 from images.plan.catalog import Catalog, Torch, Transformers
-from images.plan.compatibility import Wishes
+from images.plan.compatibility import Constraints
 
 
-def nearest_version(wanted: Version, known: Iterable[Version]) -> Version:
-    """Find the newest release that is not later than `wanted`, or the oldest of all where every one is later."""
-    return next(by_nearness(wanted, known))
+def nearest_version(asked: Version, known: Iterable[Version]) -> Version:
+    """Return the newest release that is not later than `asked`, or the oldest of all where every one is later."""
+    return next(by_nearness(asked, known))
 
 
-def by_nearness(wanted: Version, known: Iterable[Version]) -> Iterator[Version]:
-    """Go back from `wanted` to the oldest, then on from it to the newest."""
+def by_nearness(asked: Version, known: Iterable[Version]) -> Iterator[Version]:
+    """Yield the releases from `asked` back to the oldest, then those after it up to the newest."""
     every = sorted(known)
-    yield from (version for version in reversed(every) if version <= wanted)
-    yield from (version for version in every if version > wanted)
+    yield from (version for version in reversed(every) if version <= asked)
+    yield from (version for version in every if version > asked)
 
 
 def close_match(word: str, known: Collection[str]) -> str | None:
-    """Find the word that was probably meant, or None."""
+    """Return the word that was probably meant, or None."""
     return next(iter(difflib.get_close_matches(word, known, n=1)), None)
 
 
-def works(torch: Torch, transformers: Transformers, wishes: Wishes, catalog: Catalog) -> bool:
-    """Tell whether some base carries this pair as wished."""
-    every = compatibility.grounds(torch, wishes, catalog)
-    return any(not compatibility.conflicts(torch, transformers, ground, wishes) for ground in every)
+def works(torch: Torch, transformers: Transformers, constraints: Constraints, catalog: Catalog) -> bool:
+    """Return whether this pair can be built on some base under these constraints."""
+    choices = compatibility.bases(torch, constraints, catalog)
+    return any(not compatibility.conflicts(torch, transformers, choice, constraints) for choice in choices)
 
 
-def transformers_for(torch: Torch, near: Version, wishes: Wishes, catalog: Catalog) -> Version | None:
-    """Find the release of transformers nearest to `near` that goes with this torch; withdrawn ones do not count."""
-    known: dict[str, bool] = {}  # releases of one era want the same
+def transformers_for(torch: Torch, near: Version, constraints: Constraints, catalog: Catalog) -> Version | None:
+    """Return the release of transformers nearest to `near` that goes with this torch, never a withdrawn one."""
+    known: dict[str, bool] = {}  # releases of one era require the same
 
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
         if row.era not in known:
-            known[row.era] = works(torch, row, wishes, catalog)
+            known[row.era] = works(torch, row, constraints, catalog)
         return known[row.era] and row.yanked is None
 
     return _first(fits, by_nearness(near, catalog.transformers))
 
 
-def torch_for(transformers: Transformers, near: Version, wishes: Wishes, catalog: Catalog) -> Version | None:
-    """Find the release of torch nearest to `near` that goes with this transformers."""
-    return _first(lambda v: works(catalog.torch[v], transformers, wishes, catalog), by_nearness(near, catalog.torch))
+def torch_for(transformers: Transformers, near: Version, constraints: Constraints, catalog: Catalog) -> Version | None:
+    """Return the release of torch nearest to `near` that goes with this transformers."""
+
+    def fits(version: Version) -> bool:
+        return works(catalog.torch[version], transformers, constraints, catalog)
+
+    return _first(fits, by_nearness(near, catalog.torch))
 
 
 def _first(fits: Callable[[Version], bool], versions: Iterable[Version]) -> Version | None:
@@ -60,11 +64,11 @@ def _first(fits: Callable[[Version], bool], versions: Iterable[Version]) -> Vers
 
 
 def nearest_pair(
-    torch: Torch, transformers: Transformers, wishes: Wishes, catalog: Catalog
-) -> tuple[Version, Version, Wishes]:
-    """Find the nearest request that works: another transformers, else another torch, else with fewer wishes."""
-    fewer = replace(wishes, backend=None)
-    for kept in dict.fromkeys((wishes, fewer, replace(fewer, python=None, base=None))):
+    torch: Torch, transformers: Transformers, constraints: Constraints, catalog: Catalog
+) -> tuple[Version, Version, Constraints]:
+    """Return the nearest request that works: another transformers, else another torch, else with fewer constraints."""
+    fewer = replace(constraints, backend=None)
+    for kept in dict.fromkeys((constraints, fewer, replace(fewer, python=None, base=None))):
         if kept.python is None and kept.base not in (None, "debian", "intel"):
             continue
         if works(torch, transformers, kept, catalog):
@@ -73,12 +77,12 @@ def nearest_pair(
             return torch.version, other, kept
         if other := torch_for(transformers, torch.version, kept, catalog):
             return other, transformers.version, kept
-    return catalog.default_torch, catalog.default_transformers, Wishes()
+    return catalog.default_torch, catalog.default_transformers, Constraints()
 
 
-def command(torch: Version, transformers: Version, wishes: Wishes, as_of: object = None) -> str:
-    """Write a request as it is typed."""
+def command(torch: Version, transformers: Version, constraints: Constraints, as_of: object = None) -> str:
+    """Return a request as it is typed."""
     words = ["python", "build.py", "--torch", str(torch), "--transformers", str(transformers)]
-    for name, value in (("python", wishes.python), ("base", wishes.base), ("backend", wishes.backend)):
+    for name, value in (("python", constraints.python), ("base", constraints.base), ("backend", constraints.backend)):
         words += [f"--{name}", value] if value else []
     return shlex.join([*words, *(["--as-of", str(as_of)] if as_of else [])])

@@ -12,7 +12,7 @@ from packaging.version import Version
 from images.host.errors import UserFault
 from images.plan import compatibility, nearest
 from images.plan.catalog import Base, Catalog, SourceOnly, Torch, Transformers
-from images.plan.compatibility import Ground
+from images.plan.compatibility import BaseChoice
 from images.plan.request import Problem, Request, problems
 
 __all__ = ["FAMILY", "Plan", "Request", "resolve"]
@@ -27,7 +27,7 @@ ARCHIVE = "https://github.com/huggingface/transformers/archive/refs/tags/v{versi
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be built: pins, the days as of which the rest is resolved, the base, and what to tell the user.
+    """What will be built: pins, the days as of which the rest is resolved, the base, and notes for the user.
 
     `base_reference` names an image to build on; without one, `base` is made from Debian's packages.
     `base_name` is what was asked for: debian, intel or a reference; `debian` has the small things that another lacks.
@@ -58,24 +58,24 @@ class Plan:
 
 
 def resolve(request: Request, catalog: Catalog) -> Plan:
-    """Turn a request into a plan.
+    """Return the plan of a request.
 
     Raises UserFault that names every conflict of the request at once, and the nearest request that works.
     """
     _refuse(problems(request, catalog), request, catalog)
     torch, transformers = _pair(request, catalog)
-    ground = _ground(torch, transformers, request, catalog)
-    backend, against = compatibility.backend(torch, transformers, ground.base.python, request.wishes)
+    choice = _base(torch, transformers, request, catalog)
+    backend, against = compatibility.backend(torch, transformers, choice.base.python, request.constraints)
     ccl = backend == "ccl"
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
     as_of = asked or max(torch.released, transformers.libraries)
     return Plan(
         torch=torch,
         transformers=transformers,
-        python=ground.base.python,
-        base=ground.base,
-        base_name=_base_name(ground, catalog),
-        base_reference=ground.reference,
+        python=choice.base.python,
+        base=choice.base,
+        base_name=_base_name(choice, catalog),
+        base_reference=choice.reference,
         debian=catalog.debian,
         backend=backend,
         requirements=_requirements(torch, transformers, request.tasks or tuple(catalog.tasks), catalog, ccl=ccl),
@@ -122,47 +122,47 @@ def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
     """Take the two releases; the one that was not asked for follows the one that was."""
     torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
     row = catalog.transformers[Version(request.transformers) if request.transformers else catalog.default_transformers]
-    if nearest.works(torch, row, request.wishes, catalog) or (request.torch and request.transformers):
+    limits = request.constraints
+    if nearest.works(torch, row, limits, catalog) or (request.torch and request.transformers):
         return torch, row
-    if not request.transformers and (found := nearest.transformers_for(torch, row.version, request.wishes, catalog)):
+    if not request.transformers and (found := nearest.transformers_for(torch, row.version, limits, catalog)):
         return torch, catalog.transformers[found]
-    if not request.torch and (found := nearest.torch_for(row, torch.version, request.wishes, catalog)):
+    if not request.torch and (found := nearest.torch_for(row, torch.version, limits, catalog)):
         return catalog.torch[found], row
     return torch, row
 
 
-def _ground(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> Ground:
+def _base(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> BaseChoice:
     """Choose the first base without a conflict; without one, raise all conflicts together."""
-    every = compatibility.grounds(torch, request.wishes, catalog)
-    against = {ground: compatibility.conflicts(torch, transformers, ground, request.wishes) for ground in every}
+    choices = compatibility.bases(torch, request.constraints, catalog)
+    against = {choice: compatibility.conflicts(torch, transformers, choice, request.constraints) for choice in choices}
     early = list(_too_early(request.as_of, torch, transformers))
-    good = next((ground for ground, found in against.items() if not found), None)
+    good = next((choice for choice, found in against.items() if not found), None)
     if good is not None and not early:
         return good
     facts = [] if good else [fact for found in against.values() for fact in found]
-    near_torch, near, kept = nearest.nearest_pair(torch, transformers, request.wishes, catalog)
+    near_torch, near, kept = nearest.nearest_pair(torch, transformers, request.constraints, catalog)
     day = None
     if request.as_of:
-        floor = _floor(catalog.torch[near_torch], catalog.transformers[near])
-        day = max(datetime.date.fromisoformat(request.as_of), floor)
+        earliest = _earliest_day(catalog.torch[near_torch], catalog.transformers[near])
+        day = max(datetime.date.fromisoformat(request.as_of), earliest)
     remedy = nearest.command(near_torch, near, kept, day)
     raise UserFault("these do not go together", "; ".join(dict.fromkeys([*facts, *early])), remedy)
 
 
-def _base_name(ground: Ground, catalog: Catalog) -> str:
-    if ground.reference is None:
+def _base_name(choice: BaseChoice, catalog: Catalog) -> str:
+    if choice.reference is None:
         return "debian"
-    return "intel" if ground.base is catalog.intel else ground.reference
+    return "intel" if choice.base is catalog.intel else choice.reference
 
 
-def _floor(torch: Torch, transformers: Transformers) -> datetime.date:
-    """The first day on which everything in the plan had been published."""
+def _earliest_day(torch: Torch, transformers: Transformers) -> datetime.date:
+    """Return the first day on which everything in the plan had been published."""
     return max(torch.released, transformers.released, transformers.libraries)
 
 
 def _too_early(as_of: str | None, torch: Torch, transformers: Transformers) -> Iterable[str]:
-    floor = _floor(torch, transformers)
-    if as_of and datetime.date.fromisoformat(as_of) < floor:
+    if as_of and datetime.date.fromisoformat(as_of) < _earliest_day(torch, transformers):
         family = (
             f"transformers {transformers.version} of {transformers.released}, libraries for it {transformers.libraries}"
         )
@@ -172,16 +172,17 @@ def _too_early(as_of: str | None, torch: Torch, transformers: Transformers) -> I
 def _requirements(
     torch: Torch, transformers: Transformers, tasks: Iterable[str], catalog: Catalog, *, ccl: bool
 ) -> tuple[str, ...]:
-    wanted = {"pip", *torch.intel, f"accelerate{transformers.accelerate}"}
-    wanted |= {requirement for task in tasks for requirement in catalog.tasks[task]}
-    # What torch was built against decides on NumPy: a floor that transformers could do with is dropped.
-    wanted |= {r for r in transformers.requires if not (torch.numpy and Requirement(r).name == "numpy")}
-    wanted |= {f"numpy{torch.numpy}"} if torch.numpy else set()
+    requirements = {"pip", *torch.intel, f"accelerate{transformers.accelerate}"}
+    requirements |= {requirement for task in tasks for requirement in catalog.tasks[task]}
+    # What torch was built against decides on NumPy: the lower bound of transformers is dropped.
+    requirements |= {r for r in transformers.requires if not (torch.numpy and Requirement(r).name == "numpy")}
+    requirements |= {f"numpy{torch.numpy}"} if torch.numpy else set()
     if ccl:
-        wanted = {r for r in wanted if Requirement(r).name != "impi-rt"}  # the bindings bring Intel MPI themselves
-        wanted |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
-        wanted.add(f"accelerate{catalog.ccl_accelerate}")
-    return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(wanted))
+        # The bindings bring Intel MPI themselves.
+        requirements = {r for r in requirements if Requirement(r).name != "impi-rt"}
+        requirements |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
+        requirements.add(f"accelerate{catalog.ccl_accelerate}")
+    return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
 
 
 def _examples(asked: str | None, version: Version) -> str | None:

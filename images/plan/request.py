@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from images.plan.catalog import Catalog
-from images.plan.compatibility import Wishes
+from images.plan.compatibility import Constraints
 from images.plan.nearest import close_match, nearest_version
 
 # A fault in three parts: fact, value, remedy.
@@ -35,17 +35,17 @@ class Request:
     bytecode: bool = True
 
     @property
-    def wishes(self) -> Wishes:
-        """What was asked for beside the two versions."""
-        return Wishes(python=self.python, base=self.base, backend=self.backend)
+    def constraints(self) -> Constraints:
+        """Return what was asked for beside the two versions."""
+        return Constraints(python=self.python, base=self.base, backend=self.backend)
 
 
 def problems(request: Request, catalog: Catalog) -> list[Problem]:
-    """Find every value that cannot be understood or does not exist."""
+    """Return every value that cannot be understood or does not exist."""
     return [
         *_version("torch", request.torch, catalog.default_torch, catalog.torch),
         *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
-        *_ground(request, catalog),
+        *_base(request, catalog),
         *_day(request.as_of, catalog),
         *(problem for task in request.tasks for problem in _task(task, catalog)),
     ]
@@ -55,16 +55,16 @@ def _version(name: str, asked: str | None, default: Version, known: Collection[V
     if asked is None:
         return
     try:
-        wanted = Version(asked)
+        version = Version(asked)
     except InvalidVersion:
         yield f"that is not a version of {name}", repr(asked), f"--{name} {default}"
         return
-    if wanted not in known:
-        near = nearest_version(wanted, known)
+    if version not in known:
+        near = nearest_version(version, known)
         yield f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}"
 
 
-def _ground(request: Request, catalog: Catalog) -> Iterable[Problem]:
+def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
     if request.python is not None and not re.fullmatch(r"3\.\d+", request.python):
         yield "that is not a minor release of Python", repr(request.python), f"--python {catalog.debian.python}"
     if request.base is not None and not request.base.strip():
