@@ -9,7 +9,7 @@ from images.base import apt
 from images.base.base import Floor
 from images.host.context import Context
 from images.host.store import Store
-from images.inspection import bill, import_check, sonames
+from images.inspection import import_check, sbom, sonames
 from images.layers import assemble, entrypoint_layer, examples, labels, on_base
 from images.lock import collect
 from images.lock import resolve as lock
@@ -64,7 +64,7 @@ def image(locked: Locked, context: Context, compression: str) -> Finished:
     ready = on_base.ready(locked, base, context)
     found = collect.wheels(locked, context)
     taken = _archive(locked, context.store)
-    listed = bill.write(locked, found, ready.origin, context.store)
+    listed = sbom.write(locked, found, ready.origin, context.store)
     floor = on_base.with_bindings(ready, locked, found)
     sonames.refuse(found, floor.libraries, ready.hidden, context.store, trimmed=locked.plan.trim)
     above = assemble.layers(locked, found, floor, ready.extras, taken, listed, context)

@@ -10,8 +10,6 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from packaging.metadata import RawMetadata
 
-from images.base import control
-
 SHORT = 80  # the License field of a wheel holds a name or a whole text; no name is longer
 
 # What people and tools write where they state none, or where they point at a file.
@@ -20,7 +18,7 @@ CLASSIFIER = "License :: "
 
 
 def of_wheel(metadata: RawMetadata) -> list[License]:
-    """Read the licence that a wheel states: License-Expression, else its classifiers, else a short License field."""
+    """Return the licences that a wheel states: License-Expression, else its classifiers, else a short License field."""
     if expression := metadata.get("license_expression", "").strip():
         return stated(expression)
     if named := [name for name in map(_classified, metadata.get("classifiers", [])) if name]:
@@ -30,17 +28,12 @@ def of_wheel(metadata: RawMetadata) -> list[License]:
 
 
 def stated(text: str) -> list[License]:
-    """Read one statement: an SPDX identifier, an SPDX expression, or else a name."""
+    """Return the licence of one statement: an SPDX identifier, an SPDX expression, or else a name."""
     if NO_NAME.fullmatch(text):
         return []
     made = LicenseFactory().make_from_string(text)
     # A single word that is no identifier passes for an expression if it is somebody's alias, as `GPL` is.
     return [_named(text)] if isinstance(made, LicenseExpression) and " " not in text else [made]
-
-
-def of_debian(copyright_file: str) -> list[License]:
-    """Read the short names of a machine-readable debian/copyright; any other text states nothing that can be read."""
-    return _each(fields.get("license", "").split("\n")[0] for fields in control.naming(copyright_file))
 
 
 def _classified(classifier: str) -> str:

@@ -43,7 +43,7 @@ class Extra:
 
 def layers(
     locked: Locked, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
-    bill: str, context: Context,
+    sbom: str, context: Context,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
     plan, store, compiler = locked.plan, context.store, None
@@ -62,7 +62,7 @@ def layers(
         for name, belongs in GROUPS
     ]
     tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(locked, floor, bill, store, compiler))
+    tasks.append(lambda: _own_layer(locked, floor, sbom, store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
@@ -98,13 +98,13 @@ def _wheel_layer(
     return _part(store, name, inputs, floor.ground, fill)
 
 
-def _own_layer(locked: Locked, floor: Floor, bill: str, store: Store, compiler: Compiler | None) -> Part:
+def _own_layer(locked: Locked, floor: Floor, sbom: str, store: Store, compiler: Compiler | None) -> Part:
     plan, files = locked.plan, entrypoint_layer.files()
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(plan, locked.lock, floor), indent=1) + "\n",
         "lock.json": lockfile.text(locked),
-        "sbom.cdx.json": bill,
+        "sbom.cdx.json": sbom,
         "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in locked.lock.artifacts),
     }
     inputs = [

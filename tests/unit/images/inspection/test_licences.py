@@ -1,4 +1,4 @@
-"""Licences from the metadata of wheels and from debian/copyright."""
+"""Licences from the metadata of wheels."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.metadata import parse_email
 
-from images.base.control import shortened
-from images.inspection.licences import of_debian, of_wheel
+from images.inspection.licences import of_wheel
 
 
 def shown(licences: Iterable[License]) -> list[str]:
@@ -53,41 +52,9 @@ def test_of_wheel(metadata: str, licences: list[str]) -> None:
     assert shown(of_wheel(raw)) == licences
 
 
-HEADER = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "licences"),
-    [
-        ("", []),
-        ("This is licensed under the GPL.\nLicense: GPL-2\n", []),
-        ("Files: *\nLicense: GPL-2\n", []),
-        (f"{HEADER}License: Expat\n", ["Expat"]),
-        (f"{HEADER}\nFiles: *\nLicense: GPL-2+ or  Artistic\n", ["GPL-2+ or Artistic"]),
-        (f"{HEADER}\nFiles: *\nLicense: GPL-2+\n This program is free\n .\n software", ["GPL-2+"]),
-        (f"{HEADER}\nFiles: a\nLicense: ISC\n\nFiles: b\nLicense: BSD-3-clause\n", ["id BSD-3-Clause", "id ISC"]),
-        (f"{HEADER}\nFiles: a\nLicense: MIT\n\nFiles: b\nLicense: mit\n", ["id MIT"]),
-        (f"{HEADER}\nFiles: a\nLicense: GPL-2 or MIT\n\nLicense: GPL-2\n On Debian systems", ["GPL-2 or MIT"]),
-        (f"{HEADER}\nFiles: a\nLicense:\n the text alone\n\nFiles: b\nCopyright: me\n", []),
-    ],
-)
-def test_of_debian(text: str, licences: list[str]) -> None:
-    assert shown(of_debian(text)) == licences
-
-
 @given(st.text(), st.lists(st.text()), st.text())
 def test_any_statement_of_a_wheel_is_read(expression: str, classifiers: list[str], text: str) -> None:
     named = [f"License :: {name}" for name in classifiers]
 
     assert isinstance(of_wheel({"license_expression": expression}), list)
     assert len(of_wheel({"classifiers": named, "license": text})) <= max(1, len(named))
-
-
-@given(st.text() | st.text().map(f"{HEADER}\nFiles: *\nLicense: ".__add__))
-def test_any_copyright_is_read(text: str) -> None:
-    assert len(of_debian(text)) <= text.count("icense")
-
-
-@given(st.text() | st.lists(st.text() | st.sampled_from(["Files: *\nLicense: ", "\n\n"])).map(f"{HEADER}\n".join))
-def test_a_shortened_copyright_states_the_same(text: str) -> None:
-    assert shown(of_debian(shortened(text))) == shown(of_debian(text))

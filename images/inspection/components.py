@@ -1,0 +1,154 @@
+"""Wheels, Debian packages and single files as CycloneDX 1.6 components: equal images have equal documents."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import uuid
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.dependency import Dependency
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.metadata import RawMetadata, parse_email
+
+from images.base import control
+from images.host.errors import WorldFault
+from images.inspection import licences
+
+if TYPE_CHECKING:
+    from images.lock.collect import Wheel
+
+DISTRO = "debian-12"
+NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
+
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+# An address as RFC 3986 has it, without user and IPv6 host: the document's schema refuses anything looser.
+CHARACTERS = r"(?:[\w.~!$&()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
+ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACTERS})?(?:#{CHARACTERS})?", re.ASCII)
+
+# deb-control(5), deb-version(7)
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
+ARCHITECTURE = re.compile(r"[a-z0-9-]+")
+
+
+def of_wheels(wheels: Iterable[Wheel]) -> list[Component]:
+    """Return a component for each wheel.
+
+    Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
+    Raises WorldFault when a file cannot be read as a wheel.
+    """
+    return [_python(wheel, _metadata(wheel.path)) for wheel in wheels]
+
+
+def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
+    """Return a component for each Python package that a base image has, given as (project, version)."""
+    purls = [PackageURL("pypi", None, name, version) for name, version in packages]
+    return [_component(purl, ComponentType.LIBRARY, None) for purl in purls]
+
+
+def of_debian(status: str, hashes: Mapping[str, str] | None = None, distro: str = DISTRO) -> list[Component]:
+    """Return a component for each package that dpkg's status file has as installed.
+
+    `hashes` maps packages to the sha256 of their .deb and may lack some; `distro` is the purl qualifier.
+    """
+    installed = [fields for fields in control.paragraphs(status) if _installed(fields)]
+    return [_debian(fields, distro, (hashes or {}).get(fields["package"])) for fields in installed]
+
+
+def archive(name: str, version: str | None, sha256: str) -> Component:
+    """Return the component of an archive that is unpacked into the image, such as the examples."""
+    purl = PackageURL("generic", None, name, version, {"checksum": f"sha256:{sha256}"})
+    return _component(purl, ComponentType.FILE, sha256)
+
+
+def program(name: str, version: str | None, licence: str) -> Component:
+    """Return the component of a program that comes from no package, such as the entrypoint."""
+    component = _component(PackageURL("generic", None, name, version), ComponentType.APPLICATION, None)
+    component.licenses = licences.stated(licence)
+    return component
+
+
+def document(name: str, version: str, created: datetime.datetime, components: Iterable[Component]) -> str:
+    """Return the document of an image called `name:version`, as JSON.
+
+    A `created` without a zone is UTC. The serial number follows from everything else in the document.
+    """
+    unique = {str(component.bom_ref): component for component in sorted(components)}
+    image = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
+    zoned = created if created.tzinfo else created.replace(tzinfo=datetime.timezone.utc)
+    bom = Bom(
+        serial_number=uuid.UUID(int=0),
+        metadata=BomMetaData(component=image, timestamp=zoned.astimezone(datetime.timezone.utc)),
+        components=unique.values(),
+        dependencies=[Dependency(image.bom_ref, [Dependency(component.bom_ref) for component in unique.values()])],
+    )
+    bom.serial_number = uuid.uuid5(NAMESPACE, _text(bom))
+    return _text(bom)
+
+
+def _text(bom: Bom) -> str:
+    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+
+
+def _component(purl: PackageURL, kind: ComponentType, sha256: str | None) -> Component:
+    hashes = [HashType(alg=HashAlgorithm.SHA_256, content=sha256)] if sha256 else []
+    return Component(name=purl.name, version=purl.version, type=kind, purl=purl, bom_ref=str(purl), hashes=hashes)
+
+
+def _line(text: str) -> str | None:
+    return " ".join(text.split()) or None
+
+
+def _metadata(wheel: Path) -> RawMetadata:
+    try:
+        with zipfile.ZipFile(wheel) as file:
+            found = sorted(name for name in file.namelist() if METADATA.fullmatch(name))
+            return parse_email(file.read(found[0]) if found else b"")[0]
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        remedy = "build again: a file that is damaged or missing in the store is fetched anew"
+        raise WorldFault("cannot read a wheel", f"{wheel.name} ({error})", remedy) from error
+
+
+def _python(wheel: Wheel, metadata: RawMetadata) -> Component:
+    component = _component(PackageURL("pypi", None, wheel.project, wheel.version), ComponentType.LIBRARY, wheel.sha256)
+    component.description = _line(metadata.get("summary", ""))
+    component.licenses = licences.of_wheel(metadata)
+    component.external_references = [
+        ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(url)) for url in _homepage(metadata)
+    ]
+    return component
+
+
+def _homepage(metadata: RawMetadata) -> list[str]:
+    """Return the address under either of its names; labels differ in case and punctuation only (PEP 753)."""
+    labelled = {re.sub(r"[\W_]", "", label).lower(): url for label, url in metadata.get("project_urls", {}).items()}
+    stated = (metadata.get("home_page", "").strip(), labelled.get("homepage", "").strip())
+    return [url for url in stated if ADDRESS.fullmatch(url)][:1]
+
+
+def _installed(fields: Mapping[str, str]) -> bool:
+    """Tell a package that is there from one whose settings alone are left, and from text that is no package."""
+    patterns = {"package": PACKAGE, "version": VERSION, "architecture": ARCHITECTURE}
+    whole = all(pattern.fullmatch(fields.get(name, "")) for name, pattern in patterns.items())
+    return whole and fields.get("status", "install ok installed").split()[-1:] == ["installed"]
+
+
+def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Component:
+    name, version = fields["package"], fields["version"]
+    qualifiers = {"arch": fields["architecture"], "distro": distro}
+    purl = PackageURL("deb", distro.partition("-")[0], name, version, qualifiers)
+    component = _component(purl, ComponentType.LIBRARY, sha256)
+    component.publisher = _line(fields.get("maintainer", ""))
+    source, _, source_version = fields.get("source", name).partition(" ")
+    stated = {"source": source, "source-version": source_version.strip("() ") or version}
+    component.properties = [Property(name=f"multinode:debian:{key}", value=value) for key, value in stated.items()]
+    return component
