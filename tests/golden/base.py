@@ -44,8 +44,9 @@ SYSTEM: Files = {
     f"{LIBRARY}/libnss_wrapper.so": b"names for users",
     "usr/local": Directory(0o2775, 0, 50),
     "usr/local/lib": Directory(0o2775, 0, 50),
-    "usr/local/bin": "/usr/local/programs",
-    "usr/local/programs": Directory(0o2775, 0, 50),
+    "usr/local/bin": Directory(0o2775, 0, 50),
+    "usr/local/include": "/usr/include/local",
+    "usr/include/local": Directory(0o755, 0, 50),
     "var/lib/dpkg/status": STATUS.encode(),
 }
 # Of the packages of wheels.py: accelerate in an older release, which is hidden, and psutil in the one that is planned.
@@ -54,11 +55,10 @@ PACKAGES: Files = {
     f"{SITE}/accelerate/__init__.py": b"__version__ = '0.20.0'\n",
     f"{SITE}/accelerate/only_old.py": b"",
     f"{SITE}/accelerate/__pycache__/only_old.cpython-311.pyc": b"bytecode",
-    "usr/local/programs/accelerate-old": b"#!/usr/bin/python3\n",
-    "usr/local/programs/of-nobody": b"#!/bin/sh\n",
+    "usr/local/bin/accelerate-old": b"#!/usr/bin/python3\n",
     f"{SITE}/accelerate-0.20.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: accelerate\nVersion: 0.20.0\n",
     f"{SITE}/accelerate-0.20.0.dist-info/RECORD": (
-        b"accelerate/__init__.py,,\naccelerate/only_old.py,,\n../../../programs/accelerate-old,,\n"
+        b"accelerate/__init__.py,,\naccelerate/only_old.py,,\n../../../bin/accelerate-old,,\n"
         b"accelerate-0.20.0.dist-info/METADATA,,\naccelerate-0.20.0.dist-info/RECORD,,\n"
     ),
     f"{SITE}/psutil/__init__.py": b"__version__ = '7.0.0'\n",

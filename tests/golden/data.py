@@ -6,6 +6,7 @@ The tests compare, `python -m tests.golden` writes.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,12 @@ def as_json(value: object) -> str:
 def recorded(directory: str) -> dict[str, str]:
     """Return the files of a directory as name -> text."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((PLACE / directory).glob("*.json"))}
+
+
+def difference(directory: str, name: str, text: str) -> str:
+    """Return what differs between a golden file and `text`, as diff(1) shows it; empty where nothing does."""
+    known = recorded(directory).get(name, "")
+    return "\n".join(difflib.unified_diff(known.splitlines(), text.splitlines(), f"{directory}/{name}", "now", n=1))
 
 
 def renew(directory: str, texts: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.golden import data, images
@@ -11,9 +9,10 @@ from tests.golden import data, images
 
 @pytest.mark.parametrize("name", images.IMAGES)
 def test_an_image_is_what_it_was(name: str) -> None:
-    made = json.loads(images.described(images.IMAGES[name]))
+    made = images.described(images.IMAGES[name])
 
-    assert made == json.loads(data.recorded("images")[f"{name}.json"]), data.REMEDY
+    different = data.difference("images", f"{name}.json", made)
+    assert not different, f"{different}\n{data.REMEDY}"
 
 
 def test_no_image_is_left_over() -> None:

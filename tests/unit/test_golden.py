@@ -11,7 +11,9 @@ from tests.golden import data, plans, refusals
 
 @pytest.mark.parametrize("name", plans.PLANS)
 def test_a_plan_is_what_it_was(name: str) -> None:
-    assert plans.printed(plans.PLANS[name]) == data.recorded("plan")[f"{name}.json"], data.REMEDY
+    different = data.difference("plan", f"{name}.json", plans.printed(plans.PLANS[name]))
+
+    assert not different, f"{different}\n{data.REMEDY}"
 
 
 @pytest.mark.parametrize(
