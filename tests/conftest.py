@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,11 +23,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="module")
-def module_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def module_path() -> Iterator[Path]:
     """Lend a directory to the fixtures of a module, and remove it with the module: images are large."""
-    place = tmp_path_factory.mktemp("module")
-    yield place
-    shutil.rmtree(place)
+    with tempfile.TemporaryDirectory(prefix="multinode-test-") as name:
+        Path(name).chmod(0o755)  # another user may read it
+        yield Path(name)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.harness import ENTRYPOINT, call, run
 
-TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
+TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "1"))
 BUSY = "while :; do :; done & while :; do :; done & wait"
 SMOKE = ("smoke", "--max_steps", "40")
 # As a rank of oneCCL over MPI: it says hello to MPI, and ends without MPI_Finalize.

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from tests.support.harness import Done, build, built, call
+from tests.support.harness import build, built, call
 
-# No bytecode: half the time, and nothing that a lock decides.
-OPTIONS = ("--no-load", "--no-bytecode", "--examples", "none", "--tag", "multinode:locked")
+OPTIONS = ("--no-load", "--examples", "none", "--tag", "multinode:locked")
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +32,17 @@ def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
     return place
 
 
-def offline(bundle: Path, store: Path, *options: str) -> Done:
-    """Build in an empty network namespace."""
-    command = [
-        "unshare",
-        "--net",
-        sys.executable,
-        "build.py",
-        "--json",
-        "--offline",
-        str(bundle),
-        "--no-load",
-        *options,
-    ]
-    return call(command, env={**os.environ, "XDG_CACHE_HOME": str(store)}, seconds=600)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace takes root: run scripts/test as root")
-def test_a_bundle_builds_the_same_image_without_a_network(
+def test_a_bundle_builds_the_same_image_from_an_empty_store_without_a_network(
     layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
 ) -> None:
-    done = offline(bundle, tmp_path, "--tag", "multinode:locked")
+    """Base and all; one job at a time, another umask and time zone."""
+    options = f"--json --jobs 1 --offline {bundle} --no-load --tag multinode:locked"
+    script = f"umask 077; exec unshare --net {sys.executable} build.py {options}"
+
+    done = call(
+        ["sh", "-c", script], env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TZ": "Asia/Tokyo"}, seconds=600
+    )
 
     assert done.code == 0
     answer = json.loads(done.out)

@@ -93,3 +93,14 @@ def remove_images() -> None:
         listed = subprocess.run(command, capture_output=True, timeout=60, text=True, check=False)
         for tag in listed.stdout.split():
             subprocess.run(["docker", "rmi", "--force", tag], capture_output=True, timeout=600, check=False)
+
+
+def assert_three_parts(done: Done, code: int, value: str, remedy: str) -> None:
+    """Check that a failure has its three parts: the fact with the value that caused it, and what to type instead."""
+    assert done.code == code
+    first, second = done.err.strip().splitlines()[-2:]
+    assert first.startswith("error: ")
+    assert value in first
+    assert second.startswith("  try: ")
+    assert remedy in second
+    assert "Traceback" not in done.err

@@ -1,0 +1,107 @@
+"""What engines and other tools make of an image: loaded by build.py, and as an archive."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
+from tests.support.stores import SMALL
+
+
+def test_json_says_what_was_built(image: str) -> None:
+    answer = built("--examples", str(EXAMPLES), "--tag", image)
+
+    assert answer.keys() == {"image", "id", "digest", "archive", "layers", "size", "unpacked", "seconds"}
+    assert answer["image"] == image
+    assert answer["archive"] is None
+    assert [layer["name"] for layer in answer["layers"]][:3] == ["debian base", "intel runtime", "torch"]
+    assert all(layer["reused"] and layer["size"] > 0 for layer in answer["layers"])
+    inspected = json.loads(call(["docker", "inspect", image]).out)[0]
+    assert inspected["Id"] == answer["id"]
+    assert inspected["Config"]["Labels"]["multinode.torch"] == "2.13.0+cpu"
+
+
+@pytest.fixture(scope="module")
+def archive(module_path: Path) -> Path:
+    path = module_path / "image.tar"
+    built(*SMALL, "--tag", f"{IMAGES}:archive", "--output", str(path))
+    return path
+
+
+def test_docker_loads_the_archive(archive: Path, engine: None) -> None:
+    assert call(["docker", "load", "--input", str(archive)]).code == 0
+    assert call(["docker", "run", "--rm", "--network", "none", f"{IMAGES}:archive", "true"]).code == 0
+    call(["docker", "rmi", "--force", f"{IMAGES}:archive"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("podman") is None, reason="no podman: apt-get install podman")
+def test_podman_loads_the_archive(archive: Path) -> None:
+    assert call(["podman", "load", "--input", str(archive)]).code == 0
+    assert call(["podman", "rmi", "--force", f"{IMAGES}:archive"]).code == 0
+
+
+@pytest.mark.skipif(shutil.which("skopeo") is None, reason="no skopeo: apt-get install skopeo")
+def test_skopeo_reads_it(archive: Path) -> None:
+    for transport in ("docker-archive", "oci-archive"):
+        assert call(["skopeo", "inspect", f"{transport}:{archive}"]).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("umoci") is None, reason="no umoci: apt-get install umoci")
+def test_umoci_unpacks_it(archive: Path, tmp_path: Path) -> None:
+    layout = tmp_path / "layout"
+    with tarfile.open(archive) as tar:
+        tar.extractall(layout, filter="data")
+    assert call(["umoci", "stat", "--image", f"{layout}:archive"]).code == 0
+    assert call(["umoci", "unpack", "--image", f"{layout}:archive", str(tmp_path / "bundle")]).code == 0
+    assert (tmp_path / "bundle/rootfs/usr/local/bin/torchrun").is_file()
+
+
+def test_no_key_no_log_no_identity_in_any_layer(archive: Path) -> None:
+    with tarfile.open(archive) as image:
+        names = [info.name for info in image if info.name.startswith("blobs/")]
+        for name in names:
+            blob = image.extractfile(name)
+            assert blob
+            if blob.read(1) == b"{":
+                continue
+            blob.seek(0)
+            with tarfile.open(fileobj=blob, mode="r|") as layer:
+                _no_secret(layer)
+
+
+def _no_secret(layer: tarfile.TarFile) -> None:
+    for info in layer:
+        assert "ssh_host_" not in info.name
+        assert info.name not in ("etc/machine-id", "etc/resolv.conf", "etc/hostname", ".dockerenv")
+        assert not info.name.startswith(
+            ("var/log/", "var/lib/apt/lists/", "var/cache/apt/", "root/.ssh", "root/.cache")
+        )
+        file = layer.extractfile(info) if info.isreg() and info.size < 100_000 else None
+        if file and not info.name.endswith((".py", ".pyc", ".so", ".md")):
+            assert b"PRIVATE KEY-----\n" not in file.read(), info.name
+
+
+def test_without_an_engine_the_bases_python_imports_every_package(archive: Path, tmp_path: Path) -> None:
+    lock = json.loads(Path(f"{archive}.lock.json").read_text())
+    version = next(row["version"] for row in lock["artifacts"] if row["name"] == "shellingham")
+    info = f"shellingham-{version}.dist-info"
+    files = {"shellingham.py": "raise ImportError('as this test wants it')\n"}
+    files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shellingham\nVersion: {version}\n"}
+    files |= {f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    files |= {f"{info}/RECORD": "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))}
+    with zipfile.ZipFile(tmp_path / f"shellingham-{version}-py3-none-any.whl", "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+
+    env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
+    done = build(*SMALL, "--wheelhouse", str(tmp_path), env=env)
+
+    assert_three_parts(done, 1, ": shellingham (ImportError: as this test wants it)", "--wheelhouse")

@@ -1,0 +1,138 @@
+"""What goes wrong with a build: the message, and that the store stays good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from images.host.store import default_root
+from images.plan import catalog
+from tests.support.harness import ROOT, assert_three_parts, build, built, call
+from tests.support.stores import SMALL, store_with
+
+# A release beside the default one, of the same era: all but one layer is the same.
+OTHER = str(sorted(catalog.load().transformers)[-2])
+
+WRONG = [
+    (["--colour"], 2, "--colour", "build.py --help"),
+    (["--jobs", "0"], 2, "0", "--jobs 2"),
+    (["--torch", "2.13.x"], 2, "2.13.x", "--torch 2.13.0"),
+    (["--transformers", "4.57.9"], 2, "4.57.9", "--transformers 4.57.6"),
+    (["--tasks", "question-answer"], 2, "question-answer", "--tasks question-answering"),
+    (["--wheelhouse", "/nowhere"], 2, "/nowhere", "--wheelhouse"),
+    (["--examples", "/nowhere.tar.gz", "--no-load"], 2, "/nowhere.tar.gz", "--examples"),
+    ([*SMALL, "--output", "/nowhere/image.tar"], 2, "/nowhere", "--output"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "value", "remedy"), WRONG)
+def test_a_wrong_request_gets_three_parts(options: list[str], code: int, value: str, remedy: str) -> None:
+    assert_three_parts(build(*options), code, value, remedy)
+
+
+def test_no_debian_tools(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    env = {**store_with(tmp_path / "s"), "PATH": str(tools)}
+
+    done = build(*SMALL, env=env)
+
+    assert_three_parts(done, 1, "mmdebstrap", "apt-get install mmdebstrap")
+
+
+def test_no_engine(tmp_path: Path) -> None:
+    env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
+
+    assert_three_parts(build("--load", env=env), 1, "docker.sock", "start Docker")
+
+
+def test_an_unreachable_index(tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path), "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+    env |= {"PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": "/dev/null"}
+
+    assert_three_parts(build(*SMALL, env=env), 1, "http://127.0.0.1:9/simple/", "--wheelhouse")
+
+
+class Truncated(BaseHTTPRequestHandler):
+    """Announce more than is sent."""
+
+    def do_GET(self) -> None:
+        """Answer ten bytes of a thousand."""
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"0123456789")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def truncating() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Truncated)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_truncated_download(truncating: str) -> None:
+    done = build("--examples", f"{truncating}/v5.tar.gz", "--no-load")
+
+    assert_three_parts(done, 1, f"{truncating}/v5.tar.gz", "--examples PATH")
+    assert not list((default_root(os.environ) / "aside").iterdir())
+
+
+def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
+    if os.getuid():
+        pytest.skip("needs root to mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    assert call(["mount", "-t", "tmpfs", "-o", "size=40m", "none", str(disk)]).code == 0
+    try:
+        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "make room")
+        assert not list((disk / "multinode/aside").iterdir())
+        assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
+        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "set XDG_CACHE_HOME")
+    finally:
+        call(["umount", str(disk)])
+
+
+def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
+    built(*SMALL)
+    env = store_with(tmp_path, "debs", "bases", "bytecode", "layers")
+    wheel = next((tmp_path / "multinode/blobs").glob("*/certifi-*.whl"))
+    wheel.unlink()
+    wheel.write_bytes(b"damaged")
+
+    assert build(*SMALL, env=env).code == 0
+    assert wheel.read_bytes() != b"damaged"
+
+
+def test_interrupted_twice_then_whole(tmp_path: Path) -> None:
+    """For another transformers, so that there is one layer to write."""
+    built(*SMALL)
+    options = (*SMALL, "--transformers", OTHER)
+    env = {**os.environ, **store_with(tmp_path, "debs", "bases", "bytecode", "layers")}
+    # A job in the background ignores SIGINT.
+    command = ["env", "--default-signal=INT", sys.executable, "build.py", *options]
+    for _ in range(2):
+        with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE) as child:
+            assert child.stderr
+            while b"writing layers" not in child.stderr.readline():
+                pass
+            child.send_signal(signal.SIGINT)
+            said = child.stderr.read().decode()
+            assert child.wait(60) == 130
+        assert "Traceback" not in said
+        assert "interrupted" in said
+    assert build(*options, env=env).code == 0
+    assert not list((tmp_path / "multinode/aside").iterdir())

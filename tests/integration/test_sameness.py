@@ -1,0 +1,53 @@
+"""Two builds are the same image, whoever makes them; two images share what is the same in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import EXAMPLES, ROOT, built
+from tests.support.stores import SMALL, store_with
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user takes root: run scripts/test as root")
+def test_another_user_makes_the_same_layers(module_path: Path) -> None:
+    """As nobody, in another directory, with another umask and time zone, and another patch release of Python."""
+    first = built(*SMALL)
+    home = module_path / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    env = {**os.environ, **store_with(module_path / "store", "debs", "bases"), "TZ": "Asia/Tokyo", "HOME": str(home)}
+
+    second = json.loads(_as_nobody([*SMALL, "--json", "--jobs", "2"], home, env))
+
+    assert not any(layer["reused"] for layer in second["layers"][1:])
+    assert [layer["digest"] for layer in first["layers"]] == [layer["digest"] for layer in second["layers"]]
+    assert (first["id"], first["digest"]) == (second["id"], second["digest"])
+
+
+def _as_nobody(options: list[str], cwd: Path, env: dict[str, str]) -> str:
+    """Run build.py as another user, with Debian's Python, which everybody may start, and our packages."""
+    packages = sysconfig.get_path("purelib")
+    command = ["/usr/bin/python3", str(ROOT / "build.py"), *options]
+    done = subprocess.run(
+        command, cwd=cwd, env={**env, "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}, umask=0o077,
+        capture_output=True, text=True, timeout=600, check=False, user=65534, group=65534, extra_groups=[],
+    )  # fmt: skip
+    print(done.stderr)
+    assert done.returncode == 0
+    return str(done.stdout)
+
+
+def test_two_lines_of_transformers_share_what_lies_below() -> None:
+    answer = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--no-load")
+    newest = built("--examples", str(EXAMPLES), "--no-load")
+
+    digests = {layer["name"]: layer["digest"] for layer in answer["layers"]}
+    for layer in newest["layers"]:
+        shared = layer["name"] in ("debian base", "intel runtime", "torch")
+        assert (digests[layer["name"]] == layer["digest"]) is shared or layer["name"] == "libraries"

@@ -1,0 +1,36 @@
+"""Stores for tests: some parts of the store that this machine has, so that only the others are made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from images.host.store import default_root
+
+# The image that is made soonest.
+SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
+
+
+def store_with(folder: Path, *kinds: str) -> dict[str, str]:
+    """Make a store that has what was downloaded, and these kinds of records with what they name."""
+    real = default_root(os.environ)
+    fresh = folder / "multinode"
+    (fresh / "records").mkdir(parents=True)
+    for blob in (real / "blobs").glob("*/*"):
+        if kinds or blob.name != "blob":
+            (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
+            _link(blob, fresh / "blobs" / blob.parent.name / blob.name)
+    for kind in kinds:
+        shutil.copytree(real / "records" / kind, fresh / "records" / kind)
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o777)
+    return {"XDG_CACHE_HOME": str(folder)}
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy(source, target)
