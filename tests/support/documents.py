@@ -1,0 +1,130 @@
+"""What README.md and docs/ show: blocks of code, the commands in them with their output, links and headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.harness import ROOT
+
+FENCE = "```"
+INDENT = "    "
+PROMPT = "$ "
+# The first line of a file that is shown whole: a Dockerfile, or an object of Kubernetes.
+FILE = re.compile(r"FROM |apiVersion: ")
+COMMENT = re.compile(r"\s{2,}# .*$")
+INLINE = re.compile(r"`([^`]+)`")
+# What makes a piece of code within a sentence a command, and not a name.
+STARTS = re.compile(r"(python3? |docker |scripts/[a-z]|skopeo |kubectl |mpirun |srun |pip install |sudo |apt-get )")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command, or a file, that a page shows: its line number there, and for a command what it prints."""
+
+    page: str
+    line: int
+    text: str
+    output: str | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of Markdown: its path below the root of the repository, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def prose(self) -> str:
+        """Return the text without code."""
+        return INLINE.sub("", "\n".join(line for _, line, code in self._lines() if not code))
+
+    @property
+    def blocks(self) -> list[tuple[int, list[str]]]:
+        """List the blocks of code as (number of the first line, lines)."""
+        found: list[tuple[int, list[str]]] = []
+        before = False
+        for number, line, code in self._lines():
+            if code and not line.startswith(FENCE):
+                found += [] if before else [(number, [])]
+                found[-1][1].append(line)
+            before = code and not line.startswith(FENCE)
+        return [(number, _unindented(lines)) for number, lines in found]
+
+    @property
+    def shown(self) -> list[Shown]:
+        """List every command and every whole file, in blocks and within sentences."""
+        inline = [
+            Shown(self.path, number, text)
+            for number, line, code in self._lines() if not code
+            for text in INLINE.findall(line) if STARTS.match(text)
+        ]  # fmt: skip
+        return [each for number, lines in self.blocks for each in _read(self.path, number, lines)] + inline
+
+    @property
+    def links(self) -> list[str]:
+        """List the targets of all links."""
+        return LINK.findall("\n".join(line for _, line, code in self._lines() if not code))
+
+    @property
+    def anchors(self) -> set[str]:
+        """List the headings as GitHub makes anchors of them."""
+        titles = [line.lstrip("#") for _, line, code in self._lines() if line.startswith("#") and not code]
+        return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+    def _lines(self) -> Iterator[tuple[int, str, bool]]:
+        """Yield the number of each line, the line, and whether it belongs to a block of code."""
+        fenced = indented = False
+        last = ""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if line.startswith(FENCE):
+                fenced = not fenced
+                yield number, line, True
+                continue
+            indented = not fenced and line.startswith(INDENT) and (indented or not last.strip())
+            yield number, line, fenced or indented
+            last = line
+
+
+def _unindented(lines: list[str]) -> list[str]:
+    indented = all(line.startswith(INDENT) for line in lines)
+    return [line.removeprefix(INDENT) for line in lines] if indented else lines
+
+
+def _read(page: str, number: int, lines: list[str]) -> Iterator[Shown]:
+    """Split a block: a file, a session with prompts and output, or one command after another."""
+    if FILE.match(lines[0]):
+        yield Shown(page, number, "\n".join(lines))
+        return
+    session = lines[0].startswith(PROMPT)
+    start = 0
+    while start < len(lines):
+        end = start + 1
+        while lines[end - 1].endswith("\\"):
+            end += 1
+        text = " ".join(line.rstrip("\\").strip() for line in lines[start:end])
+        after = end
+        while session and after < len(lines) and not lines[after].startswith(PROMPT):
+            after += 1
+        output = "\n".join(lines[end:after]) if session else None
+        yield Shown(page, number + start, COMMENT.sub("", text.removeprefix(PROMPT)).strip(), output)
+        start = after
+
+
+def pages() -> list[Page]:
+    """Read README.md, CONTRIBUTING.md and every page of docs/."""
+    paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [Page(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
+
+
+def page(path: str) -> Page:
+    """Read one page."""
+    return Page(path, Path(ROOT / path).read_text())
