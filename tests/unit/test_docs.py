@@ -88,8 +88,11 @@ def test_every_row_is_of_use(row: Row) -> None:
     assert row.is_one_of_three, "a row has test and proof, or run, or a reason"
     assert any(row_of(shown) is row for shown in SHOWN), "no page shows such a command any more"
     if row.test and row.proof:
-        assert row.test in functions(), "there is no such test"
-        assert row.proof in functions()[row.test], "the file of the test does not have the proof"
+        text = functions().get(row.test)
+        if text is None:
+            pytest.fail(f"no test is called {row.test}: correct {TABLE}")
+        if row.proof not in text:
+            pytest.fail(f"the file of {row.test} does not have {row.proof}: correct {TABLE}")
 
 
 def builds() -> list[Shown]:
