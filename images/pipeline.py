@@ -36,11 +36,17 @@ def resolve(planned: Plan, context: Context) -> Locked:
     packages = _debs(planned, context) if image is None else on_base.debs_for(image, _debs(planned, context), context)
     with context.progress.step("resolving"):
         python = lock.make(planned, context.pip, context.store, context.environ)
-    with context.progress.step("fetching the examples"):
-        taken = examples.obtain(context.store, planned.examples, context.pip.certificate, context.progress.advance)
-    archive = Archive(examples.NAME, taken[0]) if taken else None
+    archive = _examples(planned, context, context.pip.certificate)
     base = on_base.standing(image, python) if image else None
     return Locked(plan=planned, lock=python, debian=packages, examples=archive, base=base)
+
+
+def _examples(planned: Plan, context: Context, certificate: str | None) -> Archive | None:
+    if planned.examples is None:
+        return None
+    with context.progress.step("fetching the examples"):
+        taken = examples.obtain(context.store, planned.examples, certificate, context.progress.advance)
+    return Archive(examples.NAME, taken[0]) if taken else None
 
 
 def _debs(planned: Plan, context: Context) -> apt.Choice:

@@ -44,6 +44,13 @@ def image(engine: None) -> str:
 
 
 @pytest.fixture(scope="session")
+def older_image(engine: None) -> str:
+    """Build with the last release of transformers that knew ccl."""
+    options = ("--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES))
+    return str(built(*options, "--tag", f"{IMAGES}:older")["image"])
+
+
+@pytest.fixture(scope="session")
 def bare_image(engine: None) -> str:
     """Build the same without examples."""
     return str(built("--examples", "none", "--tag", f"{IMAGES}:bare")["image"])

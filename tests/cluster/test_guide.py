@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.nodes import Cluster, Node, Started
-from tests.support.harness import EXAMPLES, IMAGES, ROOT, Done, built, call
+from tests.support.harness import ROOT, Done, call
 
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 SETVARS = """\
@@ -73,11 +73,8 @@ POD = {
 
 
 @pytest.fixture(scope="module")
-def pods(engine: None, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def pods(older_image: str, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Bring up two containers of the release that knew ccl, with the stand-in and the last accelerate that used it."""
-    older = built(
-        "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES), "--tag", f"{IMAGES}:guide"
-    )
     wheels = tmp_path_factory.mktemp("guide") / "wheels"  # with a mode that the image's user can read
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), "accelerate==1.12.0"]
     assert call(pip).code == 0
@@ -91,7 +88,7 @@ def pods(engine: None, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         for node in nodes:
             start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
             start += ["--network-alias", node.host, "--env", f"PYTHONPATH={path}", *volumes, "--entrypoint", "tini"]
-            assert call([*start, str(older["image"]), "--", "sleep", "infinity"]).code == 0
+            assert call([*start, older_image, "--", "sleep", "infinity"]).code == 0
         cluster = Cluster((nodes[0], nodes[1]))
         yield cluster
         for child in cluster.started:

@@ -59,8 +59,15 @@ def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before
     assert done.out.splitlines() == ["threads 1", "threads 1"]
 
 
-def test_smoke_trains_in_the_older_line(image: str) -> None:
-    older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", f"{IMAGES}:older")
+def test_smoke_trains_in_an_older_line(older_image: str) -> None:
+    done = run(older_image, "--nproc", "2", "smoke", "--bf16")
+
+    assert done.code == 0
+
+
+@pytest.mark.slow
+def test_smoke_trains_in_the_last_release_before_the_newest_line(engine: None) -> None:
+    older = built("--torch", "2.13.0", "--transformers", "4.57.6", "--examples", "none", "--tag", f"{IMAGES}:4.57.6")
 
     done = run(older["image"], "--nproc", "2", "smoke", "--bf16")
 

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.cluster import keys as module
 from entrypoint.cluster.keys import Keys, find_keys, write_client
+from entrypoint.container.files import make_private
 from entrypoint.errors import Refusal
+
+
+@pytest.fixture(autouse=True)
+def private_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy keys below the test's own directory: /tmp/multinode-UID is a container's."""
+    monkeypatch.setattr(module, "make_private", lambda place: make_private(f"{tmp_path}/private{place}"))
 
 
 def test_without_a_key_both_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:
