@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.numbers import write_cpus
-from entrypoint.training.flags import hide
+from entrypoint.streams import hide, quote
 
 if TYPE_CHECKING:
     from entrypoint.container.processors import Machine
@@ -109,9 +109,3 @@ def as_text(decision: Decision) -> str:
         ("command", " ".join(quote(word) for word in hide(decision.argv))),
     ]
     return "\n".join(f"{name:11} {text}" for name, text in rows)
-
-
-def quote(word: str) -> str:
-    """Write a word so that a shell reads it as one."""
-    plain = word and all(letter.isalnum() or letter in "-_./:=,+@%" for letter in word)
-    return word if plain else "'" + word.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""What is printed, on streams that may be closed, full, or no longer read."""
+"""What is printed: on streams that may be closed, full, or no longer read; quoted for a shell, and without secrets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TextIO
 
 from entrypoint.errors import WORLD, Refusal
 
+# How the names of flags and variables end whose values must not be seen in a log.
+SECRET = ("token", "key", "secret", "password")
 
-def tell(text: object) -> None:
+
+def print_error(text: object) -> None:
     """Print on stderr; a log that nobody can write is no reason not to run."""
     # Without this, print takes stdout where stderr was closed before Python started.
     if sys.stderr is None:
@@ -20,7 +23,7 @@ def tell(text: object) -> None:
         mute(sys.stderr, 2)
 
 
-def answer(text: str) -> None:
+def print_output(text: str) -> None:
     """Print on stdout, and refuse if it cannot be written; a reader who has seen enough, like `head`, is none."""
     if sys.stdout is None:
         return
@@ -41,3 +44,25 @@ def mute(stream: TextIO, number: int) -> None:
     os.dup2(nowhere, number)
     os.close(nowhere)
     stream.flush()
+
+
+def quote(word: str) -> str:
+    """Write a word so that a shell reads it as one."""
+    plain = word and all(letter.isalnum() or letter in "-_./:=,+@%" for letter in word)
+    return word if plain else "'" + word.replace("'", "'\\''") + "'"
+
+
+def hide(words: list[str]) -> list[str]:
+    """Put *** in place of every secret on a command line: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
+    hidden: list[str] = []
+    follows = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        secret = name.lower().endswith(SECRET)
+        if follows and not word.startswith("--"):
+            hidden.append("***")
+            follows = False
+        else:
+            hidden.append(f"{name}=***" if secret and value else word)
+            follows = secret and not equals and word.startswith("-")
+    return hidden

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, TextIO
 
 from entrypoint.cluster.rank import FAILED, SUPERVISED
 from entrypoint.errors import WORLD
-from entrypoint.streams import mute, tell
+from entrypoint.streams import mute, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
     if code and not codes:
-        tell(f"multinode: the job ended with exit code {code}{verdict(banner)}")
+        print_error(f"multinode: the job ended with exit code {code}{verdict(banner)}")
     code = codes[0] if codes else code
     return code if 0 <= code < 256 else WORLD
 
@@ -119,7 +119,7 @@ def heed(facts: bytes, codes: list[int]) -> None:
     code = int(number)
     if not codes:
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        tell(f"multinode: rank {rank} on {host} {how}; the job is ended")
+        print_error(f"multinode: rank {rank} on {host} {how}; the job is ended")
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     codes.append(code)
 

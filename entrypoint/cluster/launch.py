@@ -11,8 +11,9 @@ from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
-from entrypoint.cluster.wait import Door, address_of, is_here, wait_for
+from entrypoint.cluster.wait import Door, wait_for
 from entrypoint.container.files import read_text, which, write_private
+from entrypoint.container.network import address_of, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORT, is_loopback
 from entrypoint.numbers import whole

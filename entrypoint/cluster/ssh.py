@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.cluster.keys import look_for_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
-from entrypoint.cluster.wait import is_here
+from entrypoint.container.network import is_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

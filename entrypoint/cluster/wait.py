@@ -105,23 +105,3 @@ def complaint(text: str, code: int) -> str:
         return "the server there has not got our key, so it is another job's or a stranger"
     lines = text.strip().splitlines()
     return lines[-1] if lines else f"exit code {code}"
-
-
-def is_here(host: str) -> bool:
-    """Tell whether a name is this machine's: only on our own addresses can a socket be bound."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.bind(address)
-            return True
-    except (OSError, UnicodeError):
-        return False
-
-
-def address_of(host: str) -> str:
-    """Give a host's address, so that all ranks agree on it; the name itself where it would be loopback."""
-    try:
-        address = socket.gethostbyname(host)
-    except (OSError, UnicodeError):
-        return host
-    return host if address.startswith("127.") else address

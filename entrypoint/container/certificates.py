@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.files import make_private, read_text, write_private
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -50,3 +52,12 @@ def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
     """Point every program at the bundle; the values are wishes, so that one of the user's stays."""
     why = f"{CERTIFICATE} and the system's certificates"
     return [Setting(name, path, why) for name, hidden in VARIABLES if not environ.get(hidden)]
+
+
+def trust(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
+    """Write the bundle and point every program at it; the second part is what is wrong with the mounted certificate."""
+    found = read_trust(site, read_text)
+    if found.bundle is None:
+        return [], [found.fault or ""]
+    folder = make_private(f"/tmp/multinode-{os.getuid()}")
+    return point_to(write_private(f"{folder}/ca-bundle.pem", found.bundle), environ), []

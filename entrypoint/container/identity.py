@@ -5,7 +5,10 @@ Without a name ssh, sshd, ssh-keygen and getpass.getuser() give up; without a ho
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.container.files import can_write, make_private, read_text, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,3 +74,23 @@ def group(who: Who, name: str, read: Callable[[str], str | None]) -> str:
 def with_newline(text: str | None) -> str:
     """End a file's text with a line break."""
     return f"{text.rstrip()}\n" if text and text.strip() else ""
+
+
+def find_identity(environ: Mapping[str, str]) -> Identity:
+    """Find out who we are, and make the folders and files that a user without a name needs."""
+    import grp
+    import pwd
+
+    def ask(database: object, number: int, kind: str) -> str | None:
+        try:
+            return str(getattr(database, f"get{kind}id")(number)[0])
+        except KeyError:
+            return None
+
+    who = Who(os.getuid(), os.getgid(), ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg"))
+    identity = identify(who, environ, lambda path: os.path.isdir(path) and can_write(path), read_text)
+    for folder in identity.folders:
+        make_private(folder)
+    for path, text in identity.files.items():
+        write_private(path, text)
+    return identity

@@ -114,3 +114,42 @@ def look_up(host: str, found: list[tuple[int, str]]) -> None:
     except (OSError, UnicodeError):
         return
     found.extend((family, str(place[0]).partition("%")[0]) for family, _, _, _, place in rows if family in FAMILIES)
+
+
+def is_here(host: str) -> bool:
+    """Tell whether a name is this machine's: only on our own addresses can a socket be bound."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+            return True
+    except (OSError, UnicodeError):
+        return False
+
+
+def address_of(host: str) -> str:
+    """Give a host's address, so that all ranks agree on it; the name itself where it would be loopback."""
+    try:
+        address = socket.gethostbyname(host)
+    except (OSError, UnicodeError):
+        return host
+    return host if address.startswith("127.") else address
+
+
+def can_resolve(name: str) -> bool:
+    """Look a name up once."""
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
+
+
+def is_free(port: int) -> bool:
+    """Try to bind a port on all interfaces, as the store of torch does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

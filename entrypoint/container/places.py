@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Callable
 
+from entrypoint.container.files import can_write
 from entrypoint.errors import Refusal
+from entrypoint.settings import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from entrypoint.container.identity import Identity
 
 CERTIFICATE = "/etc/multinode/ca.pem"
 
@@ -50,3 +55,10 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
         return {}
     hub = {} if environ.get("HF_HUB_CACHE") or not exists(f"{now}/hub") else {"HF_HUB_CACHE": f"{now}/hub"}
     return {"HF_HOME": below, **hub}
+
+
+def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
+    """Move what the hub's libraries write to where they can."""
+    home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
+    moved = choose_caches(environ, home, can_write, os.path.isdir)
+    return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.limits import BF16_UNITS, DEFAULT_SHM, MEMORY, SHM, SMOKE_MEMORY, has_bf16, write_size
-from entrypoint.doctor.finding import WARNING, WRONG, Finding
+from entrypoint.doctor.view import WARNING, WRONG, Finding
 from entrypoint.numbers import whole, write_cpus
 
 if TYPE_CHECKING:

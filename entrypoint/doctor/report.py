@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.doctor import hardware, software
-from entrypoint.doctor.finding import OK, WRONG, Finding
-from entrypoint.doctor.view import View, read_view
+from entrypoint.doctor.view import OK, WRONG, Finding, View, read_view
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.table import MPIJOB_WORKER
-from entrypoint.streams import answer
+from entrypoint.streams import print_output
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:
@@ -47,12 +46,12 @@ class Row(NamedTuple):
 
 
 def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, root: str) -> int:
-    """Print every finding, and answer 1 if one of them is wrong."""
+    """Print every finding, and print_output 1 if one of them is wrong."""
     if job.words not in ([], ["--json"]):
         raise Refusal("doctor has no such option", " ".join(job.words), "doctor, or doctor --json")
     decision, refusal = decide_training(job, decide)
     rows = examine(read_view(decision, refusal, stack, root))
-    answer(as_json(rows) if job.words else as_text(rows))
+    print_output(as_json(rows) if job.words else as_text(rows))
     return WORLD if any(row.state == WRONG for row in rows) else 0
 
 

@@ -8,7 +8,7 @@ from entrypoint.container.certificates import BEGIN
 from entrypoint.container.image import REBUILD
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
-from entrypoint.doctor.finding import WARNING, WRONG, Finding
+from entrypoint.doctor.view import WARNING, WRONG, Finding
 
 if TYPE_CHECKING:
     from entrypoint.doctor.view import View

@@ -1,4 +1,4 @@
-"""What `doctor` judges: the container as one frozen value, read once."""
+"""What `doctor` judges, read once into one frozen value, and what a check finds in it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 # Importing torch takes seconds, tens of them from a slow disk.
 SECONDS = 120
 NETWORK = "/sys/class/net"
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+
+
+class Finding(NamedTuple):
+    """What a check finds: a value, whether it is as it should be, and what to do if it is not."""
+
+    value: str
+    state: str = OK
+    remedy: str = ""
 
 
 class Interface(NamedTuple):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.cluster.wait import is_here
+from entrypoint.container.network import can_resolve, is_free, is_here
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.table import TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
@@ -54,22 +53,3 @@ def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> N
             print(f"multinode: waiting until {name} resolves", file=sys.stderr, flush=True)
             said = True
         time.sleep(PAUSE)
-
-
-def can_resolve(name: str) -> bool:
-    """Look a name up once."""
-    try:
-        return bool(socket.getaddrinfo(name, None))
-    except (OSError, UnicodeError):
-        return False
-
-
-def is_free(port: int) -> bool:
-    """Try to bind a port on all interfaces, as the store of torch does."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_file
-from entrypoint.errors import Refusal
-from entrypoint.launchers.table import ALONE, MPIJOB_WORKER, TORCHRUN
+from entrypoint.container.files import read_file, which
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.launchers.table import ALONE, MPIJOB_WORKER, TORCHRUN, detect
+from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
-from entrypoint.training.argfile import read_given
-from entrypoint.training.arguments import adapt, arguments
+from entrypoint.training.arguments import adapt, arguments, read_given
 from entrypoint.training.flags import split_flags
 from entrypoint.training.needs import find_script
 from entrypoint.training.task import ACCELERATE, TRAINER
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 PYTHON = "python3"
+# What the guide's PyTorchJobs have as their command.
+TORCHRUN_COMMAND = "torchrun"
+# Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
+FRONT = "/usr/local/sbin"
+COUNT = "--nproc-per-node"
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "accelerate counts the ranks on a CPU only if told so"),)
 
@@ -75,9 +81,9 @@ def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str,
         remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
         raise Refusal("a worker of an MPIJob waits for ranks, it does not train", job.name, remedy)
     if world.launcher == TORCHRUN:
-        return ["torchrun", *rendezvous(world, environ), *words]
+        return [TORCHRUN_COMMAND, *rendezvous(world, environ), *words]
     if world.launcher == ALONE and world.sizes[1] > 1:
-        return ["torchrun", "--standalone", "--nproc-per-node", str(world.local_size), *words]
+        return [TORCHRUN_COMMAND, "--standalone", "--nproc-per-node", str(world.local_size), *words]
     return [PYTHON, *words]
 
 
@@ -93,3 +99,34 @@ def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
     """Take away empty PET_ variables: PyTorchJob sets PET_STANDALONE to "", on which torchrun dies reading a number."""
     return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
+
+
+def read_count(words: list[str]) -> int | None:
+    """Read the number of processes from torchrun's options; None where they leave it open."""
+    left = list(words)
+    while left and not left[0].endswith(".py"):  # what follows a script is the script's
+        name, equals, value = left.pop(0).partition("=")
+        if name.replace("_", "-") == COUNT:
+            return whole(value if equals or not left else left[0])
+    return None
+
+
+def count_typed(words: list[str], environ: Mapping[str, str]) -> int | None:
+    """Read it where it is for us: a rank that starts torchrun has its place in a world already."""
+    return None if detect(environ).ranks else read_count(words)
+
+
+def fix_count(world: World) -> list[Setting]:
+    """Give torchrun the number of processes that this node was found fit for: its `auto` counts processors."""
+    if world.launcher != TORCHRUN or world.local_size is None:
+        return []
+    return [Setting("PET_NPROC_PER_NODE", str(world.local_size), "torchrun's auto is a process for every processor")]
+
+
+def find_torchrun(environ: Mapping[str, str]) -> str:
+    """Return the path of torchrun itself, not of what is in front of it."""
+    path = os.pathsep.join(each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each != FRONT)
+    found = which(TORCHRUN_COMMAND, {"PATH": path})
+    if found is None:
+        raise Refusal("there is no torchrun", path, "pip install torch", WORLD)
+    return found

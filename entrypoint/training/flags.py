@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.image import release
+from entrypoint.streams import hide
 from entrypoint.training.eras import CCL_DROPPED, CHOICES, ERAS, SHARE, Choice, Era
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from entrypoint.container.image import Stack
 
 NO = ("false", "0", "no", "off", "f", "n")
-# How the names of flags and variables end whose values must not be seen in a log.
-SECRET = ("token", "key", "secret", "password")
 
 
 class Flag(NamedTuple):
@@ -103,22 +102,6 @@ def became(new: Renewed) -> str:
 def show(flag: Flag) -> str:
     """Spell a flag for a log, without a secret."""
     return " ".join(hide(flag.words()))
-
-
-def hide(words: list[str]) -> list[str]:
-    """Put *** in place of every secret on a command line: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
-    hidden: list[str] = []
-    follows = False
-    for word in words:
-        name, equals, value = word.partition("=")
-        secret = name.lower().endswith(SECRET)
-        if follows and not word.startswith("--"):
-            hidden.append("***")
-            follows = False
-        else:
-            hidden.append(f"{name}=***" if secret and value else word)
-            follows = secret and not equals and word.startswith("-")
-    return hidden
 
 
 def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:

@@ -86,7 +86,7 @@ def ask_python(environ: Mapping[str, str]) -> list[str]:
 
 def list_tasks(stack: Stack, ask: Ask) -> str:
     """Write a table of all tasks, with script, defaults and whether they can run here."""
-    from entrypoint.explain import quote
+    from entrypoint.streams import quote
     from entrypoint.training.arguments import list_defaults
 
     there = list(ask())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.image import release
+from entrypoint.settings import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,3 +44,11 @@ def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
     after = dict(row.partition("=")[::2] for row in dump.split("\0") if "=" in row)
     changed = {name: value for name, value in after.items() if name not in NOISE and before.get(name) != value}
     return {name: value for name, value in changed.items() if value.endswith(before.get(name, ""))}
+
+
+def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
+    """Take over what oneCCL's script sets, once, and only where there is one."""
+    script = find_script(stack)
+    if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
+        return []
+    return [Setting(name, value, "setvars.sh") for name, value in source(script, environ).items()]

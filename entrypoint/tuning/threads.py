@@ -8,7 +8,7 @@ from entrypoint.errors import Refusal
 from entrypoint.numbers import number, read_cpus, write_cpus
 
 if TYPE_CHECKING:
-    from entrypoint.tuning.variables import Scene
+    from entrypoint.tuning.scene import Scene
 
 OPENMP = "/usr/local/lib/libiomp5.so"
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.__main__ import assemble, main
+from entrypoint.__main__ import main
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
+from entrypoint.decide import assemble
 from entrypoint.settings import Setting, forget
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}

@@ -10,7 +10,7 @@ import pytest
 
 from entrypoint import streams as printed
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.streams import answer, tell
+from entrypoint.streams import print_error, print_output
 
 
 class Broken(io.TextIOWrapper):
@@ -37,7 +37,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], muted: list[int], stream: TextIO | None
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    tell("hello")
+    print_error("hello")
     assert capsys.readouterr().out == ""
     assert muted == ([2] if stream else [])
 
@@ -45,14 +45,14 @@ def test_a_log_that_cannot_be_written_stops_nothing(
 def test_a_reader_may_leave(monkeypatch: pytest.MonkeyPatch, muted: list[int]) -> None:
     for stream in (None, Broken(BrokenPipeError())):
         monkeypatch.setattr(sys, "stdout", stream)
-        answer("hello")
+        print_output("hello")
     assert muted == [1]
 
 
 def test_an_answer_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch, muted: list[int]) -> None:
     monkeypatch.setattr(sys, "stdout", Broken(OSError(28, "No space left on device")))
     with pytest.raises(Refusal, match="No space left") as caught:
-        answer("hello")
+        print_output("hello")
     assert caught.value.code == WORLD and muted == [1]
 
 
@@ -60,6 +60,6 @@ def test_an_answer_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyP
 def test_what_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
     monkeypatch.setattr(sys, "stdout", stream)
-    answer("\udcff \xfc")
+    print_output("\udcff \xfc")
     stream.seek(0)
     assert stream.read() == f"{shown}\n"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from entrypoint.cluster import wait as reach
+from entrypoint.cluster import wait
 from entrypoint.cluster.wait import REFUSED, SILENT, Door, complaint, knock
 
 CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
@@ -37,8 +37,8 @@ def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
 ) -> None:
     states, left = {"a": "not tried"}, list(tries)
     clock = iter([*([0.0] * len(tries)), 2.0])
-    monkeypatch.setattr(reach, "try_port", lambda *_: "")
-    monkeypatch.setattr(reach, "try_ssh", lambda *_: left.pop(0))
+    monkeypatch.setattr(wait, "try_port", lambda *_: "")
+    monkeypatch.setattr(wait, "try_ssh", lambda *_: left.pop(0))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", lambda _: None)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.container import network
-from entrypoint.container.network import find_interface, match, read_routes, resolve
+from entrypoint.container.network import find_interface, is_free, match, read_routes, resolve
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 ETH0 = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
@@ -112,3 +112,12 @@ def test_a_master_that_is_no_text_has_no_address() -> None:
 
 def test_no_answer_where_no_route_leads() -> None:
     assert match(read_routes(HEAD + LAN, ""), b"\x08\x08\x08\x08") is None
+
+
+def test_a_port_that_is_listened_on_is_not_free() -> None:
+    with socket.socket() as server:
+        server.bind(("", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        assert not is_free(port)
+    assert is_free(port)

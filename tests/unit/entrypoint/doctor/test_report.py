@@ -9,9 +9,8 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import Limits
 from entrypoint.container.processors import Machine
-from entrypoint.doctor.finding import OK, WARNING, WRONG
 from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
-from entrypoint.doctor.view import Folder, Interface, Probe, View
+from entrypoint.doctor.view import OK, WARNING, WRONG, Folder, Interface, Probe, View
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision
 from entrypoint.launchers.world import World

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers import ready as master
+from entrypoint.launchers import ready
 from entrypoint.launchers.ready import check_master, wait_for_name
 from entrypoint.launchers.world import World
 
@@ -19,9 +17,9 @@ def taken() -> int:
 
 @pytest.fixture(autouse=True)
 def network(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
-    monkeypatch.setattr(master, "is_free", lambda port: port != taken)
-    monkeypatch.setattr(master, "can_resolve", lambda name: name != "nobody")
-    monkeypatch.setattr(master, "is_here", lambda name: name == "here")
+    monkeypatch.setattr(ready, "is_free", lambda port: port != taken)
+    monkeypatch.setattr(ready, "can_resolve", lambda name: name != "nobody")
+    monkeypatch.setattr(ready, "is_here", lambda name: name == "here")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +32,7 @@ def network(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     ],
 )
 def test_what_cannot_work_is_refused(world: World, fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(master, "SECONDS", 0)
+    monkeypatch.setattr(ready, "SECONDS", 0)
 
     with pytest.raises(Refusal, match=fact) as caught:
         check_master(world, {})
@@ -62,19 +60,9 @@ def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.Captur
 
 
 def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(master, "PAUSE", 0)
+    monkeypatch.setattr(ready, "PAUSE", 0)
     answers = iter([False, False, True])
 
     wait_for_name("node0", 60, lambda name: next(answers))
 
     assert capsys.readouterr().err == "multinode: waiting until node0 resolves\n"
-
-
-def test_a_port_that_is_listened_on_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    with socket.socket() as server:
-        server.bind(("", 0))
-        server.listen()
-        port = server.getsockname()[1]
-        assert not master.is_free(port)
-    assert master.is_free(port)

@@ -11,7 +11,8 @@ from entrypoint.launchers.world import check_alone, read_world
 from entrypoint.settings import prepare
 from entrypoint.training.command import clean, command
 from entrypoint.training.job import Job
-from entrypoint.tuning.variables import Scene, place, spread, tune
+from entrypoint.tuning.scene import Scene, spread
+from entrypoint.tuning.variables import place, tune
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 

@@ -12,7 +12,8 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.table import SIGNS, detect, find_sign
 from entrypoint.launchers.world import check_alone, read_world
 from entrypoint.numbers import whole
-from entrypoint.tuning.variables import Scene, is_training, place, spread, tune
+from entrypoint.tuning.scene import Scene, is_training, spread
+from entrypoint.tuning.variables import place, tune
 from tests.support.launchers import left_by, names
 
 

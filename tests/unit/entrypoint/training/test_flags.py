@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.container.image import Stack
+from entrypoint.streams import hide
 from entrypoint.training.eras import CHOICES, ERAS, WITHOUT_TRAINER
-from entrypoint.training.flags import Translated, hide, plain, split_flags, translate
+from entrypoint.training.flags import Translated, plain, split_flags, translate
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
 KNOWN = {row.name for row in (*ERAS, *CHOICES, *WITHOUT_TRAINER)}

@@ -7,7 +7,8 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
 from entrypoint.launchers.world import World
-from entrypoint.tuning.variables import Scene, crowd, is_training, spread, tune
+from entrypoint.tuning.scene import Scene, crowd, is_training, spread
+from entrypoint.tuning.variables import tune
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")

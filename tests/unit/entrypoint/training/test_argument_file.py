@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.training.argfile import find_output, read_given
+from entrypoint.training.arguments import find_output, read_given
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Put the decision together: what was typed, who started us and what the machine has -> a command and its variables."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from entrypoint.container.files import can_write, file_system_size, read_text
+from entrypoint.container.identity import find_identity
+from entrypoint.container.places import CERTIFICATE, check_output, find_cache, is_mounted, mount_points
+from entrypoint.container.processors import read_machine
+from entrypoint.errors import Refusal
+from entrypoint.explain import Decision, give_reasons
+from entrypoint.launchers.table import ALONE, detect
+from entrypoint.launchers.world import World, check_alone, read_world
+from entrypoint.settings import Prepared, Setting, prepare
+from entrypoint.training import command
+from entrypoint.training import job as jobs
+from entrypoint.training.arguments import find_output
+from entrypoint.training.needs import ask_python, check_needs, list_packages
+from entrypoint.tuning.oneccl import take_setvars
+from entrypoint.tuning.scene import Scene, crowd, is_training, spread
+from entrypoint.tuning.variables import place, tune
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.identity import Identity
+    from entrypoint.container.image import Stack
+    from entrypoint.container.processors import Machine
+
+
+def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
+    """Decide everything; only the private files of an unknown user are written here."""
+    machine, typed = read_this_machine(), job.name == command.TORCHRUN_COMMAND
+    if typed and nproc is None:
+        nproc = command.count_typed(job.words, environ)
+    world, notes = find_world(job, environ, nproc)
+    world = spread(world, machine)
+    identity = find_identity(environ)
+    training = is_training(world, job=job.trains)
+    scene = Scene(world, machine, stack, training, lambda: find_route(world), os.path.exists, environ)
+    trust, faults = trust_mounted(environ, stack)
+    sourced = take_setvars(environ, stack)
+    decided = {each.name for each in sourced}
+    wanted = [each for each in [*tune(scene), *trust] if each.name not in decided]
+    forced = [*place(world), *find_cache(environ, identity), *sourced, *(command.fix_count(world) if typed else [])]
+    program = command.read_program(job, stack, root, many=world.sizes[1] > 1)
+    if job.kind == jobs.TASK:
+        check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    forced += program.asked
+    # What has our value already is the image's own, not to be named as the user's.
+    wanted += [each for each in program.wanted if environ.get(each.name) != each.value]
+    prepared = assemble(command.clean(environ), identity, forced, wanted)
+    argv = command.command(job, world, program.words, prepared.environ)
+    notes = [*notes, *faults, *program.notes, *crowd(world, machine)]
+    notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
+    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]), stack.backend)
+
+
+def read_this_machine() -> Machine:
+    """Return the machine as this process is allowed to use it."""
+    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid())
+
+
+def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
+    """Return the world; what is wrong with it stops a training, and is a note beside any other command."""
+    try:
+        world = read_world(environ, detect(environ), nproc)
+        if job.trains or job.name.startswith("python"):
+            check_alone(environ, world)
+        return world, []
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        note = str(refusal).replace("multinode: ", "").replace("\n ", ";")
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [note]
+
+
+def find_route(world: World) -> str | None:
+    """Return the interface that leads to the master."""
+    from entrypoint.container.network import find_interface, read_routes  # a world on one node pays nothing for it
+
+    return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), world.master)
+
+
+def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Setting], list[str]]:
+    """Trust the mounted certificate, if there is one; the second part is what is wrong with it."""
+    if not os.path.lexists(CERTIFICATE):
+        return [], []
+    from entrypoint.container.certificates import trust  # a container without one pays nothing for it
+
+    return trust(environ, stack.site)
+
+
+def assemble(environ: Mapping[str, str], identity: Identity, forced: list[Setting], wanted: list[Setting]) -> Prepared:
+    """Put the environment together; the user's own preloads stay, the one that gives us a name comes last."""
+    before = {**environ, **identity.variables}
+    parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if part]
+    name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
+    if name:
+        yours = [part for part in parts if part != name]
+        mine = [each.value for each in wanted if each.name == "LD_PRELOAD"]
+        before["LD_PRELOAD"] = ":".join([*yours, name])
+        wanted = [each for each in wanted if each.name != "LD_PRELOAD"]
+        forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
+    prepared = prepare(before, forced, wanted)
+    return prepared._replace(added={**identity.variables, **prepared.added})
+
+
+def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World) -> list[str]:
+    """Say where results and caches go, and whether they would be lost."""
+    output = find_output(given)
+    if output is None or world.rank:
+        return []
+    check_output(output, can_write)
+    cache = environ.get("HF_HOME", f"{environ.get('HOME', '')}/.cache/huggingface")
+    points = mount_points(read_text("/proc/self/mountinfo"))
+    lost = [path for path in (output, cache) if not is_mounted(os.path.realpath(path), points)]
+    warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
+    return [f"results go to {output}, caches to {cache}{warning}"]
+
+
+def warn_early(job: jobs.Job, given: Mapping[str, object], world: World) -> list[str]:
+    """Say which limits of this machine a training will reach: shared memory, memory, bf16."""
+    if not job.trains:
+        return []
+    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Wish, read_limits, warn
+
+    memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
+    wish = Wish(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
+    return warn(read_limits(read_text, file_system_size), wish)
