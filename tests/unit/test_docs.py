@@ -16,6 +16,7 @@ import pytest
 
 from entrypoint.cluster import launch
 from entrypoint.training import job
+from entrypoint.tuning import variables
 from images import cli, options
 from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
@@ -188,3 +189,9 @@ def test_every_option_is_explained_and_nothing_else() -> None:
     explained = {word for row in rows for word in re.findall(r"`(--[a-z-]+)", row)}
 
     assert explained == {word for word in known if word.startswith("--")} - {"--help"} | {"--base"}
+
+
+def test_every_variable_that_the_entrypoint_sets_is_explained() -> None:
+    explained = set(re.findall(r"`([A-Z_]+)[`=]", page("docs/run.md").text))
+
+    assert {name for name, *_ in variables.TABLE} - explained == set()
