@@ -9,63 +9,36 @@ base has no interpreter).
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
-import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.golden import base, entries, wheels
-from tests.golden.command import directory, run
+from tests.golden.building import Recipe, built
 from tests.golden.data import as_json
 
-# No pip configuration of this machine, and an index that has nothing.
-NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///nowhere"}
-# Debian is asked before anybody knows that the base lacks nothing. These answer for it: no package.
-PROGRAMS = {
-    "programs/mmdebstrap": b"#!/bin/sh\necho 'SOURCE: deb none bookworm main' >&2\n",
-    "programs/apt-get": b"#!/bin/sh\nexit 0\n",
-}
-EXAMPLES = {
-    "examples/examples/pytorch/text-generation/run_generation.py": b"#!/usr/bin/env python\nprint('generating')\n",
-    "examples/examples/pytorch/text-generation/requirements.txt": b"torch\n",
-    "examples/LICENSE": b"a licence\n",
-    "examples/src/transformers/__init__.py": b"not taken\n",
-}
 HOME = "opt/multinode"
 # Files of the highest layer that are made for each image: their content is compared, too.
 TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 # Not in the list of the highest layer: sources, bytecode and the lock.
 LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """How an image is made: the base, the wheels, where they are named, and what is typed."""
-
-    base: Callable[[Path], Path]
-    wheels: Callable[[Path], Path]
-    variables: str
-    typed: str
-
-
 IMAGES = {
     "newest": Recipe(
-        base.plain, wheels.of_the_newest, "PIP_FIND_LINKS={wheels}",
+        base.PLAIN, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 5.23.0 --examples examples",
     ),
     "older-line": Recipe(
-        base.with_packages, wheels.of_the_newest, "PIP_FIND_LINKS={wheels}",
+        base.WITH_PACKAGES, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 4.57.6 --examples none --as-of 2026-11-01 --no-trim",
     ),
     "ccl": Recipe(
-        base.plain, wheels.of_ccl, "",
-        "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse {wheels}",
+        base.PLAIN, wheels.of_ccl,
+        "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse wheels",
     ),
 }  # fmt: skip
-ALWAYS = "--base oci:{base} --python 3.11 --no-bytecode --no-load --output {layout}/ --compression none --json"
 
 
 def described(recipe: Recipe) -> str:
@@ -73,12 +46,8 @@ def described(recipe: Recipe) -> str:
 
     Raises AssertionError when it cannot be built.
     """
-    with directory({**PROGRAMS, **EXAMPLES}) as place:
-        places = {"base": recipe.base(place / "base"), "wheels": recipe.wheels(place / "wheels"), "layout": "layout"}
-        words = shlex.split(f"{recipe.typed} {ALWAYS}".format(**places))
-        variables = dict(word.split("=", 1) for word in recipe.variables.format(**places).split())
-        path = f"{place / 'programs'}:{os.environ['PATH']}"
-        said = run(words, {**NO_INDEX, **variables, "PATH": path, "HOME": str(place)})
+    to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/ --compression none")
+    with built(to_layout) as (said, place):
         assert said.code == 0, said.err
         return as_json(_image(place / "layout"))
 

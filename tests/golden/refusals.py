@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from tests.golden import refused_builds
 from tests.golden.command import directory, run
 from tests.golden.data import as_json
 
@@ -65,7 +66,7 @@ PRESENT = {"text": b"a text, and nothing else\n", "directory/text": b"another te
 def refused(typed: str) -> dict[str, object]:
     """Return what is said of a command: exit code, and the lines on stderr.
 
-    Raises AssertionError when something stands on stdout.
+    Raises AssertionError when something is printed on stdout.
     """
     with directory(PRESENT):
         said = run(shlex.split(typed))
@@ -76,4 +77,4 @@ def refused(typed: str) -> dict[str, object]:
 def produce() -> dict[str, str]:
     """Return the golden data: name of the file -> text."""
     groups = {name: {f"build.py {words}": refused(words) for words in typed} for name, typed in REFUSALS.items()}
-    return {f"{name}.json": as_json(group) for name, group in groups.items()}
+    return {f"{name}.json": as_json(group) for name, group in {**groups, **refused_builds.produce()}.items()}
