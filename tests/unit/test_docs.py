@@ -84,6 +84,14 @@ def test_every_command_is_run_by_a_test_or_has_a_reason(shown: Shown) -> None:
     assert row_of(shown) is not None, f"{shown.place}: add a row for `{shown.text}` to {TABLE}"
 
 
+@pytest.mark.parametrize("each", pages(), ids=lambda each: each.path)
+def test_no_line_of_code_is_left_out(each: Page) -> None:
+    read = "\n".join(f"{shown.text}\n{shown.output or ''}" for shown in each.shown)
+    lines = [line.removeprefix("$ ").split("  #")[0].strip(" \\") for _, block in each.blocks for line in block]
+
+    assert [line for line in lines if line not in read] == []
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.like)
 def test_every_row_is_of_use(row: Row) -> None:
     assert row.is_one_of_three, "a row has test and proof, or run, or a reason"
@@ -195,3 +203,28 @@ def test_every_variable_that_the_entrypoint_sets_is_explained() -> None:
     explained = set(re.findall(r"`([A-Z_]+)[`=]", page("docs/run.md").text))
 
     assert {name for name, *_ in variables.TABLE} - explained == set()
+
+
+@cache
+def messages() -> list[re.Pattern[str]]:
+    """List every text of the entrypoint of some length as a pattern in which any value may stand for a field."""
+    found = []
+    for path in (ROOT / "entrypoint").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [each.value if isinstance(each, ast.Constant) else None for each in parts]
+            if isinstance(node, ast.expr) and sum(len(each) for each in texts if isinstance(each, str)) > 18:
+                found.append(re.compile(".*".join(re.escape(each) if isinstance(each, str) else "" for each in texts)))
+    return found
+
+
+def shown_messages() -> list[str]:
+    """List what the pages say that a container prints: the remedies of doctor, and a table of what may go wrong."""
+    outputs = "\n".join(shown.output or "" for shown in SHOWN if "doctor" in shown.text)
+    table = page("docs/clusters.md").text.partition("## When a job does not start")[2]
+    return [*re.findall(r"try: (.+)", outputs), *re.findall(r"(?m)^\| `(.+?)` \|", table)]
+
+
+@pytest.mark.parametrize("message", shown_messages())
+def test_the_entrypoint_has_the_message(message: str) -> None:
+    assert any(pattern.match(message) for pattern in messages())
