@@ -97,16 +97,25 @@ find_engine() {
         fail "no container engine" "no Docker daemon answers, and no podman" "start Docker, or apt-get install podman"
 }
 
-# Let podman start containers where root may not raise its limits, and find containers by name on a network.
+# Let podman start containers inside a container or a small virtual machine, and find them by name on a network.
 prepare_podman() {
-    if [ "$(id -u)" -eq 0 ] && [ -z "${CONTAINERS_CONF:-}" ] && ! (ulimit -n 1048576) 2> /dev/null; then
-        local files processes
+    local settings="" files processes
+    # podman raises its limits as far as the kernel allows, which root may not do everywhere.
+    if [ "$(id -u)" -eq 0 ] && ! (ulimit -n 1048576) 2> /dev/null; then
         files=$(ulimit -Hn) processes=$(ulimit -Hu)
         [ "$processes" != unlimited ] || processes=-1
+        settings+="[containers]"$'\n'"default_ulimits = [\"nofile=$files:$files\", \"nproc=$processes:$processes\"]"$'\n'
+    fi
+    # crun refuses control groups of which some are in version 1 and some in version 2; runc takes them.
+    if grep -qs . /sys/fs/cgroup/unified/cgroup.controllers &&
+        [ "$(podman info --format '{{.Host.OCIRuntime.Name}}')" = crun ]; then
+        install_missing runc=runc
+        settings+="[engine]"$'\n''runtime = "runc"'$'\n'
+    fi
+    if [ -n "$settings" ] && [ -z "${CONTAINERS_CONF:-}" ]; then
         mkdir -p "$here/.venv"
         export CONTAINERS_CONF="$here/.venv/containers.conf"
-        printf '[containers]\ndefault_ulimits = ["nofile=%s", "nproc=%s"]\n' \
-            "$files:$files" "$processes:$processes" > "$CONTAINERS_CONF"
+        printf '%s' "$settings" > "$CONTAINERS_CONF"
     fi
     case $(podman info --format '{{.Host.NetworkBackend}}') in
         cni) install_missing golang-github-containernetworking-plugin-dnsname=/usr/lib/cni/dnsname iptables=iptables ;;

@@ -18,6 +18,8 @@ from images.oci.export import archive, write_archive
 from images.oci.image import Image
 
 INSTALL = "apt-get install podman"
+# Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
+NOT_STARTED = (125, 126, 127)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ def run(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
 
 def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
     start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
-    return process.run([*start, *command[1:]], engine.environ, INSTALL).failure
+    done = process.run([*start, *command[1:]], engine.environ, INSTALL)
+    if done.code in NOT_STARTED:
+        remedy = f"make `podman run --rm {image.tag} true` work; scripts/lib.sh knows what podman lacks in a container"
+        raise WorldFault("podman could not start the image", (done.failure or "")[:300], remedy)
+    return done.failure
 
 
 def _run_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
