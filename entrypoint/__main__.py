@@ -11,7 +11,8 @@ from entrypoint.container.image import read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import as_json, as_text, one_line
-from entrypoint.launchers.table import MPIJOB_LAUNCHER, detect
+from entrypoint.launchers.table import detect
+from entrypoint.launchers.world import MPIJOB_LAUNCHER
 from entrypoint.settings import forget
 from entrypoint.streams import print_error, print_output
 from entrypoint.training import job as jobs

@@ -11,8 +11,9 @@ from entrypoint.container.places import CERTIFICATE, check_output, find_cache, i
 from entrypoint.container.processors import read_machine
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, give_reasons
-from entrypoint.launchers.table import ALONE, detect
-from entrypoint.launchers.world import World, check_alone, read_world
+from entrypoint.launchers.signs import check_alone
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import ALONE, World
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
 from entrypoint.training import job as jobs

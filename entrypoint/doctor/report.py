@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.doctor import hardware, software
 from entrypoint.doctor.view import OK, WRONG, Finding, View, read_view
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.table import MPIJOB_WORKER
+from entrypoint.launchers.world import MPIJOB_WORKER
 from entrypoint.streams import print_output
 from entrypoint.training import job as jobs
 

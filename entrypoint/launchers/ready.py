@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.network import can_resolve, is_free, is_here
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.table import TORCHRUN, TORCHRUN_WORKER
+from entrypoint.launchers.world import TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 
 if TYPE_CHECKING:

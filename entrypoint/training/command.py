@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.table import ALONE, MPIJOB_WORKER, TORCHRUN, detect
+from entrypoint.launchers.table import detect
+from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, TORCHRUN
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
@@ -113,7 +114,7 @@ def read_count(words: list[str]) -> int | None:
 
 def count_typed(words: list[str], environ: Mapping[str, str]) -> int | None:
     """Read it where it is for us: a rank that starts torchrun has its place in a world already."""
-    return None if detect(environ).ranks else read_count(words)
+    return None if detect(environ).started else read_count(words)
 
 
 def fix_count(world: World) -> list[Setting]:

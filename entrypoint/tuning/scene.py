@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.launchers.table import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
+from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.launchers.table import ALONE, TORCHRUN_WORKER
+from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.settings import Setting
 from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity
 

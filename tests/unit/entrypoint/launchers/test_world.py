@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.table import detect
-from entrypoint.launchers.world import World, first_host, read_world, split_endpoint
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import World
 from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -34,34 +34,6 @@ def test_ranks_of_several_nodes_need_a_master(master: dict[str, str]) -> None:
 def test_ranks_of_several_nodes() -> None:
     world = read({**APART, "MASTER_ADDR": "node0", "MASTER_PORT": "1234"})
     assert (world.nodes, world.local_size, world.master, world.port) == ((2, 2), 1, "node0", 1234)
-
-
-@pytest.mark.parametrize(
-    ("environ", "nproc", "nodes", "local_size", "master", "port", "asked"),
-    [
-        (ELASTIC, None, (1, 4), None, "w-0", 23456, "1:4"),
-        ({**ELASTIC, "PET_NPROC_PER_NODE": "2"}, None, (1, 4), 2, "w-0", 23456, "2:8"),
-        ({**ELASTIC, "PET_NPROC_PER_NODE": "auto"}, 3, (1, 4), 3, "w-0", 23456, "3:12"),
-        ({**MASTER, "PET_NPROC_PER_NODE": "auto"}, None, (2, 2), None, "m", 23456, "2"),
-        ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, None, (2, 2), None, "m", 29500, "2"),
-        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, None, (1, 1), None, "m", 29500, "1"),
-        ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), None, "m", 29500, "2"),
-        ({**ELASTIC, "PET_RDZV_ENDPOINT": "[fd00::1]:23456"}, None, (1, 4), None, "fd00::1", 23456, "1:4"),
-    ],
-)
-def test_rendezvous(
-    environ: dict[str, str],
-    nproc: int | None,
-    nodes: tuple[int, int],
-    local_size: int | None,
-    master: str,
-    port: int,
-    asked: str,
-) -> None:
-    world = read(environ, nproc)
-    assert (world.nodes, world.local_size, world.master, world.port, world.asked) == (
-        nodes, local_size, master, port, asked,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -127,53 +99,7 @@ def test_places(left: tuple[str, ...], rank: int, local_rank: int, size: int, lo
     assert (world.master, world.several_nodes) == ("n03", size > local_size)
 
 
-@pytest.mark.parametrize(
-    ("name", "nodes", "node_rank", "local_size", "master", "port"),
-    [
-        ("pytorchjob-master", (2, 2), 1, None, "job-master-0", 23456),
-        ("pytorchjob-elastic", (1, 4), None, None, "job-worker-0", 23456),
-        ("pytorchjob-elastic-master", (1, 4), None, 2, "job-worker-0", 23456),
-        ("trainer-v2", (2, 2), 1, 4, "job-node-0-0.job", 29500),
-    ],
-)
-def test_jobs_of_operators(
-    name: str, nodes: tuple[int, int], node_rank: int | None, local_size: int | None, master: str, port: int
-) -> None:
-    world = read(left_by(name))
-    assert (world.nodes, world.node_rank, world.local_size) == (nodes, node_rank, local_size)
-    assert (world.master, world.port) == (master, port)
-
-
-def test_slurm_names_the_first_node_as_master() -> None:
-    assert read(left_by("slurm-step")).master == "n03"
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("h:29400", ("h", "29400")),
-        ("h", ("h", "")),
-        ("", ("", "")),
-        ("10.0.0.1:1", ("10.0.0.1", "1")),
-        ("[fd00::1]:29400", ("[fd00::1]", "29400")),
-        ("[fd00::1]", ("[fd00::1]", "")),
-        ("fd00::1", ("fd00::1", "")),
-        ("::1", ("::1", "")),
-    ],
-)
-def test_split_endpoint(text: str, parts: tuple[str, str]) -> None:
-    assert split_endpoint(text) == parts
-
-
 def test_nproc_is_for_those_who_start_ranks() -> None:
     with pytest.raises(Refusal, match="--nproc"):
         read(INTEL, 2)
     assert read({}, 2).asked == "2"
-
-
-@pytest.mark.parametrize(
-    ("nodelist", "host"),
-    [("node1", "node1"), ("a,b", "a"), ("node[003-007,9],x", "node003"), ("login1,n[1-2]", "login1"), ("", "")],
-)
-def test_first_host(nodelist: str, host: str) -> None:
-    assert first_host(nodelist) == host

@@ -8,8 +8,7 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.launchers.table import ALONE, TORCHRUN
-from entrypoint.launchers.world import World
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.settings import Setting
 from entrypoint.training.command import FRONT, clean, command, find_torchrun, fix_count, read_count, read_program
 from entrypoint.training.job import Job

@@ -6,8 +6,8 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.launchers.table import detect
-from entrypoint.launchers.world import check_alone, read_world
+from entrypoint.launchers.signs import check_alone
+from entrypoint.launchers.table import detect, read_world
 from entrypoint.settings import prepare
 from entrypoint.training.command import clean, command
 from entrypoint.training.job import Job

@@ -1,0 +1,114 @@
+"""torchrun: its workers, and a rendezvous for which it has to be started; PET_ names are torchrun's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.errors import Refusal
+from entrypoint.launchers.world import (
+    TORCHRUN,
+    TORCHRUN_WORKER,
+    Launcher,
+    Ranks,
+    World,
+    all_set,
+    make_launcher,
+    read_port,
+)  # fmt: skip
+from entrypoint.numbers import number, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
+# counts the processors of the host, of which a container may have few.
+WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
+COUNT = "PET_NPROC_PER_NODE"
+PLAIN = Ranks("RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE",), loopback=True)
+
+
+def is_set_by_hand(environ: Mapping[str, str]) -> bool:
+    """Return whether this is a node of a world set up by hand, or by an operator older than the PET_ variables."""
+    return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and (number(environ, "WORLD_SIZE") or 0) > 1
+
+
+def read_count(environ: Mapping[str, str]) -> int | None:
+    """Return how many processes a node should run; None where the machine decides."""
+    text = environ.get(COUNT, "").strip()
+    if text.lower() in WORDS:
+        return None
+    value = whole(text)
+    if not value:
+        raise Refusal(f"{COUNT} is not a number of processes", repr(text), f"export {COUNT}=auto")
+    return value
+
+
+def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
+    """Return the world that PyTorchJob, Trainer v2 or the user describes to torchrun."""
+    nodes = read_nodes(environ)
+    elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
+    node_rank = None if elastic else read_node_rank(environ, nodes[1])
+    host, port = split_endpoint(elastic)
+    if not elastic:
+        host = (environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")).strip()
+        port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
+    if not host:
+        raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
+    number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=")
+    each = read_count(environ)
+    return World(TORCHRUN, why, nodes, node_rank, each, master=host.strip("[]"), port=number_of_port)
+
+
+def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
+    """Return which node this is; None where it is the only one and nothing says so."""
+    rank = number(environ, "PET_NODE_RANK")
+    if rank is None:
+        rank = number(environ, "RANK")
+    if rank is None and nodes > 1:
+        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
+        raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
+    if rank is not None and rank >= nodes:
+        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
+        raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
+    return rank
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split `host:29400`, `[fd00::1]:29400` and `fd00::1`; a part that is not there is empty."""
+    host, colon, port = text.rpartition(":")
+    if not colon or host.endswith(":") or (":" in host and not host.endswith("]")):
+        return text, ""
+    return host, port
+
+
+def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the number of nodes, `2` or `1:4`; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+
+    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
+    """
+    text = environ.get("PET_NNODES", "").strip()
+    if not text:
+        endpoint = environ.get("PET_RDZV_ENDPOINT", "")
+        count = None if endpoint else number(environ, "WORLD_SIZE")
+        if not count:
+            value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
+            raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
+        return count, count
+    first, _, last = text.partition(":")
+    low, high = whole(first), whole(last or first)
+    if not low or not high or low > high:
+        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), "export PET_NNODES=2, or 1:4")
+    return low, high
+
+
+def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
+    """Return a way in which torchrun is to be started in a rendezvous."""
+    return Launcher(TORCHRUN, why, proof, lambda environ: read_rendezvous(environ, why))
+
+
+WORKER = make_launcher(TORCHRUN_WORKER, "TORCHELASTIC_RUN_ID is set", PLAIN, all_set("TORCHELASTIC_RUN_ID"))
+WORKER_BY_HAND = make_launcher(
+    TORCHRUN_WORKER, "RANK, LOCAL_RANK and MASTER_ADDR are set", PLAIN,
+    all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
+)  # fmt: skip
+BY_HAND = make_rendezvous("RANK, WORLD_SIZE and MASTER_ADDR are set", is_set_by_hand)

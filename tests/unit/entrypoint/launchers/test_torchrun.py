@@ -1,0 +1,61 @@
+"""A rendezvous of torchrun: nodes, processes, master."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.torchrun import split_endpoint
+from entrypoint.launchers.world import World
+
+ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
+MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
+
+
+def read(environ: dict[str, str], nproc: int | None = None) -> World:
+    return read_world(environ, detect(environ), nproc)
+
+
+@pytest.mark.parametrize(
+    ("environ", "nproc", "nodes", "local_size", "master", "port", "asked"),
+    [
+        (ELASTIC, None, (1, 4), None, "w-0", 23456, "1:4"),
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "2"}, None, (1, 4), 2, "w-0", 23456, "2:8"),
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "auto"}, 3, (1, 4), 3, "w-0", 23456, "3:12"),
+        ({**MASTER, "PET_NPROC_PER_NODE": "auto"}, None, (2, 2), None, "m", 23456, "2"),
+        ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, None, (2, 2), None, "m", 29500, "2"),
+        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, None, (1, 1), None, "m", 29500, "1"),
+        ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), None, "m", 29500, "2"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "[fd00::1]:23456"}, None, (1, 4), None, "fd00::1", 23456, "1:4"),
+    ],
+)
+def test_rendezvous(
+    environ: dict[str, str],
+    nproc: int | None,
+    nodes: tuple[int, int],
+    local_size: int | None,
+    master: str,
+    port: int,
+    asked: str,
+) -> None:
+    world = read(environ, nproc)
+    assert (world.nodes, world.local_size, world.master, world.port, world.asked) == (
+        nodes, local_size, master, port, asked,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("h:29400", ("h", "29400")),
+        ("h", ("h", "")),
+        ("", ("", "")),
+        ("10.0.0.1:1", ("10.0.0.1", "1")),
+        ("[fd00::1]:29400", ("[fd00::1]", "29400")),
+        ("[fd00::1]", ("[fd00::1]", "")),
+        ("fd00::1", ("fd00::1", "")),
+        ("::1", ("::1", "")),
+    ],
+)
+def test_split_endpoint(text: str, parts: tuple[str, str]) -> None:
+    assert split_endpoint(text) == parts
