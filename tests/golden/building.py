@@ -25,7 +25,6 @@ EXAMPLES = {
     "examples/LICENSE": b"a licence\n",
     "examples/src/transformers/__init__.py": b"not taken\n",
 }
-# Bytecode differs between releases of Python, and the bases have no interpreter that could make it.
 ALWAYS = "--base oci:base --python 3.11 --no-bytecode --no-load --json"
 
 
@@ -47,4 +46,4 @@ def built(recipe: Recipe) -> Iterator[tuple[Said, Path]]:
         (place / "linked").symlink_to("wheels")
         recipe.fill(place / "wheels")
         path = f"{place / 'programs'}:{os.environ['PATH']}"
-        yield run(shlex.split(f"{recipe.typed} {ALWAYS}"), {**PIP, "PATH": path, "HOME": str(place)}), place
+        yield run(shlex.split(f"{ALWAYS} {recipe.typed}"), {**PIP, "PATH": path, "HOME": str(place)}), place

@@ -1,10 +1,12 @@
-"""Three images, built by build.py from wheels and a base that are made here: their layers, their settings.
+"""Four images, built by build.py from wheels and a base that are made here: their layers, their settings.
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the lock and the bill of materials. Not covered: Debian's own base (its packages change), what is added to a base
-that lacks something (it comes out of Debian's packages) and bytecode (it differs between releases of Python, and the
-base has no interpreter).
+nor the lock and the SBOM.
+
+Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
+Debian's packages), and the content of bytecode, which differs between releases of Python (base.COMPILER says what is
+compared instead).
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ IMAGES = {
     "newest": Recipe(
         base.PLAIN, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 5.23.0 --examples examples",
+    ),
+    "bytecode": Recipe(
+        base.COMPILING, wheels.of_the_newest,
+        "--torch 2.13.0 --transformers 5.23.0 --examples none --tasks text-generation --bytecode",
     ),
     "older-line": Recipe(
         base.WITH_PACKAGES, wheels.of_the_newest,

@@ -1,4 +1,4 @@
-"""The layers of three images, and what is said of builds that cannot be, are what they were.
+"""The layers of four images, and what is said of builds that cannot be, are what they were.
 
 tests/golden says how they are made and renewed.
 """
