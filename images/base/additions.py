@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import lzma
 import posixpath
-import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
 from packaging.version import Version
 
-from images.base.apt import Deb
+from images.base import elf
+from images.base.apt import Deb, complaint
 from images.base.inspect import Facts
+from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.layer import Layer
@@ -55,8 +53,8 @@ PIECES = {
 }  # fmt: skip
 WANTED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
-# Names of symbol versions stand in .dynstr between zero bytes (LSB Core, "Symbol Versioning").
-NEEDED = re.compile(rb"(?<=\0)GLIBC_([0-9]+\.[0-9]+)(?=[.\0])")
+DPKG = "sudo apt-get install dpkg (on Debian and Ubuntu it is there)"
+HOPS = 8  # links from a library's usual name to its file: two in Debian
 
 
 def lacking(facts: Facts) -> tuple[str, ...]:
@@ -89,8 +87,10 @@ def links(facts: Facts, interpreter: str) -> dict[str, str]:
     return found
 
 
-def read(store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
-    """Read the files that `lacking` named out of their packages, as place -> content.
+def read(
+    store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts, environ: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Return the files that `lacking` named, as place in the image -> content, out of their packages in the store.
 
     Raises UserFault when one needs a newer glibc than the base has, WorldFault when a package is not as expected.
     """
@@ -102,19 +102,31 @@ def read(store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts) 
         path = store.blob(deb.sha256, deb.filename) if deb else None
         if path is None:
             raise WorldFault("a package of Debian is missing", piece.package, "build again, or make a new lock")
-        data = _member(path, piece.source)
-        found[piece.place] = data
-        if name != "tini" and (wanted := glibc(data)) > Version(facts.glibc or "0"):
-            reasons.append(f"{name} of {piece.package} needs glibc {wanted}")
+        found[piece.place] = data = _file(store, path, piece.source, environ)
+        if name != "tini" and (needed := elf.needed(data, "GLIBC")) > Version(facts.glibc or "0"):
+            reasons.append(f"{name} of {piece.package} needs glibc {needed}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
         raise UserFault(f"what the base lacks does not run on its glibc {facts.glibc}", "; ".join(reasons), remedy)
     return found
 
 
-def glibc(library: bytes) -> Version:
-    """Answer the newest glibc that an ELF file asks for by its symbol versions; 0 if it asks for none."""
-    return max((Version(found.decode()) for found in NEEDED.findall(library)), default=Version("0"))
+def member(tar: tarfile.TarFile, path: str) -> bytes:
+    """Return the content of a file in a tar, through links within it.
+
+    Raises LookupError when there is none.
+    """
+    members = {posixpath.normpath(info.name): info for info in tar}
+    info = members[path]
+    for _ in range(HOPS):
+        if not info.issym():
+            break
+        target = posixpath.join("/", posixpath.dirname(posixpath.normpath(info.name)), info.linkname)
+        info = members[posixpath.normpath(target).lstrip("/")]
+    file = tar.extractfile(info) if info.isfile() else None
+    if file is None:
+        raise LookupError(path)
+    return file.read()
 
 
 def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
@@ -126,35 +138,22 @@ def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 
 
-def _has(facts: Facts, name: str) -> bool:
-    if name == "tini":
-        return "/" in (facts.tini or "")  # at the root itself, where some images have it, no PATH finds it
-    return name in facts.libraries
-
-
-def _member(deb: Path, source: str) -> bytes:
-    """Read a file out of a package, through links."""
+def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
+    """Read a file out of a package."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(_data(deb.read_bytes()))) as tar:
-            names = {posixpath.normpath(info.name): info for info in tar}
-            info = names[source]
-            while info.issym():
-                info = names[posixpath.normpath(posixpath.join(posixpath.dirname(source), info.linkname))]
-            file = tar.extractfile(info)
-            return file.read() if file else b""
-    except (KeyError, ValueError, tarfile.TarError, lzma.LZMAError, zstandard.ZstdError) as error:
+        with store.aside() as path:
+            with path.open("wb") as out:
+                done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
+            if done.code:
+                raise ValueError(complaint(done))
+            with tarfile.open(path) as tar:
+                return member(tar, source)
+    except (LookupError, ValueError, tarfile.TarError) as error:
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
 
 
-def _data(deb: bytes) -> bytes:
-    """Take the file system out of a package: an ar archive, whose member `data.tar` is packed in some way (deb(5))."""
-    position = len(b"!<arch>\n")
-    while position + 60 <= len(deb):
-        name, size = deb[position : position + 16].decode().strip(" /"), int(deb[position + 48 : position + 58])
-        position += 60
-        if name.startswith("data.tar"):
-            data = deb[position : position + size]
-            return zstandard.ZstdDecompressor().decompressobj().decompress(data) if name.endswith(".zst") else data
-        position += size + size % 2
-    raise ValueError("no data.tar")
+def _has(facts: Facts, name: str) -> bool:
+    if name == "tini":
+        return "/" in (facts.tini or "")  # at the root itself, where some images have it, no PATH finds it
+    return name in facts.libraries

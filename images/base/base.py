@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from packaging.version import Version
+
 from images.base import additions
 from images.base.debian import Debian
+from images.base.inspect import Facts
 from images.base.pulled import Foreign
+from images.host.errors import UserFault
 from images.host.store import key_of
 from images.oci.image import Part
 from images.oci.layer import Ground
+
+# The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
+# policy/manylinux-policy.json, x86_64.
+GLIBCXX = (
+    ("2.5", "3.4.8"),
+    ("2.12", "3.4.13"),
+    ("2.17", "3.4.19"),
+    ("2.24", "3.4.22"),
+    ("2.27", "3.4.24"),
+    ("2.31", "3.4.28"),
+    ("2.34", "3.4.29"),
+    ("2.35", "3.4.30"),
+    ("2.39", "3.4.33"),
+)
 
 
 @dataclass(frozen=True)
@@ -109,3 +127,37 @@ def _history(config: Mapping[str, Any], layers: int) -> tuple[Mapping[str, Any],
     if sum(not row.get("empty_layer") for row in rows) == layers:
         return tuple(rows)
     return tuple({"created_by": f"base {number}"} for number in range(1, layers + 1))
+
+
+def refuse(image: Foreign, python: str, glibc: str) -> None:
+    """Refuse a base that cannot work: musl, glibc or libstdc++ too old for wheels of `glibc`, no Python `python` (3.X).
+
+    Raises UserFault that names every reason at once.
+    """
+    if reasons := list(_reasons(image.facts, python, glibc)):
+        remedy = f"a base with glibc {glibc} or newer and Python {python}, or --base debian"
+        raise UserFault("that base cannot work", f"{image.name}: {'; '.join(reasons)}", remedy)
+
+
+def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
+    if known.musl:
+        yield "its C library is musl, and wheels of torch need glibc"
+    elif known.glibc is None:
+        yield "it has no glibc that could be found"
+    elif Version(known.glibc) < Version(glibc):
+        yield f"its glibc is {known.glibc}, {glibc} is needed"
+    symbols = _glibcxx(glibc)
+    if Version(known.glibcxx.get(python, symbols)) < Version(symbols):
+        yield f"its libstdc++ has GLIBCXX_{known.glibcxx[python]}, wheels ask for GLIBCXX_{symbols}"
+    if known.shell is None:
+        yield "it has no shell (/bin/sh), by which mpirun and ssh start ranks"
+    if python not in known.pythons:
+        yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
+    elif known.commands.get("python3", python) != python:
+        yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"
+
+
+def _glibcxx(glibc: str) -> str:
+    """Return the newest symbol version that wheels for a glibc may ask for."""
+    fitting = (symbols for since, symbols in GLIBCXX if Version(since) <= Version(glibc))
+    return max(fitting, key=Version, default=GLIBCXX[0][1])

@@ -14,8 +14,9 @@ from typing import IO, Any
 
 import zstandard
 
-from images.base import control, repository
+from images.base import repository
 from images.base.apt import ALWAYS, REMEDY, Choice, Deb, complaint
+from images.base.installed import debian_packages
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -186,7 +187,7 @@ def _facts(raw: Path) -> tuple[Ground, dict[str, str], str, tuple[str, ...]]:
                 libraries.append(name)
     ground = Ground(folders, links)
     paths = tuple(sorted(map(ground.resolve, libraries)))
-    return ground, packages(texts["var/lib/dpkg/status"]), texts["etc/passwd"], paths
+    return ground, debian_packages(texts["var/lib/dpkg/status"]), texts["etc/passwd"], paths
 
 
 def _text(source: tarfile.TarFile, info: tarfile.TarInfo) -> str:
@@ -238,9 +239,3 @@ def _through(links: Mapping[str, str], found: Mapping[str, str]) -> dict[str, st
         for path, text in found.items()
         if path == target or path.startswith(target + "/")
     }
-
-
-def packages(status: str) -> dict[str, str]:
-    """Read dpkg's status file: name -> version (deb-control(5))."""
-    found = (fields for fields in control.paragraphs(status) if {"package", "version"} <= fields.keys())
-    return {fields["package"]: fields["version"] for fields in found}

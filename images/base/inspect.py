@@ -1,4 +1,4 @@
-"""A root file system -> what must be known of it before anything is laid upon it."""
+"""Read a root file system once: what Python, packages, libraries and programs it has, and where."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from images.base import control, debian, libstdcxx
-from images.base.installed import Distribution, distributions_in, listing
+from images.base import elf
+from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
 from images.oci.layer import Ground
 
@@ -25,14 +25,15 @@ LIBRARIES = (
 )
 
 LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of a system with thousands of packages
+LONGEST_LIBRARY = 64 << 20  # bytes: a libstdc++ with its debugging symbols has 20 million
 TEXTS = re.compile(
-    r"etc/(passwd|group|os-release|ssh/sshd_config(\.d/[^/]+\.conf)?)$|usr/lib/os-release$|var/lib/dpkg/status$"
+    r"etc/(passwd|os-release)$|usr/lib/os-release$|var/lib/dpkg/status$"
     r"|.*-packages/[^/]+\.(dist-info/RECORD|egg-info/(PKG-INFO|installed-files\.txt)|egg-info)$"
 )
 GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]+\.[0-9]+)")
-COPYRIGHT = re.compile(r"usr/share/doc/[^/]+/copyright$")
+LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
 
 
@@ -41,10 +42,9 @@ class Facts:
     """What a root file system has; every path is relative to the root.
 
     `pythons` maps 3.X to an interpreter, `sites` 3.X to the folders it imports from, first the one that pip writes to.
-    `listing` maps folders that packages have files in to the names there. `ssh_port` is the first that sshd listens on.
-    `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared libraries to paths,
-    and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads,
-    `copyrights` a Debian package to what names its licences.
+    `listing` maps directories that packages have files in to the names there. `commands` maps python3 and python to the
+    3.X that they start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list of packages.
+    `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads.
     """
 
     release: Mapping[str, str]
@@ -56,18 +56,14 @@ class Facts:
     listing: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
     passwd: str
-    group: str
     sshd: str | None
-    ssh_port: int
     shell: str | None
     tini: str | None
-    tcmalloc: str | None
     ground: Ground
     commands: Mapping[str, str]
     libraries: Mapping[str, str]
     status: str
     glibcxx: Mapping[str, str]
-    copyrights: Mapping[str, str]
 
 
 def keep(path: str, content: IO[bytes]) -> str | None:
@@ -77,17 +73,16 @@ def keep(path: str, content: IO[bytes]) -> str | None:
     if GLIBC.match(path):
         found = BANNER.search(content.read(LONGEST))
         return found[1].decode() if found else None
-    if libstdcxx.FILE.match(path):
-        return libstdcxx.newest(content.read(LONGEST))
-    if COPYRIGHT.match(path):
-        return control.shortened(content.read(LONGEST).decode(errors="replace"))
+    if LIBSTDCXX.match(path):
+        symbols = elf.provided(content.read(LONGEST_LIBRARY), "GLIBCXX")
+        return str(symbols) if symbols else None
     return None
 
 
 def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     """Read the facts; `environment` is the image's own, for its PATH."""
     bins = [folder.strip("/") for folder in environment.get("PATH", DEFAULT_PATH).split(":") if folder]
-    packages = debian.packages(tree.text("var/lib/dpkg/status"))
+    packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
     pythons = {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
     sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
@@ -97,13 +92,11 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     return Facts(
         release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
         pythons=pythons, sites=sites, distributions=distributions, listing=listing(tree, distributions),
-        packages=packages, passwd=tree.text("etc/passwd"), group=tree.text("etc/group"),
-        sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), ssh_port=ssh_port(_ssh_lines(tree)),
-        shell=_has(tree, ["bin"], "sh"), tini=_has(tree, [*bins, ""], "tini"),
-        tcmalloc=_has(tree, LIBRARIES, "libtcmalloc.so.4"), ground=_ground(tree),
+        packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
+        sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
+        ground=_ground(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
         glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
-        copyrights={name: text for name in packages if (text := tree.text(f"usr/share/doc/{name}/copyright"))},
     )  # fmt: skip
 
 
@@ -128,17 +121,6 @@ def assignments(text: str) -> dict[str, str]:
     """Read NAME=value lines, quotes taken off (os-release(5))."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
-
-
-def ssh_port(lines: Sequence[str]) -> int:
-    """Read the first port from the lines of sshd_config; 22 if there is none (sshd_config(5))."""
-    for line in lines:
-        words = line.replace("=", " ").split("#")[0].split()
-        if words and words[0].lower() == "match":
-            break
-        if len(words) > 1 and words[0].lower() == "port" and re.fullmatch("[0-9]{1,5}", words[1]):
-            return int(words[1])
-    return 22
 
 
 def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -179,18 +161,6 @@ def _glibcxx(tree: Tree, interpreter: str) -> str:
     beside = posixpath.join(posixpath.dirname(posixpath.dirname(interpreter)), "lib")
     texts = (tree.text(f"{folder}/libstdc++.so.6") for folder in (beside, *LIBRARIES))
     return next(filter(None, texts), "")
-
-
-def _ssh_lines(tree: Tree) -> list[str]:
-    lines = []
-    for line in tree.text("etc/ssh/sshd_config").splitlines():
-        words = line.split()
-        if words[:1] and words[0].lower() == "include":
-            for name in tree.names("etc/ssh/sshd_config.d"):
-                lines += tree.text(f"etc/ssh/sshd_config.d/{name}").splitlines()
-        else:
-            lines.append(line)
-    return lines
 
 
 def _has(tree: Tree, folders: Sequence[str], name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What is installed in a folder of Python packages, and which files belong to it (PyPA, "Recording projects")."""
+"""What is installed: Python's packages with the files that belong to them, and Debian's packages by dpkg's own list."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from images.base.overlay import Tree
 
 # name-version.dist-info by the specification; setuptools and distutils wrote .egg-info in several forms.
 INFO = re.compile(r"(?P<name>.+?)(?:-(?P<version>[^-]+))?(?:-py[0-9.]+)?\.(dist|egg)-info")
+
+
+FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
+BLANK = re.compile(r"\n[ \t\r]*\n")
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,33 @@ def record_paths(text: str, folder: str) -> list[str]:
     """Read a RECORD: paths relative to the root; what lies outside of it is left out (PyPA, "Recording projects")."""
     paths = (posixpath.normpath(posixpath.join(f"/{folder}", row[0])) for row in _rows(text) if row and row[0])
     return [path.lstrip("/") for path in paths]
+
+
+def debian_packages(status: str) -> dict[str, str]:
+    """Return the packages of dpkg's status file as name -> version (deb-control(5))."""
+    found = (fields for fields in paragraphs(status) if {"package", "version"} <= fields.keys())
+    return {fields["package"]: fields["version"] for fields in found}
+
+
+def paragraphs(text: str) -> Iterator[dict[str, str]]:
+    """Yield each paragraph of a Debian control file as field name in lower case -> value (deb-control(5)).
+
+    A value keeps the newlines between its lines. A line that is neither a field nor the rest of one is skipped.
+    """
+    for block in BLANK.split(text):
+        fields: dict[str, str] = {}
+        name = None
+        for line in block.split("\n"):
+            if line.startswith((" ", "\t")):
+                if name:
+                    fields[name] += "\n" + line.strip()
+            elif match := FIELD.match(line):
+                name = match[1].lower()
+                fields[name] = match[2].strip()
+            else:
+                name = None
+        if fields:
+            yield fields
 
 
 def _files(tree: Tree, folder: str, info: str) -> tuple[str, ...] | None:

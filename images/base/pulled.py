@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from packaging.version import Version
-
-from images.base import inspect, libstdcxx
+from images.base import inspect
 from images.base.inspect import Facts
 from images.base.overlay import Tree
 from images.host.context import Access
@@ -134,16 +132,6 @@ def _parts(
         return found, config, _blobs(source, found, advance, AT_ONCE if isinstance(wanted, reference.Remote) else 1)
 
 
-def refuse(image: Foreign, python: str, glibc: str) -> None:
-    """Refuse a base that cannot work: musl, glibc or libstdc++ too old for wheels of `glibc`, no Python `python` (3.X).
-
-    Raises UserFault that names every reason at once.
-    """
-    if reasons := list(_reasons(image.facts, python, glibc)):
-        remedy = f"a base with glibc {glibc} or newer and Python {python}, or --base debian"
-        raise UserFault("that base cannot work", f"{image.name}: {'; '.join(reasons)}", remedy)
-
-
 def environment(config: Mapping[str, Any]) -> dict[str, str]:
     """Read the variables of a configuration."""
     settings = config.get("config")
@@ -223,21 +211,3 @@ def _lay(tree: Tree, number: int, path: Path, diff_id: str) -> int:
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
     return plain.size
-
-
-def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
-    if known.musl:
-        yield "its C library is musl, and wheels of torch need glibc"
-    elif known.glibc is None:
-        yield "it has no glibc that could be found"
-    elif Version(known.glibc) < Version(glibc):
-        yield f"its glibc is {known.glibc}, {glibc} is needed"
-    symbols = libstdcxx.needed(glibc)
-    if Version(known.glibcxx.get(python, symbols)) < Version(symbols):
-        yield f"its libstdc++ has GLIBCXX_{known.glibcxx[python]}, wheels ask for GLIBCXX_{symbols}"
-    if known.shell is None:
-        yield "it has no shell (/bin/sh), by which mpirun and ssh start ranks"
-    if python not in known.pythons:
-        yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
-    elif known.commands.get("python3", python) != python:
-        yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from images.host.errors import WorldFault
 
@@ -23,21 +24,23 @@ class Result:
         return (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1] if self.code else None
 
 
-def run(command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "") -> Result:
-    """Run a command to its end, whatever its exit code; `feed` is its standard input.
+def run(
+    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", out: IO[bytes] | None = None
+) -> Result:
+    """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
     An interrupted command is told to terminate and waited for, so that it can clean up after itself.
     Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
+        child = subprocess.Popen(command, env=env, stdin=pipe, stdout=out or pipe, stderr=pipe)
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
-        out, err = child.communicate(feed.encode())
+        said, err = child.communicate(feed.encode())
     except BaseException:
         child.terminate()
         child.communicate()
         raise
-    return Result(child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+    return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))

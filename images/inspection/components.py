@@ -19,7 +19,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.metadata import RawMetadata, parse_email
 
-from images.base import control
+from images.base.installed import paragraphs
 from images.host.errors import WorldFault
 from images.inspection import licences
 
@@ -60,7 +60,7 @@ def of_debian(status: str, hashes: Mapping[str, str] | None = None, distro: str 
 
     `hashes` maps packages to the sha256 of their .deb and may lack some; `distro` is the purl qualifier.
     """
-    installed = [fields for fields in control.paragraphs(status) if _installed(fields)]
+    installed = [fields for fields in paragraphs(status) if _installed(fields)]
     return [_debian(fields, distro, (hashes or {}).get(fields["package"])) for fields in installed]
 
 

@@ -7,19 +7,15 @@ cache and no order decides which file is found.
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-
+from images.base import elf
 from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
 from images.host.store import Store
@@ -95,17 +91,8 @@ def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, 
                 continue
             if not (left_out and left_out.match(f"data/{path}")):
                 if info.CRC not in inside:
-                    inside[info.CRC] = _soname(archive.read(info))
+                    inside[info.CRC] = elf.soname(archive.read(info))
                 yield path, info.CRC, sorted({name, inside[info.CRC] or name})
-
-
-def _soname(library: bytes) -> str | None:
-    try:
-        section = ELFFile(io.BytesIO(library)).get_section_by_name(".dynamic")
-    except ELFError:
-        return None
-    tags: Iterable[Any] = section.iter_tags("DT_SONAME") if isinstance(section, DynamicSection) else ()
-    return next((str(tag.soname) for tag in tags), None)
 
 
 def _above(path: str) -> Iterator[str]:

@@ -47,7 +47,7 @@ def bring(planned: Plan, context: Context) -> Foreign | None:
         image = pulled.bring(
             reference.parse(planned.base_reference), context.store, context.access, context.progress.advance
         )
-    pulled.refuse(image, planned.python, planned.base.glibc)
+    floor.refuse(image, planned.python, planned.base.glibc)
     if image.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
     return image
@@ -67,7 +67,7 @@ def debs_for(image: Foreign, choice: Choice, context: Context) -> Choice:
     names = additions.lacking(image.facts)
     wanted = additions.packages(names)
     chosen = tuple(deb for deb in choice.debs if deb.package in wanted)
-    additions.read(context.store, chosen, names, image.facts)
+    additions.read(context.store, chosen, names, image.facts, context.environ)
     return Choice(chosen, choice.sources)
 
 
@@ -110,7 +110,7 @@ def ready(locked: Locked, image: Foreign | None, context: Context) -> Ready:
             debian, reused = base.make(context.store, locked.plan.base, locked.debian, context.environ)
         made = floor.on_debian(debian, locked.plan.base.suite, locked.plan.python, reused=reused)
         return Ready(made, (), debian)
-    pulled.refuse(image, locked.plan.python, locked.plan.base.glibc)
+    floor.refuse(image, locked.plan.python, locked.plan.base.glibc)
     name = locked.base.reference if locked.base else None
     hidden = _hidden(image, locked)
     hiding = (Extra("replaced", hidden, lambda layer: replaced.write(layer, hidden)),) if hidden else ()
@@ -147,6 +147,6 @@ def _hidden(image: Foreign, locked: Locked) -> tuple[str, ...]:
 
 
 def _adding(image: Foreign, locked: Locked, context: Context) -> tuple[Extra, ...]:
-    files = additions.read(context.store, locked.debs, additions.lacking(image.facts), image.facts)
+    files = additions.read(context.store, locked.debs, additions.lacking(image.facts), image.facts, context.environ)
     inputs = sorted((place, hashlib.sha256(data).hexdigest()) for place, data in files.items())
     return (Extra("additions", inputs, lambda layer: additions.write(layer, files, image.facts)),) if files else ()

@@ -100,7 +100,7 @@ def test_the_base_comes_with_its_own_digests(registry: str, pull: Pull, compress
     assert found.digest == image.digest
     assert [f"sha256:{under.written.digest}" for under in found.layers] == image.layers
     assert {under.compression for under in found.layers} == {compression}
-    assert (found.facts.glibc, found.facts.ssh_port) == ("2.35", 3022)
+    assert (found.facts.glibc, found.facts.sshd) == ("2.35", "usr/sbin/sshd")
     assert sum(pull.came) == sum(len(d) for name, d in image.blobs.items() if name != image.digest)
 
 

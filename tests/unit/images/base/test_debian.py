@@ -7,10 +7,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from images.base.debian import DIRTY, Debian, cleaned, packages, texts
+from images.base.debian import DIRTY, Debian, cleaned, texts
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci.layer import EPOCH, Ground, Layer
@@ -66,27 +64,6 @@ def test_times_are_clamped_in_the_tar_and_in_bytecode() -> None:
     assert made["b"][0].mtime == early
     assert made["__pycache__/a.pyc"][1] == pyc[:8] + EPOCH.to_bytes(4, "little") + pyc[12:]
     assert {info.uname for info, _ in made.values()} == {""}
-
-
-STATUS = """Package: python3
-Status: install ok installed
-Version: 3.11.2-1+b1
-Description: interactive high-level
- Python is: a language
- Version: not this one
-
-Package: tini
-Version: 0.19.0-1
-"""
-
-
-def test_package_versions() -> None:
-    assert packages(STATUS) == {"python3": "3.11.2-1+b1", "tini": "0.19.0-1"}
-
-
-@given(st.text())
-def test_any_status_is_read(status: str) -> None:
-    assert isinstance(packages(status), dict)
 
 
 @pytest.fixture

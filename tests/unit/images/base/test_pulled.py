@@ -11,15 +11,13 @@ import pytest
 
 from images.base import pulled
 from images.base.overlay import Tree
-from images.base.pulled import Foreign, bring, refuse
+from images.base.pulled import Foreign, bring
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression as compressed
 from images.oci import reference
-from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, saved, write
-
-MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
+from tests.support.stand_in import SYSTEM, Image, layout, saved, write
 
 
 def brought(text: str, store: Path) -> Foreign:
@@ -47,7 +45,7 @@ def test_layers_keep_their_digests(tmp_path: Path, compression: str) -> None:
     assert [f"sha256:{under.written.diff_id}" for under in found.layers] == image.config["rootfs"]["diff_ids"]  # type: ignore[index]
     assert [under.written.unpacked for under in found.layers] == [len(tar) for tar in image.tars]
     assert {under.compression for under in found.layers} == {compression}
-    assert found.facts.ssh_port == 3022
+    assert found.facts.sshd == "usr/sbin/sshd"
     assert found.environment["LANG"] == "C.UTF-8"
     assert found.settings["Entrypoint"] == ["/usr/local/bin/dockerd-entrypoint.sh"]
 
@@ -138,38 +136,6 @@ def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UserFault, match="not a whole tar"):
         brought(str(tmp_path / "a.tar"), tmp_path / "store")
-
-
-OLD_CXX: Files = {f"{LIBRARY}/libstdc++.so.6": b"\0GLIBCXX_3.4.22\0"}
-
-
-@pytest.mark.parametrize(
-    ("layers", "python", "glibc", "reasons"),
-    [
-        ([MUSL], "3.12", "2.28", ["musl"]),
-        ([SYSTEM, PACKAGES], "3.10", "2.36", ["its glibc is 2.35, 2.36 is needed"]),
-        ([SYSTEM, OLD_CXX], "3.10", "2.28", ["GLIBCXX_3.4.22", "GLIBCXX_3.4.24"]),
-        ([SYSTEM, {"usr/bin/.wh.sh": b""}], "3.10", "2.28", ["no shell"]),
-        ([SYSTEM, PACKAGES], "3.11", "2.28", ["no Python 3.11 (it has 3.10)"]),
-        ([{"etc/passwd": b""}], "3.11", "2.28", ["no glibc", "it has none"]),
-    ],
-)
-def test_what_cannot_work_is_refused_with_every_reason(
-    tmp_path: Path, layers: list[Files], python: str, glibc: str, reasons: list[str]
-) -> None:
-    write(tmp_path / "layout", layout({"1": Image(layers)}))
-    found = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
-
-    with pytest.raises(UserFault) as caught:
-        refuse(found, python, glibc)
-
-    assert all(reason in caught.value.value for reason in reasons)
-
-
-def test_what_can_work_is_not_refused(tmp_path: Path) -> None:
-    write(tmp_path / "layout", layout({"1": Image()}))
-
-    refuse(brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store"), "3.10", "2.35")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,23 +12,7 @@ from images.host.errors import UserFault
 from images.host.store import Store
 from images.inspection import sonames
 from images.lock.collect import Wheel
-
-
-def library(soname: str) -> bytes:
-    """Write the least ELF file that has a DT_SONAME: System V gABI, chapters 4 and 5."""
-    names, strings = b"\0.dynamic\0.dynstr\0.shstrtab\0", b"\0" + soname.encode() + b"\0"
-    dynamic = struct.pack("<4Q", 14, 1, 0, 0)  # DT_SONAME, at 1 in the strings; DT_NULL
-    ends = (64, 64 + len(dynamic), 64 + len(dynamic) + len(strings))
-    start = ends[2] + len(names)
-
-    def section(name: int, kind: int, offset: int, size: int, link: int, entry: int) -> bytes:
-        return struct.pack("<2I4Q2I2Q", name, kind, 0, 0, offset, size, link, 0, 1, entry)
-
-    table = section(0, 0, 0, 0, 0, 0) + section(1, 6, ends[0], len(dynamic), 2, 16)
-    table += section(10, 3, ends[1], len(strings), 0, 0) + section(18, 3, ends[2], len(names), 0, 0)
-    kind = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    head = struct.pack("<2HI3QI6H", 3, 62, 1, 0, 0, start, 0, 64, 56, 0, 64, 4, 3)
-    return kind + head + dynamic + strings + names + table
+from tests.support.elf import library
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""What the builder finds in a root file system of a few files."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+from images.base.inspect import Facts, gather, keep
+from images.base.overlay import Tree
+from tests.support.stand_in import Files, layer
+
+
+def known(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
+    """Inspect layers of files, from the lowest; `path` is the image's PATH."""
+    tree = Tree()
+    for number, files in enumerate(layers):
+        with tarfile.open(fileobj=io.BytesIO(layer(files)), mode="r|") as tar:
+            tree.add(tar, number, keep)
+    return gather(tree, {"PATH": path})
