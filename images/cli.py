@@ -15,7 +15,6 @@ from rich.console import Console
 from images import pipeline, report
 from images.host import pip_config
 from images.host.context import Access, Context
-from images.host.download import Reach
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store, default_root
@@ -165,10 +164,13 @@ def _context(options: argparse.Namespace, world: World) -> Context:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
     offline = getattr(options, "offline", None) is not None
     pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
-    reach, mirror = Reach(certificate=pip.certificate if pip else None), getattr(options, "registry_mirror", None)
+    access = Access(
+        environ=world.environ, certificate=pip.certificate if pip else None,
+        mirror=getattr(options, "registry_mirror", None), say=progress.say,
+    )  # fmt: skip
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=jobs, pip=pip, access=Access(environ=world.environ, reach=reach, mirror=mirror, say=progress.say),
+        jobs=jobs, pip=pip, access=access,
     )  # fmt: skip
 
 

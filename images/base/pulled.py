@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
@@ -19,13 +18,12 @@ from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression as compressed
-from images.oci import layout, manifest, reference, registry
+from images.oci import layout, manifest, reference, transfer
 from images.oci.layer import Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reference import Reference
 
 CONFIG_LIMIT = 8 << 20  # bytes
-AT_ONCE = 3  # downloads from a registry: as many as Docker has
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,16 @@ class Foreign:
 
 
 class Source(Protocol):
-    """Where an image comes from."""
+    """Where an image comes from; what it brings is in the store, and its digests are checked."""
 
     def manifest(self, digest: str | None) -> bytes:
-        """Bring a manifest or an index by digest, or for None the one that is meant."""
+        """Return a manifest or an index by digest, or for None the one that is meant."""
 
-    def blob(self, part: Descriptor, advance: Advance) -> Path:
-        """Bring a blob into the store and answer where it is."""
+    def config(self, found: Manifest, advance: Advance) -> Path:
+        """Return where the configuration is in the store."""
+
+    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+        """Return where the layers are in the store, from the lowest."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,15 @@ class Stored:
         """Refuse: what was locked is known by its manifest."""
         raise WorldFault("the base of the lock cannot be looked up", self.name, "build.py lock")
 
-    def blob(self, part: Descriptor, advance: Advance) -> Path:
-        """Find a blob in the store."""
+    def config(self, found: Manifest, advance: Advance) -> Path:
+        """Find the configuration in the store."""
+        return self._blob(found.config)
+
+    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+        """Find the layers in the store."""
+        return [self._blob(layer) for layer in found.layers]
+
+    def _blob(self, part: Descriptor) -> Path:
         if path := self.store.whole(part.sha256, "blob"):
             return path
         remedy = "--base with the folder or archive that the lock was made with, or --offline BUNDLE made from the lock"
@@ -108,16 +116,18 @@ def again(found: Manifest, name: str | None, store: Store, access: Access | None
     """
     wanted = reference.parse(name) if name else None
     called = name or found.digest
-    source: Source = Stored(store, called)
-    if isinstance(wanted, reference.Remote) and access:
-        source = registry.Repository(replace(wanted, digest=found.digest), store, access)
-    config = _config(source, found, called, advance)
-    layers, known = _read(store, found, config, _blobs(source, found, advance, AT_ONCE))
+    with ExitStack() as stack:
+        source: Source = Stored(store, called)
+        if isinstance(wanted, reference.Remote) and access:
+            remote = replace(wanted, digest=found.digest)
+            source = stack.enter_context(transfer.repository(remote, store, access))
+        config = _config(source, found, called, advance)
+        layers, known = _read(store, found, config, source.layers(found, advance))
     return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
 
 
 def contents(wanted: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
-    """Bring an image into the store; answer its configuration and its layers, from the lowest, as they are packed."""
+    """Bring an image into the store; return its configuration and its layers, from the lowest, as they are packed."""
     _, config, paths = _parts(wanted, store, access, advance)
     return config, paths
 
@@ -129,7 +139,7 @@ def _parts(
     with _source(wanted, store, access) as source:
         found = manifest.resolve(source.manifest, name)
         config = _config(source, found, name, advance)
-        return found, config, _blobs(source, found, advance, AT_ONCE if isinstance(wanted, reference.Remote) else 1)
+        return found, config, source.layers(found, advance)
 
 
 def environment(config: Mapping[str, Any]) -> dict[str, str]:
@@ -143,22 +153,13 @@ def environment(config: Mapping[str, Any]) -> dict[str, str]:
 @contextmanager
 def _source(wanted: Reference, store: Store, access: Access) -> Iterator[Source]:
     if isinstance(wanted, reference.Remote):
-        yield registry.Repository(wanted, store, access)
+        with transfer.repository(wanted, store, access) as source:
+            yield source
     elif isinstance(wanted, reference.Folder):
         yield layout.in_folder(wanted, store)
     else:
-        with layout.in_archive(wanted, store) as source:
-            yield source
-
-
-def _blobs(source: Source, found: Manifest, advance: Advance, at_once: int) -> list[Path]:
-    """Bring every layer; the first fault stops what has not begun."""
-    pool = ThreadPoolExecutor(at_once)
-    try:
-        futures = [pool.submit(source.blob, layer, advance) for layer in found.layers]
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(cancel_futures=True)
+        with layout.in_archive(wanted, store) as archive:
+            yield archive
 
 
 def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
@@ -166,7 +167,7 @@ def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Map
     if found.config.size > CONFIG_LIMIT:
         raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
     try:
-        config = json.loads(source.blob(found.config, advance).read_bytes())
+        config = json.loads(source.config(found, advance).read_bytes())
         diff_ids = config["rootfs"]["diff_ids"]
         system = f"{config['os']}/{config['architecture']}"
     except (ValueError, KeyError, TypeError, RecursionError) as error:

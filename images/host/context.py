@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
-from images.host.download import Reach
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
@@ -18,12 +18,17 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How registries are reached; `mirror` as in --registry-mirror, `say` tells the user when it does not help."""
+    """How registries are reached.
+
+    `certificate` is the file of trusted certificates (None: the usual ones), `mirror` is as in --registry-mirror; `say`
+    tells the user when that does not help, `wait` sleeps for some seconds before the next attempt.
+    """
 
     environ: Mapping[str, str]
-    reach: Reach = field(default_factory=Reach)
+    certificate: str | None = None
     mirror: str | None = None
     say: Callable[[str], None] = lambda _: None
+    wait: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from images.host.errors import WorldFault
+
+TICK = 0.5  # seconds
 
 
 @dataclass(frozen=True)
@@ -25,22 +28,35 @@ class Result:
 
 
 def run(
-    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", out: IO[bytes] | None = None
-) -> Result:
+    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", *,
+    out: IO[bytes] | None = None, cwd: Path | None = None, tick: Callable[[], None] | None = None,
+) -> Result:  # fmt: skip
     """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
-    An interrupted command is told to terminate and waited for, so that it can clean up after itself.
-    Raises WorldFault with `remedy` if the program is not there.
+    `tick` is called every TICK seconds while it runs. An interrupted command is told to terminate and waited for, so
+    that it can clean up after itself. Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command, env=env, stdin=pipe, stdout=out or pipe, stderr=pipe)
+        child = subprocess.Popen(command, env=env, cwd=cwd, stdin=pipe, stdout=out or pipe, stderr=pipe)
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
-        said, err = child.communicate(feed.encode())
+        said, err = _communicate(child, feed.encode(), tick)
     except BaseException:
         child.terminate()
         child.communicate()
         raise
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _communicate(child: subprocess.Popen[bytes], feed: bytes, tick: Callable[[], None] | None) -> tuple[bytes, bytes]:
+    if tick is None:
+        return child.communicate(feed)
+    rest: bytes | None = feed
+    while True:
+        try:
+            return child.communicate(rest, timeout=TICK)
+        except subprocess.TimeoutExpired:
+            rest = None  # what was begun to be written is written on
+            tick()

@@ -33,7 +33,7 @@ class Store:
     root/blobs/<sha256>/<name>   downloads and compressed layers
     root/records/<kind>/<key>    JSON, written once
     root/trees/<key>             unpacked root file systems
-    root/unfinished/<sha256>     downloads that can be continued where they stopped
+    root/locks/<key>             held while something is downloaded that two builds may want
     root/aside/                  what is being written; nothing here is ever read
     """
 
@@ -123,21 +123,19 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
 
     @contextmanager
-    def unfinished(self, digest: str) -> Iterator[Path]:
-        """Lend the unfinished file of a blob, with what an earlier attempt left in it; `keep` ends it.
-
-        One build at a time has it, others wait: look whether the blob has come meanwhile.
-        """
-        path = self.root / "unfinished" / digest
+    def alone(self, key: str) -> Iterator[None]:
+        """Hold a name alone among builds that run at once; who waited looks again whether the work is done."""
+        path = self.root / "locks" / key
         with _disk(self.root), _locked(path):
-            yield path
-            if path.is_file() and path.stat().st_size == 0:
-                path.unlink()
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a file alone, by flock(2); who held it before may have moved it away, then it is made anew."""
+    """Hold a file alone, by flock(2); who held it before may have removed it, then it is made anew."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("ab") as file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from images.host.errors import UserFault, WorldFault
@@ -71,7 +71,7 @@ def save(target: str, image: Image, store: Store, compression: str) -> Path:
         raise UserFault("no such folder", path.absolute().parent, "--output with a path in a folder that exists")
     try:
         if target.endswith("/") or path.is_dir():
-            _write_layout(path, image, store, compression)
+            write_layout(path, image, store, compression)
         else:
             aside = path.with_name(f".{path.name}.{os.getpid()}")
             try:
@@ -85,15 +85,17 @@ def save(target: str, image: Image, store: Store, compression: str) -> Path:
     return path
 
 
-def _write_layout(path: Path, image: Image, store: Store, compression: str) -> None:
-    """Write blobs first, the index last: a layout is whole when its index names the manifest."""
+def write_layout(
+    path: Path, image: Image, store: Store, compression: str, copy: Callable[[Path, Path], object] = shutil.copyfile
+) -> None:
+    """Write an OCI layout: blobs first, by `copy` or as links, the index last, which makes it whole."""
     written = registry_manifest(image.config, image.parts, store, compression)
     blobs = path / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
         digest, _, _ = packed(store, part, compression)
         if not (blobs / digest).exists():
-            shutil.copyfile(stored(store, digest), blobs / f".{digest}")
+            copy(stored(store, digest), blobs / f".{digest}")
             (blobs / f".{digest}").replace(blobs / digest)
     for data in (image.config, written):
         (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)

@@ -15,7 +15,7 @@ from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.oci import manifest
-from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, digest_of, encode, read
+from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, Manifest, digest_of, encode, read
 from images.oci.reference import Archive, Folder
 
 REMEDY = "oci:FOLDER with index.json in it, or archive:FILE from docker save"
@@ -44,8 +44,15 @@ class Layout:
             raise UserFault("there is no such image", f"{self._name} (it has {listed or 'none'})", REMEDY)
         return encode({**index, "manifests": meant})
 
-    def blob(self, part: Descriptor, advance: Advance) -> Path:
-        """Copy a blob into the store, unless it is there undamaged."""
+    def config(self, found: Manifest, advance: Advance) -> Path:
+        """Copy the configuration into the store, unless it is there undamaged."""
+        return self._blob(found.config, advance)
+
+    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+        """Copy the layers into the store, but for those that are there undamaged."""
+        return [self._blob(layer, advance) for layer in found.layers]
+
+    def _blob(self, part: Descriptor, advance: Advance) -> Path:
         return _into_store(self._store, part, lambda: self._file(_place(part.digest)), self._name, advance)
 
     def _file(self, path: str) -> IO[bytes]:
@@ -77,8 +84,15 @@ class Saved:
         self._paths[digest_of(config)] = image["Config"]
         return manifest.write(config, [(*self._measured(path), "none") for path in image["Layers"]])
 
-    def blob(self, part: Descriptor, advance: Advance) -> Path:
-        """Copy a blob into the store, unless it is there undamaged."""
+    def config(self, found: Manifest, advance: Advance) -> Path:
+        """Copy the configuration into the store, unless it is there undamaged."""
+        return self._blob(found.config, advance)
+
+    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+        """Copy the layers into the store, but for those that are there undamaged."""
+        return [self._blob(layer, advance) for layer in found.layers]
+
+    def _blob(self, part: Descriptor, advance: Advance) -> Path:
         return _into_store(self._store, part, lambda: self._file(self._paths[part.digest]), self._name, advance)
 
     def _image(self) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.distribution.manifest.list.v2+json
 CONFIGS = (f"{OCI}.config.v1+json", f"{DOCKER}.container.image.v1+json")
 LAYERS = (
     *(f"{OCI}.layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
-    *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip", ".zstd")),
+    *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip")),  # Docker has none for zstd
 )
 
 # How an index names its images: the tag ("Pre-Defined Annotation Keys"), and the whole name, which containerd adds.

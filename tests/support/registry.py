@@ -13,16 +13,16 @@ from pathlib import Path
 CONFIG = """\
 version: 0.1
 storage: {{filesystem: {{rootdirectory: {folder}/data}}}}
-http: {{addr: "127.0.0.1:0", secret: x}}
+http: {{addr: "127.0.0.1:0", secret: x{http}}}
 {more}
 """
 
 
 @contextmanager
-def running(folder: Path, more: str = "") -> Iterator[str]:
-    """Run Debian's docker-registry on a free port; answer host:port."""
+def running(folder: Path, more: str = "", http: str = "") -> Iterator[str]:
+    """Run Debian's docker-registry on a free port; yield host:port. `more` and `http` go into its configuration."""
     folder.mkdir()
-    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more))
+    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more, http=http))
     env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
     command = ["docker-registry", "serve", str(folder / "config.yml")]
     child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)

@@ -85,32 +85,19 @@ def test_the_store_follows_xdg() -> None:
     assert default_root({"HOME": "/h"}) == Path("/h/.cache/multinode")
 
 
-def test_an_unfinished_download_outlives_its_build(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with store.unfinished("0" * 64) as path:
-        path.write_bytes(b"half")
-
-    with Store(tmp_path).unfinished("0" * 64) as path:
-        assert path.read_bytes() == b"half"
-        store.keep(path, "0" * 64)
-
-    with store.unfinished("0" * 64) as path:
-        assert path.read_bytes() == b""
-    assert list((tmp_path / "unfinished").iterdir()) == []
-
-
-def test_an_unfinished_download_is_with_one_build_at_a_time(tmp_path: Path) -> None:
-    store, seen = Store(tmp_path), list[bytes]()
+def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
+    store, seen = Store(tmp_path), list[bool]()
+    done = tmp_path / "done"
 
     def second() -> None:
-        with store.unfinished("0" * 64) as path:
-            seen.append(path.read_bytes())
+        with store.alone("key"):
+            seen.append(done.exists())
 
-    with store.unfinished("0" * 64) as path:
+    with store.alone("key"):
         thread = threading.Thread(target=second)
         thread.start()
-        path.write_bytes(b"whole")
-        store.keep(path, "0" * 64)
+        done.touch()
     thread.join(timeout=10)
 
-    assert seen == [b""]  # what the first one finished is in its place, and the second begins anew
+    assert seen == [True]
+    assert list((tmp_path / "locks").iterdir()) == []

@@ -1,0 +1,103 @@
+"""Logins to registries, from Docker's configuration and its credential helpers; Docker's SDK knows their forms."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from docker.auth import AuthConfig, resolve_index_name
+from docker.errors import DockerException
+
+from images.host.errors import UserFault, WorldFault
+
+
+def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the login for a registry as an entry of an authfile (containers-auth.json(5)), or None for nobody.
+
+    Docker's configuration is $DOCKER_CONFIG/config.json or ~/.docker/config.json.
+    Raises UserFault for a file that cannot be read, WorldFault for a credential helper that fails.
+    """
+    path = _path(environ)
+    config = _read(path)
+    # The entries of other registries are left out: only the one that is needed has to be sound.
+    logins = {name: _stated(entry) for name, entry in _table(config, "auths", path).items() if _is(name, entry, host)}
+    helpers = _stated(
+        {"credHelpers": _stated(_table(config, "credHelpers", path)), "credsStore": config.get("credsStore")}
+    )
+    try:
+        known = AuthConfig({"auths": AuthConfig.parse_auth(logins), **helpers}, credstore_env=dict(environ))
+    except (ValueError, TypeError):
+        fact, value = "a login in Docker's configuration is damaged", f"{path}, entry {', '.join(logins)}"
+        raise UserFault(fact, value, "docker logout, then docker login") from None  # the cause may hold the secret
+    return _entry(_resolve(known, host, environ))
+
+
+def _path(environ: Mapping[str, str]) -> Path:
+    directory = environ.get("DOCKER_CONFIG")
+    return Path(directory or Path(environ.get("HOME") or "/") / ".docker") / "config.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UserFault("cannot read Docker's configuration", f"{path} ({error.strerror})", _remedy(path)) from error
+    except (ValueError, RecursionError) as error:
+        raise UserFault("Docker's configuration is not JSON", path, _remedy(path)) from error
+    return _object(config, "the whole", path)
+
+
+def _table(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    return _object(config.get(key) or {}, key, path)
+
+
+def _object(value: object, what: str, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserFault("Docker's configuration has an unknown form", f"{path} ({what})", _remedy(path))
+    return value
+
+
+def _remedy(path: Path) -> str:
+    return f"correct {path}, or set DOCKER_CONFIG to another directory"
+
+
+def _is(name: str, entry: object, host: str) -> bool:
+    return isinstance(entry, dict) and resolve_index_name(name) == host
+
+
+def _stated(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop empty fields, which stand for nothing."""
+    return {key: value for key, value in entry.items() if value}
+
+
+def _resolve(known: AuthConfig, host: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    helper = known.get_credential_store(host)
+    program = f"docker-credential-{helper}"
+    remedy = f"install {program}, or take it out of Docker's config.json"
+    if helper and shutil.which(program, path=environ.get("PATH")) is None:
+        raise WorldFault("a credential helper is missing", program, remedy)
+    # `from None`: what a helper answers may be a secret, which stays out of every traceback
+    try:
+        return known.resolve_authconfig(host) or {}
+    except DockerException:
+        raise WorldFault("a credential helper failed", program, f"{program} list") from None
+    except (ValueError, KeyError, TypeError):
+        raise WorldFault("a credential helper answered something unknown", program, remedy) from None
+
+
+def _entry(found: Mapping[str, str]) -> dict[str, str] | None:
+    """Write what the SDK found as an authfile has it; an identity token wants a user's name beside it, any."""
+    if token := found.get("IdentityToken"):
+        return {"auth": _encode("<token>:"), "identitytoken": str(token)}
+    user, password = (found.get(name) or found.get(name.lower()) for name in ("Username", "Password"))
+    return {"auth": _encode(f"{user}:{password}")} if user and password else None
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode(errors="replace")).decode()

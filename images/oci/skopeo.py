@@ -1,0 +1,204 @@
+"""skopeo, the program that talks to registries: how it is called, logged in, and what its errors mean to the user."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from images.host import docker_config, process
+from images.host.context import Access
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store, disk_fault
+
+OLDEST = (1, 9)  # older ones were not tried
+INSTALL = "apt-get install skopeo (1.9 or newer)"
+PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
+
+LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
+MAY_PUSH = "docker login {host} as a user who may push there; check the spelling too"
+LATER = "run it again later, or --registry-mirror HOST; what has come is kept"
+CHECK = "check the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST"
+DAMAGED = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
+TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
+PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
+
+# What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
+_STATUS = r"status(?: ?code)?(?: from registry)?:? "
+SAID: tuple[tuple[str, str, bool], ...] = (
+    (r"no space left on device|disk quota exceeded", "full", False),
+    (r"server gave HTTP response to HTTPS client", "plain", False),
+    (r"x509: |tls: ", "certificate", False),
+    (r"unsupported protocol scheme", "unsafe", False),
+    (r'"Authorization"|invalid character|unmarshal', "garbled", False),
+    (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
+    (r"unauthorized|authentication required|invalid username/password|" + _STATUS + "401", "login", False),
+    (r"denied|" + _STATUS + "403", "denied", False),
+    (r"(manifest|name|blob) unknown|not found|" + _STATUS + "404", "absent", False),
+    (_STATUS + "5[0-9][0-9]|internal server error|unavailable", "failed", True),
+    (r"(did|does) not match|mismatch", "damaged", True),
+    (r"exceeded maximum allowed size", "long", False),
+)  # fmt: skip
+
+Refusals = Mapping[str, tuple[type[Fault], str, str]]  # kind -> fault, fact, what to try; {host} is filled in
+
+PULL: Refusals = {
+    "login": (UserFault, "the registry wants a login", LOGIN),
+    "denied": (UserFault, "the registry does not let you have that", LOGIN),
+    "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
+    "busy": (
+        WorldFault,
+        "the registry has had too many requests",
+        "wait, docker login {host}, or --registry-mirror HOST",
+    ),
+    "failed": (WorldFault, "the registry failed", LATER),
+    "garbled": (WorldFault, "the registry answered without a token or a manifest", "check proxy and mirror"),
+    "unsafe": (
+        WorldFault,
+        "the registry wants a login at an unsafe address",
+        "a registry or mirror whose login is https",
+    ),
+    "certificate": (WorldFault, "the registry's certificate is not trusted", TRUST),
+    "plain": (WorldFault, "the registry speaks plain HTTP, which is for this machine only", PLAIN),
+    "damaged": (WorldFault, "a download has another sha256 than expected", DAMAGED),
+    "long": (WorldFault, "an answer of the registry is too long", "check the address, proxy and mirror"),
+    "otherwise": (WorldFault, "cannot download", CHECK),
+}
+PUSH: Refusals = {
+    **PULL,
+    "login": (UserFault, "the registry wants a login", MAY_PUSH),
+    "denied": (UserFault, "the registry does not let you push there", MAY_PUSH),
+    "absent": (UserFault, "the registry has no such place", "check the name; some registries want it created before"),
+    "busy": (WorldFault, "the registry has had too many requests", "wait, then run it again: what is there is kept"),
+    "failed": (WorldFault, "the registry failed", "run it again later; what is there is not sent again"),
+    "damaged": (WorldFault, "the registry received something else than was sent", "run it again"),
+    "otherwise": (WorldFault, "cannot push", "check the address, the network and proxy settings (HTTPS_PROXY)"),
+}
+
+
+def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> tuple[Fault, bool]:
+    """Return what skopeo's standard error means for `shown`, and whether another attempt may help.
+
+    `root` is that of the store, which a full disk is a matter of.
+    """
+    text = message(err)
+    # The words are those of the error, not of names and addresses in it.
+    words = re.sub(r"\b(https?|docker)://[^\s\"]*", "", text.replace(shown, "").replace(host, ""))
+    kind, again = next((row[1:] for row in SAID if re.search(row[0], words, re.IGNORECASE)), ("otherwise", True))
+    if kind == "full":
+        return disk_fault(root, errno.ENOSPC), False
+    fault, fact, remedy = refusals[kind]
+    return fault(fact, f"{shown} ({text})", remedy.format(host=host)), again
+
+
+def message(err: str) -> str:
+    """Return the last error in skopeo's log (logrus: key=value), without its preamble and without signed queries."""
+    lines = err.strip().splitlines() or ["no message"]
+    found = re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', lines[-1])
+    text = re.sub(r"\\(.)", lambda pair: " " if pair[1] in "nt" else pair[1], found[1]) if found else lines[-1]
+    text = re.sub(
+        r'^(Error parsing image name "[^"]*": |initializing source \S+: |reading manifest \S+ in \S+: )+', "", text
+    )
+    return re.sub(r"\?[^\s\"]*", "", text)[:300].strip(" ,:") or "no message"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository in a registry, and whether plain HTTP is spoken there."""
+
+    host: str
+    name: str
+    plain: bool
+
+    def called(self, wanted: str) -> str:
+        """Return the reference of a tag or a digest."""
+        return f"{self.host}/{self.name}{'@' if ':' in wanted else ':'}{wanted}"
+
+
+class Server:
+    """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
+
+    def __init__(self, place: Place, store: Store, access: Access, aside: Path) -> None:
+        self._place, self._store, self._access, self._aside = place, store, access, aside
+        self._trouble: Fault | None = None
+
+    def inspect(self, wanted: str, *options: str) -> bytes:
+        """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
+        tls = ["--tls-verify=false"] if self._place.plain else []
+        reference = self._place.called(wanted)
+        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, PULL)
+
+    def pull(self, digest: str, tick: Callable[[], None]) -> None:
+        """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
+        tls = ["--src-tls-verify=false"] if self._place.plain else []
+        # The first option keeps layers that are not compressed as they are. The manifest that skopeo writes may be
+        # another one (OCI's for one of Docker's) and is not read: what is wanted are the layers.
+        options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
+        reference = self._place.called(digest)
+        self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, PULL, tick)
+
+    def push(self, tag: str) -> None:
+        """Copy the one image in layout/ to a tag, as it is."""
+        tls = ["--dest-tls-verify=false"] if self._place.plain else []
+        reference = self._place.called(tag)
+        self._run(["copy", "--preserve-digests", *tls, "oci:layout", f"docker://{reference}"], reference, PUSH)
+
+    def _run(
+        self, arguments: Sequence[str], shown: str, refusals: Refusals, tick: Callable[[], None] | None = None
+    ) -> bytes:
+        """Run skopeo; once more where that may help: what it has copied by then is not copied again."""
+        command, *rest = arguments
+        line = ["skopeo", "--insecure-policy", command, "--authfile", self._authfile, *rest]
+        for pause in (*PAUSES, None):
+            answer = self._aside / "answer"
+            with answer.open("wb") as file:
+                done = process.run(line, self._environ, INSTALL, out=file, cwd=self._aside, tick=tick)
+            if done.code == 0:
+                return answer.read_bytes()
+            fault, again = refusal(done.err, shown, self._place.host, refusals, self._store.root)
+            if self._trouble and isinstance(fault, UserFault):
+                raise self._trouble  # a login that could not be read may be the very one that is missing
+            if pause is None or not again:
+                raise fault
+            self._access.wait(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    @cached_property
+    def _environ(self) -> Mapping[str, str]:
+        """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
+        environ = self._access.environ
+        require(environ, f"{self._place.host}/{self._place.name}")
+        known = (self._access.certificate, environ.get("REQUESTS_CA_BUNDLE"), environ.get("CURL_CA_BUNDLE"))
+        bundle = next((path for path in known if path), None)
+        trusted = {"SSL_CERT_DIR" if Path(bundle).is_dir() else "SSL_CERT_FILE": bundle} if bundle else {}
+        # There is no configuration of Docker's there: skopeo would read that too, in its own way.
+        return {**environ, **trusted, "DOCKER_CONFIG": str(self._aside)}
+
+    @cached_property
+    def _authfile(self) -> str:
+        """Write the login, if there is one, for skopeo alone; nothing of it is ever on a command line."""
+        try:
+            entry = docker_config.login(self._place.host, self._access.environ)
+        except Fault as fault:
+            entry, self._trouble = None, fault
+        name = f"auth-{re.sub('[^a-z0-9]', '-', self._place.host.lower())}.json"
+        handle = os.open(self._aside / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump({"auths": {self._place.host: entry} if entry else {}}, file)
+        return name
+
+
+def require(environ: Mapping[str, str], shown: str) -> None:
+    """Raise WorldFault where skopeo is missing or too old; `shown` is what it is needed for."""
+    if shutil.which("skopeo", path=environ.get("PATH")) is None:
+        raise WorldFault("registries are reached through skopeo, which is not installed", shown, INSTALL)
+    text = process.run(["skopeo", "--version"], environ, INSTALL).out
+    found = re.search(r"([0-9]+)\.([0-9]+)[0-9.]*", text)
+    if not found or (int(found[1]), int(found[2])) < OLDEST:
+        raise WorldFault("skopeo is too old", text.strip() or "no version", INSTALL)

@@ -1,0 +1,145 @@
+"""Images between registries and the store: only blobs that are missing travel, and the manifest goes last."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from images.host.context import Access
+from images.host.download import Advance
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store, sha256
+from images.oci import export
+from images.oci.image import Image
+from images.oci.manifest import Descriptor, Manifest, check
+from images.oci.reference import HOST, NAME, Remote
+from images.oci.skopeo import Place, Server
+
+# Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
+NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
+
+Got = TypeVar("Got")
+
+
+class Repository:
+    """One image name in a registry, asked of the mirror first; a mirror that fails once is not asked again."""
+
+    def __init__(self, remote: Remote, store: Store, access: Access, aside: Path) -> None:
+        self._remote, self._store, self._access, self._aside = remote, store, access, aside
+        places = [*([mirror_place(access.mirror, remote.name)] if access.mirror else []), _origin(remote)]
+        self._servers = [Server(place, store, access, aside) for place in places]
+
+    def manifest(self, digest: str | None) -> bytes:
+        """Return a manifest or an index by digest, or for None the one that the reference means."""
+        wanted = digest or self._remote.digest or self._remote.tag or "latest"
+        data = self._first(lambda server: server.inspect(wanted))
+        if ":" in wanted:
+            check(data, wanted, str(self._remote))
+        return data
+
+    def config(self, found: Manifest, advance: Advance) -> Path:
+        """Fetch the configuration of an image into the store, unless it is there undamaged."""
+        if path := self._store.whole(found.config.sha256, "blob"):
+            return path
+        data = self._first(lambda server: server.inspect(found.digest, "--config"))
+        advance(len(data))
+        with self._store.aside() as path:
+            path.write_bytes(data)
+            return _keep(self._store, path, found.config, str(self._remote))
+
+    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+        """Fetch the layers of an image into the store, but for those that are there undamaged."""
+        with self._store.alone(found.config.sha256):  # of two builds at once, one fetches and one waits
+            missing = [layer for layer in found.layers if self._store.whole(layer.sha256, "blob") is None]
+            if missing:
+                self._first(lambda server: self._pull(server, found, missing, advance))
+        return [self._store.root / "blobs" / layer.sha256 / "blob" for layer in found.layers]
+
+    def _pull(self, server: Server, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
+        shared = self._aside / "shared" / "sha256"
+        shared.mkdir(parents=True, exist_ok=True)
+        for layer in found.layers:
+            path = self._store.blob(layer.sha256)
+            if path and not (shared / layer.sha256).exists():
+                os.link(path, shared / layer.sha256)
+        counter = Counter([shared / layer.sha256 for layer in missing], self._aside / "layout", advance)
+        try:
+            server.pull(found.digest, counter.tick)
+        finally:  # what has come whole stays, even where the rest has not come
+            counter.tick()
+            for layer in missing:
+                if self._store.blob(layer.sha256) is None and (shared / layer.sha256).exists():
+                    _keep(self._store, shared / layer.sha256, layer, str(self._remote))
+
+    def _first(self, question: Callable[[Server], Got]) -> Got:
+        if len(self._servers) > 1:
+            try:
+                return question(self._servers[0])
+            except Fault as fault:
+                self._access.say(f"the mirror did not help ({fault.fact}: {fault.value}); on to {self._remote.host}")
+                del self._servers[0]
+        return question(self._servers[0])
+
+
+class Counter:
+    """Bytes that have come: of finished blobs, and of those that skopeo is writing beside the layout."""
+
+    def __init__(self, finished: Sequence[Path], layout: Path, advance: Advance) -> None:
+        self._finished, self._layout, self._advance, self._seen = finished, layout, advance, 0
+
+    def tick(self) -> None:
+        """Announce what has come since the last time."""
+        size = sum(_size(path) for path in (*self._finished, *self._layout.glob("oci-put-blob*")))
+        if size > self._seen:
+            self._advance(size - self._seen)
+            self._seen = size
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # not there yet, or finished and renamed just now
+        return 0
+
+
+def _keep(store: Store, path: Path, part: Descriptor, name: str) -> Path:
+    if (got := sha256(path)) != part.sha256:
+        remedy = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
+        raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {part.sha256}", remedy)
+    return store.keep(path, got)
+
+
+@contextmanager
+def repository(remote: Remote, store: Store, access: Access) -> Iterator[Repository]:
+    """Open a repository to pull from; what is private or half-written is gone afterwards."""
+    with store.aside(folder=True) as aside:
+        yield Repository(remote, store, access, aside)
+
+
+def push(image: Image, target: Remote, store: Store, access: Access, compression: str) -> None:
+    """Push an image in registry form: only what the registry lacks travels, and the tag appears when all is there.
+
+    Raises UserFault when the user may not push there, WorldFault when it cannot be done.
+    """
+    with store.aside(folder=True) as aside:
+        export.write_layout(aside / "layout", image, store, compression, os.link)
+        Server(_origin(target), store, access, aside).push(target.tag or "latest")
+
+
+def _origin(remote: Remote) -> Place:
+    return Place(remote.host, remote.name, NEAR.fullmatch(remote.host) is not None)
+
+
+def mirror_place(text: str, name: str) -> Place:
+    """Read [http[s]://]HOST[:PORT][/PROJECT]; a project goes before the name of the image, as in Harbor."""
+    scheme, _, rest = text.rpartition("://")
+    host, _, project = rest.rstrip("/").partition("/")
+    if not HOST.fullmatch(host) or scheme not in ("", "http", "https") or (project and not NAME.fullmatch(project)):
+        remedy = "--registry-mirror [https://]HOST[:PORT][/PROJECT]"
+        raise UserFault("that is not the address of a mirror", repr(text.rpartition("@")[2]), remedy)
+    plain = scheme == "http" or (not scheme and NEAR.fullmatch(host) is not None)
+    return Place(host, f"{project}/{name}" if project else name, plain)

@@ -1,0 +1,464 @@
+"""Bases out of registries through skopeo: real ones (Debian's docker-registry), and one that fails as told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from images.base.pulled import Foreign, again, bring
+from images.host.context import Access
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store
+from images.oci import reference
+from tests.support.fault_server import Faulty, Reply, serving
+from tests.support.harness import call
+from tests.support.registry import running
+from tests.support.stand_in import Image, layout, write
+
+NAME = "intel/intel-optimized-pytorch"
+TAG = "2.4.0-pip-multinode"
+PASSWORD = "secret:word"
+HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
+BASIC = "Basic " + base64.b64encode(f"user:{PASSWORD}".encode()).decode()
+LAYER = Image().layers[1]
+SIZE = len(Image().blobs[LAYER])
+CONFIG = json.loads(Image().blobs[Image().digest])["config"]["digest"]
+
+
+def fill(source: Path, host: str, *options: str, tag: str = TAG, to: str = "") -> None:
+    """Copy the stand-in into a registry."""
+    target = f"docker://{host}/{NAME}:{to or tag}"
+    command = ["skopeo", "copy", "--insecure-policy", "--dest-tls-verify=false", *options]
+    assert call([*command, f"oci:{source}:{tag}", target], seconds=120).code == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the stand-in as an OCI layout; skip where there is no registry to fill with it."""
+    for program, package in (("docker-registry", "docker-registry"), ("skopeo", "skopeo")):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}: apt-get install {package}")
+    folder = tmp_path_factory.mktemp("registry")
+    images = {TAG: Image(), "zstd": Image(compression="zstd"), "none": Image(compression="none")}
+    images["arm64"] = Image(architecture="arm64")
+    return write(folder / "layout", layout(images)).parent
+
+
+@pytest.fixture(scope="module")
+def registry(folder: Path) -> Iterator[str]:
+    """Run a registry that anybody may pull from."""
+    with running(folder / "open") as host:
+        for tag in (TAG, "zstd", "none", "arm64"):
+            fill(folder / "layout", host, "--preserve-digests", tag=tag)
+        fill(folder / "layout", host, "--format=v2s2", to="docker")
+        yield host
+
+
+@pytest.fixture(scope="module")
+def locked(folder: Path) -> Iterator[str]:
+    """Run a registry that wants a user and a password."""
+    (folder / "htpasswd").write_text(HTPASSWD)
+    with running(folder / "locked", f"auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}") as host:
+        fill(folder / "layout", host, "--preserve-digests", f"--dest-creds=user:{PASSWORD}")
+        yield host
+
+
+class Pull:
+    """One user's pulls: a store, a Docker configuration, and what was said and waited."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.said, self.waited, self.came = root, list[str](), list[float](), list[int]()
+        self.environ = {"DOCKER_CONFIG": str(root), "PATH": os.environ["PATH"]}
+
+    def __call__(self, text: str, mirror: str | None = None, certificate: str | None = None) -> Foreign:
+        access = Access(
+            environ=self.environ, certificate=certificate, mirror=mirror, say=self.said.append, wait=self.waited.append
+        )
+        return bring(reference.parse(text), Store(self.root / "store"), access, self.came.append)
+
+    def configure(self, config: object) -> None:
+        """Write Docker's configuration."""
+        (self.root / "config.json").write_text(json.dumps(config))
+
+    def aside(self) -> list[Path]:
+        """List what is half-written."""
+        return list((self.root / "store" / "aside").iterdir())
+
+    def login(self, host: str, login: str = BASIC) -> None:
+        """Log in as Docker does."""
+        self.configure({"auths": {host: {"auth": login.removeprefix("Basic ")}}})
+
+
+@pytest.fixture
+def pull(tmp_path: Path) -> Pull:
+    """Begin with nothing."""
+    return Pull(tmp_path)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "none"])
+def test_the_base_comes_with_its_own_digests(registry: str, pull: Pull, compression: str) -> None:
+    image = Image(compression=compression)
+
+    found = pull(f"{registry}/{NAME}:{TAG if compression == 'gzip' else compression}")
+
+    assert found.digest == image.digest
+    assert [f"sha256:{under.written.digest}" for under in found.layers] == image.layers
+    assert {under.compression for under in found.layers} == {compression}
+    assert found.facts.glibc == "2.35"
+    assert sum(pull.came) == sum(len(d) for name, d in image.blobs.items() if name != image.digest)
+    assert pull.aside() == []
+
+
+def test_a_manifest_in_dockers_form_has_the_same_layers(registry: str, pull: Pull) -> None:
+    found = pull(f"{registry}/{NAME}:docker")
+
+    assert [f"sha256:{under.written.digest}" for under in found.layers] == Image().layers
+    assert found.digest != Image().digest
+
+
+def test_a_digest_is_as_good_as_a_tag_and_what_is_there_is_not_fetched_again(registry: str, pull: Pull) -> None:
+    first = pull(f"{registry}/{NAME}:{TAG}")
+    pull.came.clear()
+
+    second = pull(f"{registry}/{NAME}@{first.digest}")
+
+    assert (second.layers, second.facts) == (first.layers, first.facts)
+    assert pull.came == []
+
+
+def test_only_the_missing_layer_is_fetched(pull: Pull) -> None:
+    with serving(Faulty(Image())) as server:
+        first = pull(f"{server.host}/a/b:1")
+        (pull.root / "store" / "blobs" / first.layers[0].written.digest / "blob").write_bytes(b"damaged")
+        server.asked.clear()
+
+        assert pull(f"{server.host}/a/b:1").layers == first.layers
+
+    asked = [path.rpartition("/")[2] for path, _ in server.asked]
+    assert (asked.count(Image().layers[0]), asked.count(LAYER)) == (1, 0)
+
+
+def test_another_architecture_is_refused_before_its_layers_are_fetched(registry: str, pull: Pull) -> None:
+    with pytest.raises(UserFault, match="linux/arm64"):
+        pull(f"{registry}/{NAME}:arm64")
+
+    assert sum(pull.came) < min(len(Image().blobs[digest]) for digest in Image().layers)
+
+
+def test_what_the_registry_has_not_is_a_fault_of_the_user(registry: str, pull: Pull) -> None:
+    with pytest.raises(UserFault, match="the registry has no such image") as caught:
+        pull(f"{registry}/{NAME}:none-such")
+
+    assert caught.value.value == f"{registry}/{NAME}:none-such (manifest unknown: manifest unknown)"
+
+
+def test_a_login_of_docker_opens_a_registry(locked: str, pull: Pull) -> None:
+    with pytest.raises(UserFault, match=f"docker login {locked}"):
+        pull(f"{locked}/{NAME}:{TAG}")
+    pull.login(locked)
+
+    assert pull(f"{locked}/{NAME}:{TAG}").digest == Image().digest
+
+
+def test_a_wrong_password_is_refused_and_not_said(locked: str, pull: Pull) -> None:
+    pull.login(locked, base64.b64encode(b"somebody:hidden").decode())
+
+    with pytest.raises(UserFault, match="wants a login") as caught:
+        pull(f"{locked}/{NAME}:{TAG}")
+
+    assert "hidden" not in str(caught.value) and "somebody" not in str(caught.value)
+
+
+def test_a_login_is_handed_over_in_a_private_file_and_on_no_command_line(
+    pull: Pull, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = pull.root / "seen"
+    (pull.root / "skopeo").write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = --version ] || {{ echo "$@"; env; stat -c %a auth-*.json; cat auth-*.json; }} >> {seen}\n'
+        f'PATH={os.environ["PATH"]} exec skopeo "$@"\n'
+    )
+    (pull.root / "skopeo").chmod(0o755)
+    pull.environ["PATH"] = f"{pull.root}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", pull.environ["PATH"])
+    with serving(Faulty(Image(), login=BASIC)) as server:
+        pull.login(server.host)
+        pull(f"{server.host}/a/b:1")
+
+    text = seen.read_text()
+    assert text.count(BASIC.removeprefix("Basic ")) == text.count("\n600\n") == 3
+    assert "secret" not in text
+    assert pull.aside() == []
+
+
+def helper(pull: Pull, monkeypatch: pytest.MonkeyPatch, key: str, script: str) -> None:
+    path = pull.root / "docker-credential-test"
+    path.write_text(f"#!/bin/sh\nread -r asked\n[ \"$1 $asked\" = 'get {key}' ] || exit 3\n{script}\n")
+    path.chmod(0o755)
+    pull.environ["PATH"] = f"{pull.root}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", pull.environ["PATH"])
+
+
+@pytest.mark.parametrize("setting", ["credsStore", "credHelpers"])
+def test_a_credential_helper_is_asked(locked: str, pull: Pull, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = f'echo \'{{"ServerURL": "x", "Username": "user", "Secret": "{PASSWORD}"}}\''
+    helper(pull, monkeypatch, locked, answer)
+    pull.configure({setting: "test" if setting == "credsStore" else {locked: "test"}})
+
+    assert pull(f"{locked}/{NAME}:{TAG}").digest == Image().digest
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "fact"),
+    [
+        ("echo credentials not found in native keychain; exit 1", UserFault, "the registry wants a login"),
+        ("echo hidden; exit 1", WorldFault, "a credential helper failed"),
+        ("echo hidden", WorldFault, "a credential helper answered something unknown"),
+    ],
+)
+def test_a_credential_helper_that_fails_is_named(
+    locked: str, pull: Pull, script: str, kind: type[Fault], fact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper(pull, monkeypatch, locked, script)
+    pull.configure({"credsStore": "test"})
+
+    with pytest.raises(kind, match=fact) as caught:
+        pull(f"{locked}/{NAME}:{TAG}")
+
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_missing_credential_helper_is_named(locked: str, pull: Pull) -> None:
+    pull.configure({"credsStore": "nowhere"})
+
+    with pytest.raises(WorldFault, match="docker-credential-nowhere"):
+        pull(f"{locked}/{NAME}:{TAG}")
+
+
+@pytest.mark.parametrize("text", ["{", '{"credsStore": "nowhere"}'])
+def test_a_login_that_cannot_be_read_does_not_matter_where_none_is_wanted(registry: str, pull: Pull, text: str) -> None:
+    (pull.root / "config.json").write_text(text)
+
+    assert pull(f"{registry}/{NAME}:{TAG}").digest == Image().digest
+
+
+def test_a_mirror_is_asked_first(registry: str, folder: Path, pull: Pull) -> None:
+    with running(folder / "mirror", f"proxy: {{remoteurl: 'http://{registry}'}}") as mirror:
+        found = pull(f"registry.invalid/{NAME}:{TAG}", mirror)
+
+    assert found.digest == Image().digest
+    assert pull.said == []
+
+
+def test_a_mirror_that_does_not_help_is_named_once_and_left(registry: str, pull: Pull) -> None:
+    with serving(Faulty(Image(), login="nobody")) as mirror:
+        found = pull(f"{registry}/{NAME}:{TAG}", f"http://{mirror.host}")
+
+    assert found.digest == Image().digest
+    assert len(pull.said) == 1
+    assert mirror.host in pull.said[0] and registry in pull.said[0]
+
+
+def test_a_mirror_with_a_project_has_the_name_below_it(pull: Pull) -> None:
+    with serving(Faulty(Image())) as mirror:
+        pull("registry.invalid/a/b:1", f"{mirror.host}/hub")
+
+    assert mirror.asked[1][0] == "/v2/hub/a/b/manifests/1"
+
+
+@pytest.mark.parametrize("identity", [False, True])
+def test_a_token_is_got_by_logging_in(pull: Pull, identity: bool) -> None:
+    with serving(Faulty(Image(), login="refresh" if identity else BASIC)) as server:
+        entry = {"identitytoken": "refresh"} if identity else {"auth": BASIC.removeprefix("Basic ")}
+        pull.configure({"auths": {server.host: entry}})
+
+        assert pull(f"{server.host}/a/b:1").digest == Image().digest
+
+
+def test_a_login_does_not_follow_a_redirect_to_another_server(pull: Pull) -> None:
+    with serving(Faulty(Image())) as storage, serving(Faulty(Image(), login=BASIC)) as server:
+        pull.login(server.host)
+        elsewhere = storage.host.replace("127.0.0.1", "localhost")
+        away = Reply(307, headers={"Location": f"http://{elsewhere}/v2/a/b/blobs/{LAYER}?sign=x"})
+        server.instead = {LAYER: [away]}
+
+        pull(f"{server.host}/a/b:1")
+
+    assert [("Authorization" in headers) for _, headers in storage.asked] == [False]
+
+
+def test_a_token_for_nobody_is_tried_where_nobody_logged_in(pull: Pull) -> None:
+    with serving(Faulty(Image(), login="")) as server:
+        server.login, server.instead = "x", {"/token": [Reply(200, b'{"access_token": "other"}')]}
+
+        with pytest.raises(UserFault, match="the registry wants a login"):
+            pull(f"{server.host}/a/b:1")
+
+    assert server.asked[1][0].startswith("/token?scope=repository%3Aa%2Fb%3Apull&service=127.0.0.1%3A")
+    assert [headers.get("Authorization") for _, headers in server.asked] == [None, None, "Bearer other"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a certificate for this machine that nobody knows."""
+    folder = tmp_path_factory.mktemp("certificate")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:this-machine.example"]
+    assert call([*make, *names, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/ca.pem"]).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", None])
+def test_tls_and_whose_certificates_are_trusted(
+    folder: Path, authority: Path, pull: Pull, given: str | None, tmp_path: Path
+) -> None:
+    tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
+    bundle = str(authority / "ca.pem")
+    if given and given != "pip":
+        pull.environ[given] = bundle
+    with running(tmp_path / "tls", http=tls) as host:
+        fill(folder / "layout", host, "--preserve-digests")
+        mirror = f"https://{host}"  # without the scheme this machine is spoken to as Docker does: TLS is not checked
+        if given is None:
+            with pytest.raises(WorldFault, match=r"registry\.invalid"):
+                pull(f"registry.invalid/{NAME}:{TAG}", mirror)
+            assert "the registry's certificate is not trusted" in pull.said[0]
+        else:
+            found = pull(f"registry.invalid/{NAME}:{TAG}", mirror, bundle if given == "pip" else None)
+            assert found.digest == Image().digest and pull.said == []
+
+
+def fetched(server: Faulty, digest: str) -> int:
+    """Count how often a blob was asked for."""
+    return sum(path.endswith(digest) for path, _ in server.asked)
+
+
+def test_a_cut_download_goes_on_with_what_is_missing(pull: Pull) -> None:
+    half = Reply(200, Image().blobs[LAYER], cut=SIZE // 2)
+    with serving(Faulty(Image(), {LAYER: [half]})) as server:
+        pull(f"{server.host}/a/b:1")
+
+    assert fetched(server, LAYER) == 2
+    assert len(pull.waited) == 1
+    assert pull.aside() == []
+
+
+def test_a_build_that_failed_keeps_the_layers_that_came_whole(pull: Pull) -> None:
+    first = Image().layers[0]
+    with serving(Faulty(Image(), {LAYER: [Reply(503)] * 3})) as server:
+        with pytest.raises(WorldFault, match="503"):
+            pull(f"{server.host}/a/b:1")
+        server.asked.clear()
+
+        pull(f"{server.host}/a/b:1")
+
+    assert (fetched(server, first), fetched(server, LAYER)) == (0, 1)
+    assert list((pull.root / "store" / "locks").iterdir()) == []
+
+
+def test_a_server_that_always_cuts_at_one_place_is_given_up(pull: Pull) -> None:
+    half = Reply(200, Image().blobs[LAYER], cut=SIZE // 2)
+    with serving(Faulty(Image(), {LAYER: [half] * 20})) as server, pytest.raises(WorldFault, match="cannot download"):
+        pull(f"{server.host}/a/b:1")
+
+    assert fetched(server, LAYER) == 3
+
+
+def test_a_busy_registry_is_asked_again(pull: Pull) -> None:
+    with serving(Faulty(Image(), {"/manifests/1": [Reply(429, headers={"Retry-After": "0"})]})) as server:
+        assert pull(f"{server.host}/a/b:1").digest == Image().digest
+
+
+BUSY = Reply(429, headers={"Retry-After": "0"})
+
+
+@pytest.mark.parametrize(
+    ("end", "replies", "kind", "words"),
+    [
+        ("/manifests/1", [BUSY] * 9, WorldFault, "too many requests"),
+        ("/manifests/1", [Reply(500)] * 3, WorldFault, "status: 500"),
+        ("/manifests/1", [Reply(403)], UserFault, "does not let you"),
+        ("/manifests/1", [Reply(404)], UserFault, "no such image"),
+        ("/manifests/1", [Reply(200, b"<html>login</html>")], WorldFault, "not JSON"),
+        ("/manifests/1", [Reply(200, b"x" * (5 << 20))], WorldFault, "too long"),
+        ("/manifests/1", [Reply(302, headers={"Location": "/v2/a/b/manifests/1"})] * 90, WorldFault, "redirects"),
+        ("/manifests/1", [Reply(200, b'{"schemaVersion": 1}')], UserFault, "schema 1"),
+        (Image().digest, [Reply(200, b"{}")], WorldFault, "another digest"),
+        (f"blobs/{CONFIG}", [Reply(200, b"{}")] * 9, WorldFault, "another sha256"),
+        ("/v2/", [Reply(401, headers={"WWW-Authenticate": "Bearer realm=ftp://x"})], WorldFault, "unsafe"),
+        (LAYER, [Reply(200, b"x" * SIZE)] * 3, WorldFault, "another sha256"),
+        (LAYER, [Reply(200, b"x" * SIZE * 2)] * 3, WorldFault, "another sha256"),
+        (LAYER, [Reply(404)], UserFault, "no such image"),
+        ("/token", [Reply(200, b"<html>")], WorldFault, "without a token"),
+        ("/token", [Reply(200, b'{"token": "a\\nb"}')], WorldFault, "without a token"),
+    ],
+)
+def test_every_failure_is_said_in_three_parts(
+    pull: Pull, end: str, replies: list[Reply], kind: type[Fault], words: str
+) -> None:
+    faulty = Faulty(Image(), {end: list(replies)}, login="x" if end == "/token" else None)
+    with serving(faulty) as server, pytest.raises(kind, match=words) as caught:
+        pull(f"{server.host}/a/b@{Image().digest}" if end == Image().digest else f"{server.host}/a/b:1")
+
+    assert caught.value.fact and server.host in caught.value.value and caught.value.remedy
+    assert pull.aside() == []
+
+
+def test_nobody_answers(pull: Pull) -> None:
+    with pytest.raises(WorldFault, match=r"127\.0\.0\.1:9") as caught:
+        pull("127.0.0.1:9/a/b:1")
+
+    assert "--registry-mirror" in caught.value.remedy
+    assert len(pull.waited) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "fact"),
+    [
+        (None, "which is not installed"),
+        ("echo skopeo version 1.2.2", "skopeo is too old"),
+        ("echo something else", "skopeo is too old"),
+    ],
+)
+def test_without_a_skopeo_that_is_new_enough_it_is_said_what_to_install(
+    pull: Pull, program: str | None, fact: str
+) -> None:
+    pull.environ["PATH"] = str(pull.root)
+    if program:
+        (pull.root / "skopeo").write_text(f"#!/bin/sh\n{program}\n")
+        (pull.root / "skopeo").chmod(0o755)
+
+    with pytest.raises(WorldFault, match=fact) as caught:
+        pull("127.0.0.1:9/a/b:1")
+
+    assert "apt-get install skopeo" in caught.value.remedy
+
+
+def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None:
+    first = pull(f"{registry}/{NAME}:{TAG}")
+    access = Access(environ={"PATH": "/nowhere"})
+
+    found = again(first.manifest, f"{registry}/{NAME}:{TAG}", Store(pull.root / "store"), access, lambda _: None)
+
+    assert found.layers == first.layers
+
+
+def test_a_full_disk_is_said(pull: Pull) -> None:
+    if os.getuid():
+        pytest.skip("needs root to mount a small disk")
+    store = pull.root / "store"
+    store.mkdir()
+    assert call(["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(store)]).code == 0
+    try:
+        with serving(Faulty(Image())) as server, pytest.raises(WorldFault, match="cannot write to the store") as caught:
+            pull(f"{server.host}/a/b:1")
+    finally:
+        call(["umount", str(store)])
+
+    assert "make room" in caught.value.remedy

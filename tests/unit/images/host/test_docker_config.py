@@ -1,0 +1,84 @@
+"""Docker's configuration, as far as it is a file."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from images.host.docker_config import login
+from images.host.errors import Fault, UserFault
+
+AUTH = base64.b64encode(b"user:pass:word").decode()
+TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}
+
+
+def configured(directory: Path, config: object) -> dict[str, str]:
+    (directory / "config.json").write_text(json.dumps(config))
+    return {"DOCKER_CONFIG": str(directory), "PATH": "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("registry:5000", "registry:5000"),
+        ("https://registry:5000/v1/", "registry:5000"),
+        ("https://index.docker.io/v1/", "docker.io"),
+    ],
+)
+def test_the_login_for_a_registry_is_found(tmp_path: Path, name: str, host: str) -> None:
+    environ = configured(tmp_path, {"auths": {"other:5000": {"auth": "damaged"}, name: {"auth": AUTH}}})
+
+    assert login(host, environ) == {"auth": AUTH}
+
+
+@pytest.mark.parametrize("entry", [{}, {"auth": ""}, {"auth": "", "email": "x"}, None, 1])
+def test_an_empty_entry_is_nobodys(tmp_path: Path, entry: object) -> None:
+    assert login("registry", configured(tmp_path, {"auths": {"registry": entry}})) is None
+
+
+def test_home_is_read_and_nothing_is_nobody(tmp_path: Path) -> None:
+    (tmp_path / ".docker").mkdir()
+    configured(tmp_path / ".docker", {"auths": {"registry": {"identitytoken": "t"}}})
+
+    assert login("registry", {"HOME": str(tmp_path)}) == TOKEN
+    assert login("elsewhere", {"HOME": str(tmp_path)}) is None
+    assert login("registry", {"HOME": str(tmp_path / "none")}) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"auths": 1}', '{"auths": {"registry": {"auth": "c2VjcmV0"}}}'])
+def test_a_damaged_file_is_named_and_no_secret_is(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+
+    with pytest.raises(UserFault) as caught:
+        login("registry", {"DOCKER_CONFIG": str(tmp_path)})
+
+    assert str(tmp_path) in caught.value.value
+    assert "c2VjcmV0" not in str(caught.value) and "secret" not in str(caught.value)
+
+
+VALUES = st.text() | st.integers() | st.none() | st.lists(st.text()) | st.dictionaries(st.text(), st.text())
+ENTRIES = st.dictionaries(st.sampled_from(["auth", "username", "password", "identitytoken"]), VALUES) | VALUES
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "auths": st.dictionaries(st.sampled_from(["registry", "https://registry/v1/", ""]), ENTRIES) | VALUES,
+        "credHelpers": st.dictionaries(st.just("registry"), VALUES) | VALUES,
+        "credsStore": VALUES,
+    },
+)
+
+
+@given(config=CONFIGS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_configuration_is_a_login_or_none_or_a_fault(tmp_path: Path, config: dict[str, object]) -> None:
+    try:
+        found = login("registry", configured(tmp_path, config))
+    except Fault:
+        return
+
+    assert found is None or base64.b64decode(found["auth"])

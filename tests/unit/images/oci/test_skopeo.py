@@ -1,0 +1,94 @@
+"""What skopeo says, and what that means to the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.errors import Fault, UserFault, WorldFault
+from images.oci.skopeo import PULL, PUSH, SAID, Place, message, refusal
+
+LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
+
+
+def said(text: str) -> str:
+    """Write what skopeo 1.9.3 writes on stderr, after a warning."""
+    return LOG.format("warning", "Failed, retrying in 1s") + "\n" + LOG.format("fatal", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "fact", "again"),
+    [
+        ("reading manifest 1 in host/a: manifest unknown: manifest unknown", UserFault, "has no such image", False),
+        ("reading manifest 1 in host/a: StatusCode: 404, ", UserFault, "has no such image", False),
+        ("reading manifest 1 in host/a: unauthorized: authentication required", UserFault, "wants a login", False),
+        ("unable to retrieve auth token: invalid username/password: unauthorized: x", UserFault, "a login", False),
+        ("reading manifest 1 in host/a: StatusCode: 403, <html>", UserFault, "does not let you", False),
+        ("denied: requested access to the resource is denied", UserFault, "does not let you", False),
+        ("reading manifest 1 in host/a: toomanyrequests: You have reached", WorldFault, "too many requests", False),
+        ("received unexpected HTTP status: 502 Bad Gateway", WorldFault, "the registry failed", True),
+        ("invalid status code from registry 503 (Service Unavailable)", WorldFault, "the registry failed", True),
+        ("pinging container registry host: x509: certificate signed by unknown", WorldFault, "not trusted", False),
+        ("http: server gave HTTP response to HTTPS client", WorldFault, "plain HTTP", False),
+        ("writing blob: write /s/oci-put-blob1: no space left on device", WorldFault, "write to the store", False),
+        ("writing blob: happened during read: unexpected EOF", WorldFault, "cannot download", True),
+        ("pinging container registry host: dial tcp: connect: connection refused", WorldFault, "cannot", True),
+        ('Get \\"https://x/unauthorized?sign=secret\\": EOF', WorldFault, "cannot download", True),
+    ],
+)
+def test_an_error_becomes_three_parts(text: str, kind: type[Fault], fact: str, again: bool) -> None:
+    fault, more = refusal(said(text), "host/a:1", "host", PULL, Path("/store"))
+
+    assert isinstance(fault, kind) and fact in fault.fact
+    assert more is again
+    assert fault.value.startswith(("host/a:1 (", "/store ("))
+    assert "secret" not in str(fault)
+    assert fault.remedy and "{" not in fault.remedy
+
+
+def test_names_and_addresses_are_no_words_of_an_error() -> None:
+    host, name = "denied.example", "denied.example/not-found/unauthorized:1"
+    text = f'pinging container registry {host}: Get \\"https://{host}/v2/\\": i/o timeout'
+
+    assert refusal(said(text), name, host, PULL, Path("/"))[0].fact == "cannot download"
+
+
+def test_what_is_pushed_is_refused_in_other_words() -> None:
+    fault, _ = refusal(said("denied: requested access"), "host/a:1", "host", PUSH, Path("/"))
+
+    assert "push" in fault.fact and "docker login host" in fault.remedy
+
+
+def test_every_kind_of_refusal_has_its_words() -> None:
+    kinds = {kind for _, kind, _ in SAID} - {"full"}
+
+    assert kinds <= PULL.keys() and PULL.keys() == PUSH.keys()
+
+
+@pytest.mark.parametrize(
+    ("err", "expected"),
+    [
+        (said(r"Error parsing image name \"docker://h/a:1\": reading manifest 1 in h/a: x"), "x"),
+        (said(r"initializing source docker://h/a:1: pinging \"h\": one\n\ttwo"), 'pinging "h": one  two'),
+        ("no log at all", "no log at all"),
+        ("", "no message"),
+    ],
+)
+def test_the_message_is_the_last_error_without_its_preamble(err: str, expected: str) -> None:
+    assert message(err) == expected
+
+
+@given(st.text() | st.text('msg="\\ \n', max_size=40))
+def test_any_output_has_a_message(err: str) -> None:
+    assert message(err)
+    assert "\n" not in message(said(err.replace("\n", "")))
+
+
+def test_a_digest_and_a_tag_are_called_as_docker_calls_them() -> None:
+    place = Place("host:5000", "a/b", plain=False)
+
+    assert place.called("1.0") == "host:5000/a/b:1.0"
+    assert place.called("sha256:" + "0" * 64) == "host:5000/a/b@sha256:" + "0" * 64
