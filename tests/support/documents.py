@@ -12,8 +12,8 @@ from tests.support.harness import ROOT
 FENCE = "```"
 INDENT = "    "
 PROMPT = "$ "
-# The first line of a file that is shown whole: a Dockerfile, or an object of Kubernetes.
-FILE = re.compile(r"FROM |apiVersion: ")
+# The first line of a file that is shown whole: a Dockerfile, an object of Kubernetes, or a picture in Mermaid.
+FILE = re.compile(r"FROM |apiVersion: |flowchart ")
 COMMENT = re.compile(r"\s{2,}# .*$")
 INLINE = re.compile(r"`([^`]+)`")
 # What makes a piece of code within a sentence a command, and not a name.

@@ -1,0 +1,148 @@
+"""How the programs are built, over their syntax trees: directions, circles, sizes, private names, other packages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from scripts.architecture import (
+    FLOWS,
+    LAYERS,
+    PAGE,
+    ROOT,
+    Module,
+    fill,
+    find_modules,
+    list_arrows,
+    list_imports,
+    read_program,
+)
+
+PROGRAMS = tuple(LAYERS)
+# Modules in a package, and lines in a module.
+MOST_MODULES, MOST_LINES = 9, 250
+# Larger than that until they are cut; a number here may fall, never rise.
+LARGER_PACKAGES = {"images/base": 12, "images/oci": 10, "images/layers": 10}
+LARGER_MODULES = {"images/host/download.py": 251}
+# What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
+BESIDE_TRAINING = {"entrypoint/jobs": {"torch", "transformers"}}
+# Programs of which the page has to be as they are; `images` comes back when its modules have stopped moving.
+DRAWN = ("entrypoint",)
+FILES = [path for program in PROGRAMS for path in find_modules(program).values()]
+
+
+def questions() -> list[tuple[str, list[str]]]:
+    """List the rows of the page's table of questions, with the files that each of them points at."""
+    lines = PAGE.read_text().partition("| question |")[2].partition("\n## ")[0].splitlines()[2:]
+    return [(line.split("|")[1].strip(), re.findall(r"\]\(\.\./([^)]+)\)", line)) for line in lines if line]
+
+
+def level(program: str, package: str) -> int:
+    """Return the row of a package in the table of layers."""
+    return next(number for number, layer in enumerate(LAYERS[program]) if package in layer)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_package_has_a_layer(program: str) -> None:
+    layered = [each for layer in LAYERS[program] for each in layer]
+    assert sorted(layered) == sorted({module.package for module in read_program(program)})
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_imports_have_one_direction(program: str) -> None:
+    def is_wrong(module: Module, other: str) -> bool:
+        package = other.split(".")[0]
+        return package != module.package and level(program, package) > level(program, module.package)
+
+    wrong = [
+        f"{each.name} -> {other}" for each in read_program(program) for other in each.imports if is_wrong(each, other)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_there_is_no_circle(program: str) -> None:
+    modules = read_program(program)
+    for graph in ({module.name: module.imports for module in modules}, list_arrows(modules)):
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_packages_are_small() -> None:
+    sizes = Counter(name(path.parent) for path in FILES)
+    assert {each: size for each, size in sizes.items() if size > LARGER_PACKAGES.get(each, MOST_MODULES)} == {}
+
+
+def test_modules_are_short() -> None:
+    lines = {name(path): len(path.read_text().splitlines()) for path in FILES}
+    assert {each: count for each, count in lines.items() if count > LARGER_MODULES.get(each, MOST_LINES)} == {}
+
+
+def is_private(word: str) -> bool:
+    return word.startswith("_") and not word.startswith("__")
+
+
+def private_names(path: Path, ours: set[str]) -> list[str]:
+    """List the private names that a module takes from another of ours: imported, or as an attribute of a module."""
+    tree = ast.parse(path.read_text())
+    found, modules = [], set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PROGRAMS:
+            found += [alias.name for alias in node.names if is_private(alias.name)]
+            modules |= {alias.asname or alias.name for alias in node.names if f"{node.module}.{alias.name}" in ours}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            found += [f"{node.value.id}.{node.attr}"] if is_private(node.attr) else []
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_private_names_stay_in_their_module(path: Path) -> None:
+    ours = {f"{program}.{each}" for program in PROGRAMS for each in find_modules(program)}
+    assert private_names(path, ours) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_the_programs_do_not_import_each_other(path: Path) -> None:
+    other = {"images": "entrypoint", "entrypoint": "images"}[path.relative_to(ROOT).parts[0]]
+    assert [each for each in list_imports(path) if each.split(".")[0] == other] == []
+
+
+@pytest.mark.parametrize("path", find_modules("entrypoint").values(), ids=name)
+def test_the_entrypoint_needs_nothing_but_python(path: Path) -> None:
+    known = {"entrypoint", *sys.stdlib_module_names, *BESIDE_TRAINING.get(name(path.parent), ())}
+    assert {each.split(".")[0] for each in list_imports(path)} <= known
+
+
+@pytest.mark.parametrize("program", DRAWN)
+def test_the_page_is_as_the_script_writes_it(program: str) -> None:
+    text = PAGE.read_text()
+    assert fill(text, [program]) == text, "scripts/architecture.py --write writes it anew"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_step_of_a_flow_is_a_module(program: str) -> None:
+    steps = {step for start, end, _ in FLOWS[program] for step in (start, end)}
+    assert steps - find_modules(program).keys() <= {"exec"}
+
+
+@pytest.mark.parametrize(("question", "files"), questions())
+def test_a_question_is_answered_by_one_module(question: str, files: list[str]) -> None:
+    assert question.endswith("?")
+    assert len(files) == 1 and (ROOT / files[0]).is_file()
+
+
+def test_many_questions_are_answered() -> None:
+    assert len(questions()) >= 10
