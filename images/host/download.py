@@ -1,4 +1,4 @@
-"""The only module that touches the network: files and answers by address, downloads into the store."""
+"""The only module that downloads: a file from an address, or from a path, into the store."""
 
 from __future__ import annotations
 
@@ -10,24 +10,40 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import InvalidHeader, MaxRetryError, ProtocolError
+from urllib3.util import Retry
 
-from images.host.errors import WorldFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
-TRIES = 3
 
-# A line that broke, in contrast to an address that nobody can ask.
-CUT = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
+
+class _Retry(Retry):
+    def parse_retry_after(self, retry_after: str) -> float:
+        try:
+            return super().parse_retry_after(retry_after)
+        except InvalidHeader:
+            return 0  # the usual pause
+
+
+# A busy server or a broken connection gets three attempts, 0 and 1 seconds apart, or as far apart as the server asks by
+# Retry-After (RFC 9110, 10.2.3), up to a minute. A certificate that is refused is not tried again (`other`).
+RETRY = _Retry(
+    total=2, other=0, status_forcelist=(429, 500, 502, 503, 504), backoff_factor=0.5, retry_after_max=60,
+    raise_on_status=False,
+)  # fmt: skip
 
 Advance = Callable[[int], None]
 
 
 def fetch(store: Store, url: str, digest: str | None, name: str, certificate: str | None, advance: Advance) -> str:
-    """Bring one file into the store and answer its sha256; a file that is there and undamaged is not fetched again.
+    """Download one file into the store and return its sha256; a file that is there and undamaged is not fetched again.
 
-    `digest` None means: whatever comes (an archive that nobody has pinned yet).
-    Raises WorldFault when it cannot be had, is cut short, or is not what the digest says.
+    `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `certificate` is a
+    file of trusted certificates, None the usual ones. `advance` is called with each count of bytes.
+    Raises WorldFault when the file cannot be downloaded, is cut short, or has another sha256.
     """
     if digest and store.whole(digest, name):
         return digest
@@ -40,42 +56,59 @@ def fetch(store: Store, url: str, digest: str | None, name: str, certificate: st
     return got
 
 
+def session() -> requests.Session:
+    """Return a session that tries again where the server is busy or the connection breaks before its answer."""
+    made = requests.Session()
+    made.mount("http://", HTTPAdapter(max_retries=RETRY))
+    made.mount("https://", HTTPAdapter(max_retries=RETRY))
+    return made
+
+
 def without_secrets(url: str) -> str:
-    """Drop user and password from an address before it is printed."""
+    """Return an address without user and password, for printing."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UserFault("that is not an address", url, "https://HOST/PATH, or a path") from error
     if parts.scheme in ("", "file"):
         return _copy_local(Path(unquote(parts.path)), path, advance)
-    for attempt in range(1, TRIES + 1):
-        try:
-            return _download(url, path, certificate, advance)
-        except CUT as error:
-            if attempt == TRIES:
-                raise _unreachable(url, _reason(error)) from error
-        except requests.HTTPError as error:
-            raise _unreachable(url, str(error).partition(" for url")[0]) from error
-        except requests.RequestException as error:
-            raise _unreachable(url, _reason(error)) from error
-    raise AssertionError("every attempt returns or raises")
+    try:
+        return _download(url, path, certificate, advance)
+    except (requests.RequestException, MaxRetryError) as error:
+        remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
+        shown = without_secrets(url).partition("?")[0]  # a query may hold a signature
+        raise WorldFault("cannot download", f"{shown} ({reason(error)})", remedy) from error
 
 
 def _download(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
+    """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
+    retry = RETRY
+    with session() as made:
+        while True:
+            with made.get(
+                url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT, verify=certificate or True
+            ) as response:
+                response.raise_for_status()
+                try:
+                    return _save(response, path, advance)
+                except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+                    cut = ProtocolError(f"cut short: {reason(error)}")
+                    retry = retry.increment("GET", url, error=cut)
+            retry.sleep()
+
+
+def _save(response: requests.Response, path: Path, advance: Advance) -> str:
     digest = hashlib.sha256()
-    seen = 0
-    with requests.get(url, stream=True, timeout=TIMEOUT, verify=certificate or True) as answer, path.open("wb") as file:
-        answer.raise_for_status()
-        for chunk in answer.iter_content(CHUNK):
+    with path.open("wb") as file:
+        for chunk in response.iter_content(CHUNK):
             file.write(chunk)
             digest.update(chunk)
-            seen += len(chunk)
             advance(len(chunk))
-        announced = answer.headers.get("Content-Length")
-    if announced and "Content-Encoding" not in answer.headers and seen < int(announced):
-        raise requests.ConnectionError(f"cut short after {seen} of {announced} bytes")
     return digest.hexdigest()
 
 
@@ -88,15 +121,15 @@ def _copy_local(source: Path, path: Path, advance: Advance) -> str:
     return sha256(path)
 
 
-def _unreachable(url: str, why: str) -> WorldFault:
-    remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
-    return WorldFault("cannot download", f"{without_secrets(url)} ({why})", remedy)
-
-
-def _reason(error: Exception) -> str:
-    """Take the innermost cause: the outer ones repeat the address."""
+def reason(error: Exception) -> str:
+    """Return the innermost cause of a failed request in one line: the outer ones repeat the address."""
+    if isinstance(error, requests.HTTPError):
+        return str(error).partition(" for url")[0]
+    if isinstance(error, MaxRetryError):
+        return str(error.reason)
     cause: BaseException = error
     while cause.__context__ is not None:
         cause = cause.__context__
-    said = str(cause).rpartition(": ")[2] or type(cause).__name__
-    return re.sub(r"\?\S*", "", said)
+    return (
+        re.sub(r"(?<=//)[^/\s]*@|\?\S*", "", str(cause)) or type(cause).__name__
+    )  # no password, no signature in a query

@@ -1,4 +1,4 @@
-"""The two ways to fail, and how a failure is said."""
+"""The two kinds of failure, and the three parts of their message."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Fault(Exception):
 
 
 class UserFault(Fault):
-    """The user can mend it by asking differently; exit code 2."""
+    """A mistake that the user can correct by typing something else; exit code 2."""
 
     exit_code = 2
 
 
 class WorldFault(Fault):
-    """Something outside went wrong: network, disk, engine; exit code 1."""
+    """A failure of the world outside: network, disk, engine; exit code 1."""
 
 
 class Parser(argparse.ArgumentParser):

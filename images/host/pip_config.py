@@ -16,7 +16,7 @@ KEYS = ("index-url", "extra-index-url", "find-links", "cert")
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Indexes, folders of wheels and the certificate bundle that pip would use on this machine."""
+    """Indexes, directories of wheels and the certificate bundle that pip would use on this machine."""
 
     index: str | None = None
     extra: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Sources:
     certificate: str | None = None
 
     def uv_options(self) -> list[str]:
-        """Say the same to uv; best match over all indexes is how pip chooses."""
+        """Return the same as options of uv; the best match over all indexes is how pip chooses."""
         options = ["--index-strategy", "unsafe-best-match"]
         options += ["--index-url", self.index] if self.index else []
         for url in self.extra:
@@ -35,13 +35,13 @@ class Sources:
 
 
 def read(environ: Mapping[str, str]) -> Sources:
-    """Ask pip for its configuration: files and environment, merged as pip merges them."""
-    told = process.run([sys.executable, "-m", "pip", "config", "list"], environ, "python3 -m ensurepip")
-    return parse(told.out)
+    """Return pip's configuration: files and environment, merged as pip merges them."""
+    done = process.run([sys.executable, "-m", "pip", "config", "list"], environ, "python3 -m ensurepip")
+    return parse(done.out)
 
 
 def parse(listing: str) -> Sources:
-    """Read the output of `pip config list`, lines of the form level.key='value'."""
+    """Return the sources in the output of `pip config list`, lines of the form level.key='value'."""
     found: dict[str, str] = {}
     for level in LEVELS:
         for line in listing.splitlines():

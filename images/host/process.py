@@ -33,7 +33,7 @@ def run(
 ) -> Result:  # fmt: skip
     """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
-    `tick` is called every TICK seconds while it runs. An interrupted command is told to terminate and waited for, so
+    `tick` is called every TICK seconds while it runs. An interrupted command is asked to terminate and waited for, so
     that it can clean up after itself. Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""What is going on, on stderr: a moving line on a terminal, a line per step elsewhere."""
+"""What the build is doing, on stderr: a moving line on a terminal, elsewhere a line for each step."""
 
 from __future__ import annotations
 

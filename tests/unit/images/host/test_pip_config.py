@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.download import without_secrets
 from images.host.pip_config import Sources, parse
 
 
@@ -40,15 +38,3 @@ def test_the_same_is_said_to_uv() -> None:
 @given(st.text())
 def test_any_text_is_read(listing: str) -> None:
     assert isinstance(parse(listing), Sources)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("https://user:password@host/simple", "https://host/simple"),
-        ("https://host:8080/a@b", "https://host:8080/a@b"),
-        ("/a/folder", "/a/folder"),
-    ],
-)
-def test_secrets_are_not_printed(url: str, shown: str) -> None:
-    assert without_secrets(url) == shown
