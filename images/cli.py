@@ -7,7 +7,7 @@ import datetime
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +22,8 @@ from images.inspection import import_check, opened, verify
 from images.lock import bundle, files, lockfile
 from images.lock.lockfile import Locked
 from images.oci import engine as engines
-from images.oci import export
+from images.oci import export, reference, skopeo, transfer
+from images.oci import image as oci
 from images.oci.engine import Engine
 from images.options import COMMANDS, parser
 from images.plan import catalog, matrix, planner
@@ -122,9 +123,13 @@ def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
+    targets = [reference.target(text) for text in options.push]
+    if targets:
+        skopeo.require(world.environ, f"--push {targets[0]}")
     engine = _engine(options.load, world.environ)
     context = _context(options, world)
     made = pipeline.image(_locked(options, context), context, options.compression)
+    made = replace(made, image=replace(made.image, tags=(made.image.tag, *_names(options)[1:])))
     if engine:
         with context.progress.step(f"loading into {engine.name}"):
             engines.load(engine, made.image, context.store)
@@ -133,10 +138,21 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     if options.output:
         archive = str(export.save(options.output, made.image, context.store, options.compression))
         Path(f"{archive.rstrip('/')}.lock.json").write_text(lockfile.text(made.locked, beside=True))
-    seconds = world.clock() - start
+    pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
+    outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
-        print(json.dumps(report.fields(made.image, archive, seconds), indent=1))
-    report.show(made.image, archive, engine.name if engine else None, seconds, out)
+        print(json.dumps(report.fields(outcome), indent=1))
+    report.show(outcome, out)
+
+
+def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:
+    with context.progress.step(f"pushing to {target}"):
+        transfer.push(image, target, context.store, context.access, compression)
+    return f"{target}@{image.digest}"
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    return [reference.name(text) for text in options.tag]
 
 
 def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
@@ -197,8 +213,9 @@ def _locked(options: argparse.Namespace, context: Context) -> Locked:
 
 def _request(options: argparse.Namespace) -> planner.Request:
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
-    same = {field.name: getattr(options, field.name) for field in fields(planner.Request) if field.name != "tasks"}
-    return planner.Request(tasks=tasks, **same)
+    tag = next(iter(_names(options)), None)
+    names = {field.name for field in fields(planner.Request)} - {"tasks", "tag"}
+    return planner.Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in names})
 
 
 def _engine(wanted: bool | None, environ: Mapping[str, str]) -> Engine | None:

@@ -90,7 +90,10 @@ def _wanted() -> argparse.ArgumentParser:
     made.add_argument("--tasks", metavar="A,B", help="example folders whose requirements go in (default: all of text)")
     made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
     made.add_argument("--wheelhouse", metavar="DIR", help="a folder of wheels to prefer")
-    made.add_argument("--tag", help="name of the image (default: multinode:torchX-transformersY)")
+    made.add_argument(
+        "--tag", metavar="NAME:TAG", action="append", default=[],
+        help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
+    )  # fmt: skip
     made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
     made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
     return made
@@ -117,7 +120,13 @@ def _result() -> argparse.ArgumentParser:
     """Describe what becomes of the image."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
-    made.add_argument("--compression", choices=("zstd", "gzip", "none"), default="zstd", help="of a layout's layers")
+    made.add_argument(
+        "--compression",
+        choices=("zstd", "gzip", "none"),
+        default="zstd",
+        help="of the layers of a layout, and of what is pushed",
+    )
+    made.add_argument("--push", metavar="HOST/NAME:TAG", action="append", default=[], help="push it to a registry")
     made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
     return made
 

@@ -16,6 +16,7 @@ from images.lock import resolve as lock
 from images.lock.lockfile import Archive, Locked
 from images.oci import export
 from images.oci import image as oci
+from images.oci.compression import of_registry
 from images.plan.planner import Plan
 
 
@@ -77,8 +78,8 @@ def image(locked: Locked, context: Context, compression: str) -> Finished:
     parts = (*floor.layers, *above)
     settings = entrypoint_layer.settings(labels.make(locked.plan, locked.lock, floor), floor.environment)
     config = oci.config(parts, settings, f"{locked.plan.family_as_of}T00:00:00Z", floor.history)
-    manifest = export.registry_manifest(config, parts, context.store, "zstd" if compression == "none" else compression)
-    made = oci.Image(locked.plan.tag, config, manifest, parts)
+    manifest = export.registry_manifest(config, parts, context.store, of_registry(compression))
+    made = oci.Image((locked.plan.tag,), config, manifest, parts)
     return Finished(made, floor, locked, import_check.modules(wheel.path for wheel in found))
 
 

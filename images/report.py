@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -10,30 +11,45 @@ from images.inspection.verify import Difference
 from images.oci import image as oci
 
 
-def show(image: oci.Image, archive: str | None, engine: str | None, seconds: float, out: Console) -> None:
+@dataclass(frozen=True)
+class Outcome:
+    """An image and where it went: a file or layout, an engine, registries; and how many seconds all that took."""
+
+    image: oci.Image
+    archive: str | None
+    engine: str | None
+    pushed: tuple[str, ...]
+    seconds: float
+
+
+def show(outcome: Outcome, out: Console) -> None:
     """Print a line per layer, then what the image is called and where it went."""
+    image = outcome.image
     for part in image.parts:
         state = "reused" if part.reused else "new"
         out.print(f"{part.name:<14} {part.written.size / 1e6:7.1f} MB  {state}", highlight=False)
     total = sum(part.written.size for part in image.parts)
     unpacked = sum(part.written.unpacked for part in image.parts)
     out.print(f"{'total':<14} {total / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
-    lines = {"id": image.id, "digest": image.digest, "tag": image.tag, "archive": archive}
-    lines |= {"loaded": f"into {engine}" if engine else None, "seconds": f"{seconds:.1f}"}
-    for name, value in lines.items():
+    lines = [("id", image.id), ("digest", image.digest), *(("tag", tag) for tag in image.tags)]
+    lines += [("archive", outcome.archive or ""), ("loaded", f"into {outcome.engine}" if outcome.engine else "")]
+    lines += [*(("pushed", name) for name in outcome.pushed), ("seconds", f"{outcome.seconds:.1f}")]
+    for name, value in lines:
         if value:
             out.print(f"{name:<14} {value}", highlight=False, soft_wrap=True)
 
 
-def fields(image: oci.Image, archive: str | None, seconds: float) -> dict[str, Any]:
-    """Say the same as JSON has it."""
+def fields(outcome: Outcome) -> dict[str, Any]:
+    """Return the same as JSON has it."""
+    image = outcome.image
     layers = [
         {"name": p.name, "digest": f"sha256:{p.written.digest}", "size": p.written.size, "reused": p.reused}
         for p in image.parts
     ]
-    named = {"image": image.tag, "id": image.id, "digest": image.digest, "archive": archive}
+    named = {"image": image.tag, "tags": list(image.tags), "id": image.id, "digest": image.digest}
+    places = {"archive": outcome.archive, "pushed": list(outcome.pushed)}
     sizes = {"size": sum(p.written.size for p in image.parts), "unpacked": sum(p.written.unpacked for p in image.parts)}
-    return {**named, "layers": layers, **sizes, "seconds": round(seconds, 3)}
+    return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
 def verified(name: str, made: oci.Image, difference: Difference | None) -> dict[str, Any]:

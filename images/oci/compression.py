@@ -116,6 +116,11 @@ def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
     return digest, size, compression
 
 
+def of_registry(compression: str) -> str:
+    """Return the compression of an image in a registry: `none` is for files, a registry gets zstd then."""
+    return "zstd" if compression == "none" else compression
+
+
 def _repack(path: Path, chunks: Iterator[bytes], compression: str) -> None:
     # wbits 31: gzip with an empty header, so no name and no time (zlib manual, deflateInit2)
     packer = zlib.compressobj(level=6, wbits=31) if compression == "gzip" else None

@@ -48,16 +48,16 @@ def load(engine: Engine, image: Image, store: Store) -> None:
     """
     if engine.client is None:
         return _load_podman(engine, image, store)
-    if _has(engine, image):
-        engine.client.images.get(image.id).tag(*image.tag.rsplit(":", 1))
-        return None
-    if present := _present(engine, image):
+    if not _has(engine, image) and (present := _present(engine, image)):
         try:
             return _send(engine, image, archive(image, store, skip=present))
         except (DockerException, OSError):
             pass  # an engine that insists on every layer gets every layer
     try:
-        _send(engine, image, archive(image, store))
+        if not _has(engine, image):
+            _send(engine, image, archive(image, store))
+        for tag in image.tags:
+            engine.client.images.get(image.id).tag(*tag.rsplit(":", 1))
     except (DockerException, OSError) as error:
         remedy = "read the engine's log; a full disk is the usual cause (docker system df)"
         raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error

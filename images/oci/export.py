@@ -27,8 +27,8 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     diff_ids = [part.written.diff_id for part in image.parts]
     written = manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.parts])
     yield from _entry("oci-layout", LAYOUT)
-    yield from _entry("index.json", manifest.write_index(written, image.tag))
-    yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tag))
+    yield from _entry("index.json", manifest.write_index(written, image.tags))
+    yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tags))
     for data in (image.config, written):
         yield from _entry(_blob(digest_of(data)), data)
     for part in image.parts[skip:]:
@@ -100,7 +100,7 @@ def write_layout(
     for data in (image.config, written):
         (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
     (path / "oci-layout").write_bytes(LAYOUT)
-    (path / "index.json").write_bytes(manifest.write_index(written, image.tag))
+    (path / "index.json").write_bytes(manifest.write_index(written, image.tags))
 
 
 def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:

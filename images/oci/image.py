@@ -25,12 +25,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Image:
-    """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form."""
+    """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form.
 
-    tag: str
+    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one.
+    """
+
+    tags: tuple[str, ...]
     config: bytes
     manifest: bytes
     parts: tuple[Part, ...]
+
+    @property
+    def tag(self) -> str:
+        """Return the first of its names, which is the one that is shown."""
+        return self.tags[0]
 
     @property
     def id(self) -> str:

@@ -167,19 +167,19 @@ def _suffix(compression: str) -> str:
     return "" if compression == "none" else f"+{compression}"
 
 
-def write_index(manifest: bytes, tag: str) -> bytes:
-    """Write the index of a layout with one image in it."""
+def write_index(manifest: bytes, tags: Sequence[str]) -> bytes:
+    """Write the index of a layout with one image in it: an entry for each of its names."""
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
-    annotations = {TAG: tag.rpartition(":")[2], NAME: tag}
-    entry |= {"annotations": annotations, "platform": {"architecture": "amd64", "os": "linux"}}
-    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [entry]})
+    entry["platform"] = {"architecture": "amd64", "os": "linux"}
+    entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: tag}} for tag in tags]
+    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": entries})
 
 
-def write_docker(config: bytes, diff_ids: Sequence[str], tag: str) -> bytes:
+def write_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) -> bytes:
     """Write the manifest.json that `docker load` of every age reads (Docker image specification v1.2)."""
     blobs = [f"blobs/sha256/{diff_id}" for diff_id in diff_ids]
     name = digest_of(config).removeprefix("sha256:")
-    return encode([{"Config": f"blobs/sha256/{name}", "RepoTags": [tag], "Layers": blobs}])
+    return encode([{"Config": f"blobs/sha256/{name}", "RepoTags": list(tags), "Layers": blobs}])
 
 
 def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:

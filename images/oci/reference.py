@@ -68,9 +68,39 @@ def parse(text: str) -> Reference:
         if not rest or "\0" in rest:
             raise UserFault("a reference has no path", repr(text), REMEDY)
         return Archive(rest) if kind == "archive" else _folder(rest)
-    if ARCHIVE.search(text) and "\0" not in text and (text.startswith(("/", ".")) or ":" not in text):
-        return Archive(text)
-    return _remote(text)
+    return Archive(text) if _is_archive(text) else _remote(text)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("oci:", "archive:")) or _is_archive(text)
+
+
+def _is_archive(text: str) -> bool:
+    return bool(ARCHIVE.search(text)) and "\0" not in text and (text.startswith(("/", ".")) or ":" not in text)
+
+
+def name(text: str) -> str:
+    """Read what an image is to be called in an engine, as NAME:TAG; without a tag it is `latest`, as Docker has it.
+
+    Raises UserFault when it is no name.
+    """
+    remedy = "--tag NAME:TAG"
+    found = _remote(text, remedy)
+    if found.digest:
+        raise UserFault("an image gets a name, not a digest", repr(text), remedy)
+    return text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
+
+
+def target(text: str) -> Remote:
+    """Read where an image is to be pushed to.
+
+    Raises UserFault when it is not a name in a registry.
+    """
+    remedy = "--push HOST/NAME:TAG"
+    found = None if _is_path(text) else _remote(text, remedy)
+    if found is None or found.digest:
+        raise UserFault("an image is pushed to a name in a registry", repr(text), remedy)
+    return found
 
 
 def _folder(text: str) -> Folder:
@@ -78,7 +108,7 @@ def _folder(text: str) -> Folder:
     return Folder(path, tag) if colon and path and TAG.fullmatch(tag) else Folder(text)
 
 
-def _remote(text: str) -> Remote:
+def _remote(text: str, remedy: str = REMEDY) -> Remote:
     """Split as Docker does: what is before the first slash is a host if it looks like one."""
     rest, at, digest = text.partition("@")
     head, slash, tail = rest.partition("/")
@@ -99,5 +129,5 @@ def _remote(text: str) -> Remote:
     )
     for wrong, fact, value in faults:
         if wrong:
-            raise UserFault(fact, f"{value!r} in {text!r}", REMEDY)
+            raise UserFault(fact, f"{value!r} in {text!r}", remedy)
     return Remote(host, name, tag or (None if at else "latest"), digest or None)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci import export
+from images.oci.compression import of_registry
 from images.oci.image import Image
 from images.oci.manifest import Descriptor, Manifest, check
 from images.oci.reference import HOST, NAME, Remote
@@ -125,8 +127,9 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
 
     Raises UserFault when the user may not push there, WorldFault when it cannot be done.
     """
+    alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(folder=True) as aside:
-        export.write_layout(aside / "layout", image, store, compression, os.link)
+        export.write_layout(aside / "layout", alone, store, of_registry(compression), os.link)
         Server(_origin(target), store, access, aside).push(target.tag or "latest")
 
 

@@ -147,7 +147,7 @@ def load_base(client: str, cache: Path) -> None:
     part = oci.Part("debian base", debian.written, reused=True)
     path = {"Env": [f"PATH={entrypoint_layer.ENVIRONMENT['PATH']}"]}
     config = oci.config([part], path, "2024-01-01T00:00:00Z")
-    image = oci.Image(BASE, config, export.registry_manifest(config, (part,), store, "zstd"), (part,))
+    image = oci.Image((BASE,), config, export.registry_manifest(config, (part,), store, "zstd"), (part,))
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         archive = export.save(f"{folder}/base.tar", image, store, "none")
         call([client, "load", "--quiet", "--input", str(archive)])

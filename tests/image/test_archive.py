@@ -17,8 +17,10 @@ from tests.support.stores import SMALL
 def test_json_says_what_was_built(image: str) -> None:
     answer = built("--examples", str(EXAMPLES), "--tag", image)
 
-    assert answer.keys() == {"image", "id", "digest", "archive", "layers", "size", "unpacked", "seconds"}
-    assert answer["image"] == image
+    assert answer.keys() == {
+        "image", "tags", "id", "digest", "archive", "pushed", "layers", "size", "unpacked", "seconds",
+    }  # fmt: skip
+    assert answer["image"] == image and answer["tags"] == [image] and answer["pushed"] == []
     assert answer["archive"] is None
     assert [layer["name"] for layer in answer["layers"]][:3] == ["debian base", "intel runtime", "torch"]
     assert all(layer["reused"] and layer["size"] > 0 for layer in answer["layers"])

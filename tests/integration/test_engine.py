@@ -11,7 +11,7 @@ from images.oci import engine
 from images.oci.engine import Engine
 from images.oci.image import Image
 
-IMAGE = Image("multinode:test", b"{}", b"{}", ())
+IMAGE = Image(("multinode:test",), b"{}", b"{}", ())
 LIMITS = "Error: OCI runtime error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted"
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 CONFIG = """\
 version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}/data}}}}
+storage: {{filesystem: {{rootdirectory: {folder}/data}}{storage}}}
 http: {{addr: "127.0.0.1:0", secret: x{http}}}
 {more}
 """
 
 
 @contextmanager
-def running(folder: Path, more: str = "", http: str = "") -> Iterator[str]:
-    """Run Debian's docker-registry on a free port; yield host:port. `more` and `http` go into its configuration."""
+def running(folder: Path, more: str = "", *, http: str = "", storage: str = "") -> Iterator[str]:
+    """Run Debian's docker-registry on a free port; yield host:port. The texts go into its configuration."""
     folder.mkdir()
-    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more, http=http))
+    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more, http=http, storage=storage))
     env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
     command = ["docker-registry", "serve", str(folder / "config.yml")]
     child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)

@@ -46,6 +46,10 @@ def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture
         (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
         (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
         (["plans"], "plans", "build.py --help"),
+        (["--tag", "A B C"], "'A B C'", "--tag NAME:TAG"),
+        (["plan", "--tag", "x:1", "--tag", "x:y:z"], "'x:y:z'", "--tag NAME:TAG"),
+        (["--push", "oci:layout"], "'oci:layout'", "--push HOST/NAME:TAG"),
+        (["--push", "registry.example/UPPER"], "'UPPER'", "--push HOST/NAME:TAG"),
     ],
 )
 def test_what_cannot_be_done_gets_three_parts(
@@ -55,3 +59,17 @@ def test_what_cannot_be_done_gets_three_parts(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: ") and value in first
     assert second == f"  try: {remedy}"
+
+
+def test_a_push_without_skopeo_is_refused_before_the_build(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--push", "registry.example/a:1"], cli.World({"PATH": "/nowhere"}, WORLD.today, WORLD.clock)) == 1
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert "skopeo" in first and "registry.example/a:1" in first
+    assert "apt-get install skopeo" in second
+
+
+def test_the_first_of_several_names_is_the_one_that_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--tag", "host:5000/x", "--tag", "y:1", "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["tag"] == "host:5000/x:latest"

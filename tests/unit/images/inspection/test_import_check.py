@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def look(store: Store, python: Python, parts: tuple[Part, ...] = PARTS) -> bool:
-    return import_check.imports(Image("a:b", b"{}", b"{}", parts), ["six", "torch"], python, store, "what to do")
+    return import_check.imports(Image(("a:b",), b"{}", b"{}", parts), ["six", "torch"], python, store, "what to do")
 
 
 def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:

@@ -35,7 +35,7 @@ def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int =
     mine = [layer(path, files) for path, files in zip(right, ours, strict=True)]
     parts = tuple(Part(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
     inside = Inside("x", {"rootfs": {"diff_ids": ids}}, tuple(left))
-    return verify.compare(inside, Image("x", b"", b"", parts), right)
+    return verify.compare(inside, Image(("x",), b"", b"", parts), right)
 
 
 SAME: Files = {"a": "1", "b": "2"}

@@ -88,7 +88,7 @@ def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
 
 def test_the_written_manifest_and_index_name_what_they_hold() -> None:
     written = manifest.write(b"{}", [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
-    index = json.loads(manifest.write_index(written, "multinode:x"))["manifests"][0]
+    index, other = json.loads(manifest.write_index(written, ["multinode:x", "host:5000/a:y"]))["manifests"]
 
     assert json.loads(written)["config"]["digest"] == digest(b"{}")
     assert json.loads(written)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
@@ -96,13 +96,15 @@ def test_the_written_manifest_and_index_name_what_they_hold() -> None:
     assert json.loads(manifest.write(b"{}", []))["layers"] == []
     assert (index["digest"], index["size"]) == (digest(written), len(written))
     assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
+    assert other["annotations"]["io.containerd.image.name"] == "host:5000/a:y"
+    assert (other["digest"], other["annotations"]["org.opencontainers.image.ref.name"]) == (index["digest"], "y")
 
 
 def test_dockers_manifest_points_at_the_same_blobs() -> None:
-    made = json.loads(manifest.write_docker(b"{}", ["a" * 64], "multinode:x"))[0]
+    made = json.loads(manifest.write_docker(b"{}", ["a" * 64], ["multinode:x", "multinode:y"]))[0]
 
     assert made == {
         "Config": "blobs/sha256/" + digest(b"{}").removeprefix("sha256:"),
-        "RepoTags": ["multinode:x"],
+        "RepoTags": ["multinode:x", "multinode:y"],
         "Layers": ["blobs/sha256/" + "a" * 64],
     }

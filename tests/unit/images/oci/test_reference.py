@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Folder, Reference, Remote, parse
+from images.oci.reference import Archive, Folder, Reference, Remote, name, parse, target
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -73,3 +73,46 @@ def test_any_text_is_a_reference_or_a_fault(text: str) -> None:
 def _without_tag(found: Reference) -> Reference:
     """Say what is left when a digest makes the tag meaningless."""
     return Remote(found.host, found.name, None, found.digest) if isinstance(found, Remote) else found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("multinode:torch2.13.0", "multinode:torch2.13.0"),
+        ("multinode", "multinode:latest"),
+        ("localhost:5000/foo", "localhost:5000/foo:latest"),
+        ("registry.example:5000/a/b:1", "registry.example:5000/a/b:1"),
+    ],
+)
+def test_the_name_of_an_image_has_a_tag(text: str, expected: str) -> None:
+    assert name(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "A B C", "a/UPPER", "x:y:z", "a:", f"a@{DIGEST}", "a:é", "a:" + "x" * 129])
+def test_what_is_no_name_is_refused(text: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        name(text)
+
+    assert repr(text)[1:-1] in caught.value.value or text in caught.value.value
+
+
+def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
+    assert target("registry:5000/a/b") == Remote("registry:5000", "a/b", "latest")
+
+
+@pytest.mark.parametrize("text", ["oci:folder", "archive:a.tar", "./a.tar", f"a/b@{DIGEST}", "a b", ""])
+def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        target(text)
+
+    assert text in caught.value.value
+
+
+@given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
+def test_any_text_is_a_name_or_a_fault(text: str) -> None:
+    try:
+        found = name(text)
+    except UserFault:
+        return
+
+    assert name(found) == found and ":" in found.rpartition("/")[2]

@@ -1,0 +1,208 @@
+"""Images pushed to real registries (Debian's docker-registry): with and without TLS and login, cut, and again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from images.host.context import Access
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store
+from images.oci import export, reference, transfer
+from images.oci import image as oci
+from images.oci.layer import Written
+from tests.support.harness import call
+from tests.support.line import line
+from tests.support.registry import running
+from tests.support.stand_in import Files, digest, layer
+
+PASSWORD = "secret:word"
+HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
+BIG: Files = {"big": random.Random(1).randbytes(3_000_000)}
+SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> None:
+    """Skip where there is no registry to push to."""
+    for program in ("docker-registry", "skopeo"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}: apt-get install {program}")
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a registry that anybody may push to."""
+    with running(tmp_path_factory.mktemp("registry") / "open") as host:
+        yield host
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Begin with nothing."""
+    return Store(tmp_path / "store")
+
+
+def image(store: Store, *layers: Files, compression: str = "zstd") -> oci.Image:
+    """Put the layers of an image into the store, as a build does."""
+    parts = tuple(part(store, number, files) for number, files in enumerate(layers))
+    config = oci.config(parts, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    manifest = export.registry_manifest(config, parts, store, compression)
+    return oci.Image(("multinode:a", "multinode:b"), config, manifest, parts)
+
+
+def part(store: Store, number: int, files: Files) -> oci.Part:
+    tar = layer(files)
+    data = zstandard.ZstdCompressor().compress(tar)
+    names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
+    with store.aside() as path:
+        path.write_bytes(data)
+        store.keep(path, names[1])
+    return oci.Part(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
+
+
+def push(made: oci.Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
+    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
+    known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
+    transfer.push(made, reference.target(text), store, known, compression)
+
+
+def manifest(text: str, *options: str) -> bytes | None:
+    """Return a manifest as the registry has it, or None."""
+    done = call(["skopeo", "inspect", "--raw", "--tls-verify=false", *options, f"docker://{text}"])
+    return done.out.encode() if done.code == 0 else None
+
+
+@pytest.mark.parametrize(("compression", "suffix"), [("zstd", "zstd"), ("gzip", "gzip"), ("none", "zstd")])
+def test_the_registry_has_the_digest_that_is_printed(
+    registry: str, store: Store, compression: str, suffix: str
+) -> None:
+    made = image(store, BIG, SMALL, compression="zstd" if compression == "none" else compression)
+
+    push(made, f"{registry}/a/{compression}:1", store, compression=compression)
+
+    found = manifest(f"{registry}/a/{compression}:1")
+    assert found and digest(found) == made.digest
+    assert {row["mediaType"].rpartition("+")[2] for row in json.loads(found)["layers"]} == {suffix}
+    assert list((store.root / "aside").iterdir()) == []
+
+
+def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
+    first, second = image(store, BIG, SMALL), image(store, BIG, SMALL, {"etc/group": b"root:x:0:\n"})
+    with line(registry) as way:
+        push(first, f"{way.host}/b/c:1", store)
+        whole, way.sent = way.sent, 0
+
+        push(second, f"{way.host}/b/c:2", store)
+        more, way.sent = way.sent, 0
+        push(second, f"{way.host}/b/c:3", store)
+
+    assert whole > 3_000_000
+    assert more < 50_000 and way.sent < more
+    assert digest(manifest(f"{registry}/b/c:3") or b"") == second.digest
+
+
+def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
+    made = image(store, {"first": random.Random(2).randbytes(1_000_000)}, BIG)
+    with line(registry) as way:
+        way.limit = 2_000_000
+        with pytest.raises(WorldFault, match="cannot push") as caught:
+            push(made, f"{way.host}/d/e:1", store)
+        assert manifest(f"{registry}/d/e:1") is None
+        way.limit = way.sent = 0
+
+        push(made, f"{way.host}/d/e:1", store)
+
+    assert way.host in caught.value.value and caught.value.remedy
+    assert digest(manifest(f"{registry}/d/e:1") or b"") == made.digest
+    assert list((store.root / "aside").iterdir()) == []
+
+
+def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, store: Store) -> None:
+    old, new = image(store, SMALL), image(store, SMALL, BIG)
+    push(old, f"{registry}/f/g:1", store)
+    with line(registry) as way:
+        way.limit = 1_000_000
+        with pytest.raises(WorldFault):
+            push(new, f"{way.host}/f/g:1", store)
+
+    assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
+
+
+def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "htpasswd").write_text(HTPASSWD)
+    made = image(store, SMALL)
+    with running(tmp_path / "locked", f"auth: {{htpasswd: {{realm: ours, path: {tmp_path}/htpasswd}}}}") as host:
+        for entry in ({}, {"auth": base64.b64encode(b"user:hidden").decode()}):
+            (store.root / "config.json").write_text(json.dumps({"auths": {host: entry}}))
+            with pytest.raises(UserFault, match="the registry wants a login") as caught:
+                push(made, f"{host}/a/b:1", store)
+            assert f"docker login {host}" in caught.value.remedy and "push" in caught.value.remedy
+            assert "hidden" not in str(caught.value)
+        known = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
+        (store.root / "config.json").write_text(json.dumps({"auths": {host: {"auth": known}}}))
+
+        push(made, f"{host}/a/b:1", store)
+
+        found = manifest(f"{host}/a/b:1", f"--creds=user:{PASSWORD}")
+    assert found and digest(found) == made.digest
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a certificate for 0.0.0.0, which leads to this machine and is not among the names that need no TLS."""
+    folder = tmp_path_factory.mktemp("certificate")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    names = ["-addext", "subjectAltName=IP:0.0.0.0"]
+    assert call([*make, *names, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/ca.pem"]).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_a_certificate_is_trusted_as_the_user_says(store: Store, authority: Path, tmp_path: Path, given: str) -> None:
+    made, bundle = image(store, SMALL), str(authority / "ca.pem")
+    tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
+    with running(tmp_path / "tls", http=tls) as host:
+        elsewhere = host.replace("127.0.0.1", "0.0.0.0")
+        with pytest.raises(WorldFault, match="certificate is not trusted"):
+            push(made, f"{elsewhere}/a/b:1", store)
+
+        if given == "pip":
+            push(made, f"{elsewhere}/a/b:1", store, certificate=bundle)
+        else:
+            push(made, f"{elsewhere}/a/b:1", store, environ={given: bundle})
+
+        assert digest(manifest(f"{host}/a/b:1") or b"") == made.digest
+
+
+def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> None:
+    made = image(store, SMALL)
+
+    with pytest.raises(WorldFault, match="plain HTTP"):
+        push(made, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
+
+
+def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) -> None:
+    made = image(store, SMALL)
+    with (
+        running(tmp_path / "closed", "", storage=", maintenance: {readonly: {enabled: true}}") as host,
+        pytest.raises(Fault, match="push") as caught,
+    ):
+        push(made, f"{host}/a/b:1", store)
+
+    assert f"{host}/a/b:1" in caught.value.value and caught.value.remedy
+
+
+def test_nobody_answers(store: Store) -> None:
+    with pytest.raises(WorldFault, match="cannot push") as caught:
+        push(image(store, SMALL), "127.0.0.1:9/a/b:1", store)
+
+    assert "127.0.0.1:9/a/b:1" in caught.value.value
