@@ -1,4 +1,4 @@
-"""Detect who started us, prepare the environment, and become the command."""
+"""Run a command of a container: decide, then replace this process by the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
-    """Run the command of a container; root is the folder with stack.json and smoke.py."""
+    """Run the command of a container and return the exit code; root is the directory with stack.json and smoke.py."""
     try:
         return run(argv, environ, root)
     except Refusal as refusal:
@@ -40,7 +40,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
-    """Go from the command line to exec; what returns has said all there is to say."""
+    """Go from the command line to exec; return the exit code of a command that has only something to print."""
     options, words = jobs.read_options(argv)
     environ = forget(environ)
     job = jobs.read_job(words or shell(), environ, which)
@@ -54,7 +54,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_output(list_tasks(stack, lambda: ask_python(environ)))
         return 0
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
-        # The operator's hostfile says where; the launcher of an MPIJob starts ranks, it is none.
+        # The launcher of an MPIJob is no rank: it starts ranks, on the hosts of the operator's hostfile.
         job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
     if job.kind == jobs.LAUNCH and options.nproc is not None:
         raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
@@ -72,12 +72,12 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 
 def shell() -> list[str]:
-    """Give a person at a terminal who named no command a shell."""
+    """Return a shell for a person at a terminal who named no command."""
     return ["bash"] if sys.stdin is not None and sys.stdin.isatty() else []
 
 
 def become(job: jobs.Job, decision: Decision, root: str) -> int:
-    """End as the command itself, so that signals and the exit code are its own."""
+    """Replace this process by the command, so that signals and the exit code are the command's own."""
     environ, argv = decision.prepared.environ, decision.argv
     if job.kind == jobs.WORKER:
         from entrypoint.cluster.sshd import serve

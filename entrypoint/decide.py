@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
-    """Decide everything; only the private files of an unknown user are written here."""
+    """Return the decision; only the private files of an unknown user are written on the way."""
     machine, typed = read_this_machine(), job.name == command.TORCHRUN_COMMAND
     if typed and nproc is None:
         nproc = command.count_typed(job.words, environ)
@@ -44,19 +44,19 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
     decided = {each.name for each in sourced}
-    wanted = [each for each in [*tune(scene), *trust] if each.name not in decided]
+    defaults = [each for each in [*tune(scene), *trust] if each.name not in decided]
     forced = [*place(world), *find_cache(environ, identity), *sourced, *(command.fix_count(world) if typed else [])]
     program = command.read_program(job, stack, root, many=world.sizes[1] > 1)
     if job.kind == jobs.TASK:
         check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
-    forced += program.asked
-    # What has our value already is the image's own, not to be named as the user's.
-    wanted += [each for each in program.wanted if environ.get(each.name) != each.value]
-    prepared = assemble(command.clean(environ), identity, forced, wanted)
+    forced += program.typed
+    # A variable that has our value already comes from the image; it is not the user's.
+    defaults += [each for each in program.defaults if environ.get(each.name) != each.value]
+    prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, world, program.words, prepared.environ)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
-    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *wanted]), stack.backend)
+    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend)
 
 
 def read_this_machine() -> Machine:
@@ -94,23 +94,25 @@ def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Settin
     return trust(environ, stack.site)
 
 
-def assemble(environ: Mapping[str, str], identity: Identity, forced: list[Setting], wanted: list[Setting]) -> Prepared:
-    """Put the environment together; the user's own preloads stay, the one that gives us a name comes last."""
+def assemble(
+    environ: Mapping[str, str], identity: Identity, forced: list[Setting], defaults: list[Setting]
+) -> Prepared:
+    """Return the environment of the command; the user's preloads stay, and the library that gives us a name is last."""
     before = {**environ, **identity.variables}
     parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if part]
     name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
     if name:
         yours = [part for part in parts if part != name]
-        mine = [each.value for each in wanted if each.name == "LD_PRELOAD"]
+        mine = [each.value for each in defaults if each.name == "LD_PRELOAD"]
         before["LD_PRELOAD"] = ":".join([*yours, name])
-        wanted = [each for each in wanted if each.name != "LD_PRELOAD"]
+        defaults = [each for each in defaults if each.name != "LD_PRELOAD"]
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
-    prepared = prepare(before, forced, wanted)
+    prepared = prepare(before, forced, defaults)
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
 def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World) -> list[str]:
-    """Say where results and caches go, and whether they would be lost."""
+    """Return a note on where results and caches go, and whether they would be lost with the container."""
     output = find_output(given)
     if output is None or world.rank:
         return []
@@ -123,11 +125,11 @@ def check_places(given: Mapping[str, object], environ: Mapping[str, str], world:
 
 
 def warn_early(job: jobs.Job, given: Mapping[str, object], world: World) -> list[str]:
-    """Say which limits of this machine a training will reach: shared memory, memory, bf16."""
+    """Return notes on the limits that a training will reach on this machine: shared memory, memory, bf16."""
     if not job.trains:
         return []
-    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Wish, read_limits, warn
+    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Demand, read_limits, warn
 
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
-    wish = Wish(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
-    return warn(read_limits(read_text, file_system_size), wish)
+    demand = Demand(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
+    return warn(read_limits(read_text, file_system_size), demand)

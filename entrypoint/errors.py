@@ -6,7 +6,7 @@ USER, WORLD = 2, 1
 
 
 class Refusal(Exception):
-    """Stop before anything is started.
+    """Raised before anything is started, because it would fail or be wrong.
 
     Exit code 2 for what the user can mend, 1 for what went wrong outside.
     """
@@ -20,5 +20,5 @@ class Refusal(Exception):
         self.code = code
 
     def __str__(self) -> str:
-        """Write what is printed on stderr."""
+        """Return the two lines that are printed on stderr."""
         return f"multinode: {self.fact}: {self.value}\n  try: {self.remedy}"

@@ -1,4 +1,4 @@
-"""Say what was decided: one line at every start, everything for --explain."""
+"""The decision in words: one line at every start, everything for --explain."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Decision(NamedTuple):
 
 
 def give_reasons(settings: list[Setting]) -> dict[str, str]:
-    """Look up reasons by variable."""
+    """Return variable -> reason."""
     return {setting.name: setting.why for setting in settings}
 
 
 def one_line(decision: Decision) -> str:
-    """Write the line that stands at the start of every log."""
+    """Return the line that begins every log."""
     world, prepared = decision.world, decision.prepared
     parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
     if prepared.added:
@@ -44,7 +44,7 @@ def one_line(decision: Decision) -> str:
 
 
 def describe(decision: Decision) -> str:
-    """Put the world and the machine into a few words."""
+    """Return the world and the machine in a few words."""
     world, machine = decision.world, decision.machine
     place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.asked}"
     nodes = world.nodes[0] if world.nodes[0] == world.nodes[1] else f"{world.nodes[0]}:{world.nodes[1]}"
@@ -57,13 +57,13 @@ def describe(decision: Decision) -> str:
 
 
 def short(value: str) -> str:
-    """Leave the folders out of a list of libraries, and put a value with blanks into quotes."""
+    """Return a value for one line: libraries without their directories, a value with blanks in quotes."""
     value = ":".join(part.rpartition("/")[2] for part in value.split(":")) if ".so" in value else value
     return f"'{value}'" if " " in value else value
 
 
 def facts(decision: Decision) -> dict[str, object]:
-    """Collect everything for programs."""
+    """Return everything for programs."""
     world, machine = decision.world, decision.machine
     places = world._asdict()
     why = places.pop("why")
@@ -84,14 +84,14 @@ def facts(decision: Decision) -> dict[str, object]:
 
 
 def as_json(decision: Decision) -> str:
-    """Write everything as one JSON object."""
+    """Return everything as one JSON object."""
     import json  # read_stack has it loaded already; tests may not
 
     return json.dumps(facts(decision), indent=2)
 
 
 def as_text(decision: Decision) -> str:
-    """Write everything for people, each variable with its reason."""
+    """Return everything for people, a line for each variable, with its reason."""
     world, machine, prepared = decision.world, decision.machine, decision.prepared
     quota = "no limit" if machine.quota is None else f"{machine.quota:g} processors"
     nodes = " | ".join(write_cpus(node) for node in machine.nodes)

@@ -1,4 +1,4 @@
-"""Numbers and lists as they stand in foreign text."""
+"""Numbers and lists in text that others wrote."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from entrypoint.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# No machine and no job has more; a larger number is a typing error that must not fill the memory.
+# No machine has more processors; a larger number is a typing error that must not fill the memory.
 MOST = 1 << 20
 
 
 def whole(text: str) -> int | None:
-    """Read a number without a sign; None if it is anything else."""
+    """Return a number without a sign; None if the text is anything else."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def number(environ: Mapping[str, str], name: str) -> int | None:
-    """Read a variable that must be a number if it is set; an empty one counts as unset."""
+    """Return a variable that must be a number if it is set; an empty one counts as unset. Raise Refusal otherwise."""
     text = environ.get(name, "")
     if not text.strip():
         return None
@@ -31,7 +31,7 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
 
 
 def read_cpus(text: str) -> frozenset[int]:
-    """Read a list of processors: `0-3,8,10-11`; garbage in it is passed over."""
+    """Return the processors of a list like `0-3,8,10-11`; what is no number in it is left out."""
     cpus: set[int] = set()
     for part in text.replace("\n", ",").split(","):
         low, _, high = part.partition("-")
@@ -42,7 +42,7 @@ def read_cpus(text: str) -> frozenset[int]:
 
 
 def write_cpus(cpus: frozenset[int]) -> str:
-    """Write a list of processors the way the kernel does."""
+    """Return a list of processors as the kernel writes it."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
         if parts and parts[-1][1] == cpu - 1:

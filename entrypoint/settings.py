@@ -1,4 +1,4 @@
-"""An environment as it is handed on: what was set in it, what the user had set, and how to take it away again."""
+"""Variables that we set: over which values of the user, with which reason, and how a later entrypoint removes them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BEFORE = "MULTINODE_BEFORE"
 
 
 def forget(environ: Mapping[str, str]) -> dict[str, str]:
-    """Take away what an entrypoint further up set, for it was right for that process and is not the user's.
+    """Return the environment without what an entrypoint in a parent process set: that was right for its process only.
 
-    It left a list of names and values; a variable that has another value by now is the user's. What it had to set
-    over a value of the image or the user gets that value back.
+    That one left a list of names and values; a variable that has another value by now is the user's. A variable that
+    it set over a value of the image or the user gets that value back.
     """
     stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
     before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
@@ -40,20 +40,20 @@ def forget(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:
-    """Read `name=value;name=value`."""
+    """Return the pairs of `name=value;name=value`."""
     rows = (row.partition("=") for row in environ.get(name, "").split(";"))
     return [(key, value) for key, equals, value in rows if equals]
 
 
 def write_list(values: Mapping[str, str]) -> str:
-    """Write `name=value;name=value`, leaving out what could not be read back."""
+    """Return `name=value;name=value`, without the values that could not be read back."""
     return ";".join(f"{name}={value}" for name, value in values.items() if ";" not in value)
 
 
-def prepare(environ: Mapping[str, str], forced: list[Setting], wanted: list[Setting]) -> Prepared:
-    """Set what is forced over everything, and what is wanted where the user said nothing."""
-    kept = {each.name: environ[each.name] for each in wanted if environ.get(each.name)}
-    added = {each.name: each.value for each in (*forced, *wanted) if each.name not in kept}
+def prepare(environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting]) -> Prepared:
+    """Set what is forced over every value, and the defaults where the user has set nothing."""
+    kept = {each.name: environ[each.name] for each in defaults if environ.get(each.name)}
+    added = {each.name: each.value for each in (*forced, *defaults) if each.name not in kept}
     before = {name: environ[name] for name in added if environ.get(name)}
     marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
     return Prepared({**environ, **added, **marks}, added, kept)

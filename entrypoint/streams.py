@@ -8,12 +8,12 @@ from typing import TextIO
 
 from entrypoint.errors import WORLD, Refusal
 
-# How the names of flags and variables end whose values must not be seen in a log.
+# The ends of the names of flags and variables whose values must not be in a log.
 SECRET = ("token", "key", "secret", "password")
 
 
 def print_error(text: object) -> None:
-    """Print on stderr; a log that nobody can write is no reason not to run."""
+    """Print on stderr; where that cannot be written, the command runs all the same."""
     # Without this, print takes stdout where stderr was closed before Python started.
     if sys.stderr is None:
         return
@@ -24,7 +24,7 @@ def print_error(text: object) -> None:
 
 
 def print_output(text: str) -> None:
-    """Print on stdout, and refuse if it cannot be written; a reader who has seen enough, like `head`, is none."""
+    """Print on stdout; raise Refusal if it cannot be written, but not if a reader like `head` has closed it."""
     if sys.stdout is None:
         return
     known = sys.stdout.encoding or "ascii"
@@ -39,7 +39,7 @@ def print_output(text: str) -> None:
 
 
 def mute(stream: TextIO, number: int) -> None:
-    """Let what is left in a stream go nowhere, or Python would complain of it at its end (library/signal, SIGPIPE)."""
+    """Discard what is left in a stream, or Python would report it at its end (library/signal, SIGPIPE)."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)
@@ -47,13 +47,13 @@ def mute(stream: TextIO, number: int) -> None:
 
 
 def quote(word: str) -> str:
-    """Write a word so that a shell reads it as one."""
+    """Return a word as a shell reads it as one."""
     plain = word and all(letter.isalnum() or letter in "-_./:=,+@%" for letter in word)
     return word if plain else "'" + word.replace("'", "'\\''") + "'"
 
 
 def hide(words: list[str]) -> list[str]:
-    """Put *** in place of every secret on a command line: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
+    """Return a command line with *** for every secret: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
     hidden: list[str] = []
     follows = False
     for word in words:

@@ -26,7 +26,7 @@ HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
 def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run hydra and give the exit code of the job: the first rank's that failed, 128 and more for a signal.
+    """Run hydra and return the exit code of the job: the first rank's that failed, 128 and more for a signal.
 
     Hydra itself waits for the other ranks, which may wait half an hour for the one that is gone.
     """
@@ -49,7 +49,7 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
-    """End the job on a signal, and on the alarm that a failed rank sets."""
+    """Install handlers that end the job on a signal, and on the alarm that a failed rank sets."""
 
     def stop(number: int, _: FrameType | None) -> None:
         child.send_signal(signal.SIGTERM)
@@ -63,7 +63,7 @@ def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
 
 
 def pass_output(stream: IO[bytes], banner: list[str]) -> None:
-    """Copy what the ranks print, but for hydra's banner."""
+    """Copy what the ranks print on stdout, without hydra's banner."""
     for line in stream:
         if line.startswith(b"=   ") or line.rstrip() == b"=" * 83:
             banner.append(line.decode(errors="replace").strip("= \n"))
@@ -72,9 +72,9 @@ def pass_output(stream: IO[bytes], banner: list[str]) -> None:
 
 
 def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
-    """Copy what the ranks complain of as it comes, progress bars without an end of line too, but for the reports.
+    """Copy what the ranks print on stderr as it comes, progress bars without an end of line too, without the reports.
 
-    A report comes on the stream of its rank's last words, so it can never overtake them.
+    A report comes on the same stream as the last output of its rank, so it cannot overtake that.
     """
     held = b""
     while chunk := os.read(stream.fileno(), 1 << 16) if stream else b"":
@@ -86,7 +86,7 @@ def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
 
 
 def pass_on(data: bytes, stream: TextIO | None, number: int) -> None:
-    """Write to a stream of ours; where that fails, go on without, or the ranks would wait for room in their pipe."""
+    """Write to one of our streams; where that fails, discard, or the ranks would wait for room in their pipe."""
     if stream is None:
         return
     try:
@@ -97,7 +97,7 @@ def pass_on(data: bytes, stream: TextIO | None, number: int) -> None:
 
 
 def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
-    """Tell reports from other text; the third part is the begin of a report whose end has not come yet."""
+    """Return text, reports, and the beginning of a report whose end has not come yet."""
     text, reports = b"", []
     while True:
         before, mark, rest = data.partition(FAILED)
@@ -114,7 +114,7 @@ def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
 
 
 def heed(facts: bytes, codes: list[int]) -> None:
-    """Say which rank failed first; the others fail because of it, and get a moment to say what they lost."""
+    """Print which rank failed first; the others fail because of it, and get PATIENCE seconds to report it."""
     rank, host, number = facts.decode(errors="replace").split()
     code = int(number)
     if not codes:
@@ -125,6 +125,6 @@ def heed(facts: bytes, codes: list[int]) -> None:
 
 
 def verdict(banner: list[str]) -> str:
-    """Shorten hydra's banner: which rank, where, and by which signal."""
+    """Return hydra's banner in a few words: which rank, where, and by which signal."""
     said = [line for line in banner if line and not line.startswith("BAD TERMINATION")]
     return f": {'; '.join(said).lower()}" if said else ""

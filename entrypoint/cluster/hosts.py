@@ -24,12 +24,12 @@ class Host(NamedTuple):
 
 
 def read_hosts(text: str) -> list[Host]:
-    """Read `--hosts a,b:2`."""
+    """Return the hosts of `--hosts a,b:2`."""
     return merge([read_host(part.strip(), f"--hosts {text}") for part in text.split(",") if part.strip()])
 
 
 def read_hostfile(text: str, path: str) -> list[Host]:
-    """Read `node0`, `node0:2` (Intel MPI, MPICH) and `node0 slots=2` (Open MPI), with # before a remark."""
+    """Return the hosts of a file, one a line: `node0`, `node0:2` (Intel MPI, MPICH) or `node0 slots=2` (Open MPI)."""
     found = []
     for count, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -47,7 +47,7 @@ def read_hostfile(text: str, path: str) -> list[Host]:
 
 
 def read_host(word: str, where: str) -> Host:
-    """Read one host; an address of IPv6 has no slots behind it."""
+    """Return one host; an address of IPv6 has no slots behind it. Raise Refusal for what is no name."""
     name, colon, slots = (word, "", "") if word.count(":") > 1 else word.partition(":")
     letters = LETTERS + ":%" if word.count(":") > 1 else LETTERS
     # A name that begins with a dash would be an option to ssh.
@@ -58,7 +58,7 @@ def read_host(word: str, where: str) -> Host:
 
 
 def merge(hosts: list[Host]) -> list[Host]:
-    """Add up a host that is listed several times, once for every rank, as old hostfiles do."""
+    """Return each host once, with its slots added up: old hostfiles list a host once for every rank."""
     slots: dict[str, int | None] = {}
     for host in hosts:
         before = slots.get(host.name)
@@ -67,12 +67,12 @@ def merge(hosts: list[Host]) -> list[Host]:
 
 
 def default_hostfile(environ: Mapping[str, str]) -> str | None:
-    """Find the hostfile that an operator has left."""
+    """Return the path of the hostfile that an operator has written; None without one."""
     return next((environ[name] for name in VARIABLES if environ.get(name)), None)
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
-    """Fix how many ranks every host gets: --ppn, else its slots, else the default; -n may cut them short.
+    """Return how many ranks every host gets, and all together: --ppn, else its slots, else the default; -n limits them.
 
     The default is what fits the node where `launch` runs: the others are taken to be like it.
     """

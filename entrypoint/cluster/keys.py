@@ -1,4 +1,4 @@
-"""The ssh key that is mounted, and what is made of it: a private copy, host keys, and the proof that they are ours."""
+"""The mounted ssh key, and what is made of it: a private copy, and host keys that it has signed."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ MAKE = f"ssh-keygen -t ed25519 -N '' -f id_ed25519, and mount the file in {MOUNT
 
 
 class Keys(NamedTuple):
-    """Files in a private folder; private is None where only authorized_keys is mounted."""
+    """Files in a private directory; private is None where only authorized_keys is mounted."""
 
-    folder: str
+    directory: str
     private: str | None
     public: str
     authorized: str
 
 
 def find_keys(environ: Mapping[str, str]) -> Keys:
-    """Find the mounted key, and say how to mount one where there is none."""
-    keys = look_for_keys(environ)
+    """Return the mounted key; raise Refusal where there is none, with how to mount one."""
+    keys = copy_keys(environ)
     if keys is None:
         raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MAKE)
     return keys
 
 
 def places(environ: Mapping[str, str]) -> list[str]:
-    """List the folders where a key may be mounted."""
+    """List the directories where a key may be mounted."""
     return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, os.path.join(environ.get("HOME", "/"), ".ssh")]
 
 
-def look_for_keys(environ: Mapping[str, str]) -> Keys | None:
-    """Copy the mounted key to where ssh takes it: a Secret is mounted readable for all, which ssh refuses."""
-    folder = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
+def copy_keys(environ: Mapping[str, str]) -> Keys | None:
+    """Return a private copy of the mounted key: a Secret is mounted readable for all, which ssh refuses."""
+    directory = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
     for place in places(environ):
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
         authorized = read_text(f"{place}/authorized_keys")
@@ -51,25 +51,25 @@ def look_for_keys(environ: Mapping[str, str]) -> Keys | None:
             continue
         public, private = "", None
         if key is not None:
-            private = copy_key(key, folder)
+            private = copy_key(key, directory)
             public = derive(private, key, environ)
-        # Where the key is the only thing mounted, whoever has it may come in.
-        write_private(f"{folder}/authorized_keys", authorized or public)
-        return Keys(folder, private, public, f"{folder}/authorized_keys")
+        # Where only the key is mounted, whoever has it may log in.
+        write_private(f"{directory}/authorized_keys", authorized or public)
+        return Keys(directory, private, public, f"{directory}/authorized_keys")
     return None
 
 
-def copy_key(path: str, folder: str) -> str:
-    """Copy a private key, and say so if it may not even be read."""
+def copy_key(path: str, directory: str) -> str:
+    """Copy a private key and return the path; raise Refusal if it may not be read."""
     text = read_text(path)
     if text is None:
         raise Refusal("the ssh key cannot be read", path, f"chmod a+r {path}, or mount it for uid {os.getuid()}")
     # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
-    return write_private(f"{folder}/id", text.rstrip() + "\n")
+    return write_private(f"{directory}/id", text.rstrip() + "\n")
 
 
 def derive(private: str, mounted: str, environ: Mapping[str, str]) -> str:
-    """Give the public half of a key, which also proves that it is one."""
+    """Return the public half of a key; raise Refusal if it is no key, or has a passphrase."""
     done = keygen(["-y", "-P", "", "-f", private], environ)
     if done.returncode != 0:
         raise Refusal("this is not a private ssh key without a passphrase", mounted, MAKE)
@@ -84,8 +84,8 @@ def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.Completed
 
 
 def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
-    """Make this node's host key, and let the mounted key vouch for it; give the lines for sshd's configuration."""
-    path = f"{keys.folder}/host"
+    """Make this node's host key, signed by the mounted key; return the lines for sshd's configuration."""
+    path = f"{keys.directory}/host"
     for old in (path, f"{path}.pub", f"{path}-cert.pub"):
         if os.path.lexists(old):
             os.unlink(old)
@@ -101,21 +101,21 @@ def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
 
 
 def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
-    """Write ssh's configuration: it talks to nobody who has not got the mounted key, and never asks.
+    """Write ssh's configuration and return its path: it connects only to hosts that have the mounted key.
 
     A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
     """
-    checking, ours = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes", keys.public.strip()
+    checking, own = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes", keys.public.strip()
     # A name that is known by one key is refused with another, whatever else is allowed.
-    known = f"@cert-authority * {ours}\n" + (f"* {ours}\n" if checking == "yes" else "")
-    write_private(f"{keys.folder}/known_hosts", known)
+    known = f"@cert-authority * {own}\n" + (f"* {own}\n" if checking == "yes" else "")
+    write_private(f"{keys.directory}/known_hosts", known)
     lines = [
         "Host *",
         f"Port {port}",
         f"IdentityFile {keys.private}",
         "IdentitiesOnly yes",
         "BatchMode yes",
-        f"UserKnownHostsFile {keys.folder}/known_hosts",
+        f"UserKnownHostsFile {keys.directory}/known_hosts",
         "GlobalKnownHostsFile /dev/null",
         f"StrictHostKeyChecking {checking}",
         "UpdateHostKeys no",
@@ -125,11 +125,11 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         "ServerAliveInterval 10",
         "ServerAliveCountMax 3",
     ]
-    return write_private(f"{keys.folder}/ssh_config", "\n".join(lines) + "\n")
+    return write_private(f"{keys.directory}/ssh_config", "\n".join(lines) + "\n")
 
 
 def read_port(environ: Mapping[str, str]) -> int:
-    """Read the port of sshd; one above 1023 needs no privilege."""
+    """Return the port of sshd; one above 1023 needs no privilege."""
     text = environ.get("MULTINODE_SSH_PORT") or "2222"
     port = whole(text)
     if not port or port > 65535:

@@ -11,7 +11,7 @@ from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
-from entrypoint.cluster.wait import Door, wait_for
+from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
 from entrypoint.container.network import address_of, is_here
 from entrypoint.errors import Refusal
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
-    """Read the options before the task."""
+    """Return the options before the task, and the task; raise Refusal for an option that is none."""
     left, given = list(words), {}
     while left and left[0].startswith("-"):
         name, equals, value = left.pop(0).partition("=")
@@ -61,7 +61,7 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
 
 
 def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Host]:
-    """List the hosts: from the command line, or from the file that an operator has left."""
+    """List the hosts: from the command line, or from the file that an operator has written."""
     hosts: list[Host] = []
     path = given.get("hostfile") or ("" if "hosts" in given else default_hostfile(environ))
     if "hosts" in given:
@@ -79,27 +79,27 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
 
 
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
-    """Wait for the hosts, run the ranks, and give the exit code of the job."""
+    """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
     jobs.read_job(request.words, environ, which)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     warn_crowd(hosts, machine)
     keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
-    folder = keys.folder if keys else f"/tmp/multinode-{os.getuid()}"
+    directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
     environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     if keys:
         if keys.private is None:
-            raise Refusal("launch needs the private key, not only authorized_keys", keys.folder, MAKE)
+            raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
         port = read_port(environ)
-        door = Door(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
-        wait_for([host.name for host in hosts if not is_here(host.name)], door, request.timeout)
-        environ = {**environ, **bootstrap(environ, door.config, root)}
+        access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
+        wait_for([host.name for host in hosts if not is_here(host.name)], access, request.timeout)
+        environ = {**environ, **bootstrap(environ, access.config, root)}
     else:
         from entrypoint.container.files import make_private
 
-        make_private(folder)
+        make_private(directory)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
-    machines = write_private(f"{folder}/hosts.{os.getpid()}", lines)
+    machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     # We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as
     # ranks of oneCCL over MPI do.
     start = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
@@ -111,16 +111,16 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:
-    """Say once that ranks will share cores, judged by this node."""
+    """Print a warning if ranks will share cores, judged by this node."""
     most = max(host.slots or 1 for host in hosts)
     if most > machine.cores:
         print(f"multinode: {most} ranks on a node with {machine.cores} cores: they share them", file=sys.stderr)
 
 
 def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:
-    """Pin ranks and oneCCL's workers where all hosts have as many ranks, and this one, whose cores are known, is one.
+    """Return variables that pin ranks and oneCCL's workers, if this host and all others have as many ranks.
 
-    Oneself is looked for last: it may need a name server.
+    Whether this host is one of them is asked last: it may need a name server.
     """
     counts = {host.slots or 1 for host in hosts}
     if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
@@ -131,7 +131,7 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
 
 
 def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
-    """Set what all ranks must agree on; hydra puts rank 0 on the first host, so the master is there."""
+    """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master."""
     master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name)
     return {
         "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
@@ -141,7 +141,7 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
 
 
 def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, str]:
-    """Tell hydra how to reach the others, keeping what an operator has asked of ssh."""
+    """Return the variables by which hydra reaches the other hosts; an operator's arguments of ssh stay."""
     extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
     return {
         "I_MPI_HYDRA_BOOTSTRAP": "ssh",

@@ -1,4 +1,4 @@
-"""Stay beside a rank that `launch` started, to tell how it ended: hydra keeps that to itself until all have ended."""
+"""Supervise a rank that `launch` started, and report how it ended: hydra does that only when all have ended."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SUPERVISED = "MULTINODE_SUPERVISED"
-# Begins a line on stderr that `launch` reads and nobody sees: rank, host, exit code.
+# Begins a line on stderr that `launch` reads and does not print: rank, host, exit code.
 FAILED = b"\x00multinode-failed "
 PR_SET_PDEATHSIG = 1
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
-    """Run the command as a child and give its exit code, 128 and more for a signal as in a shell."""
-    # Not inherited further: a rank that starts a training of its own is not ours.
+    """Run the command as a child and return its exit code, 128 and more for a signal as in a shell."""
+    # Not inherited further: a training that a rank starts itself is not supervised.
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
     child = os.fork()
     if child == 0:
@@ -44,7 +44,7 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
 
 
 def become(argv: list[str], environ: dict[str, str]) -> None:
-    """Be the command, and die with the supervisor: hydra knows only that one."""
+    """Replace this process by the command, which ends with the supervisor: hydra knows only that one."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         os.execvpe(argv[0], argv, environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.cluster.keys import look_for_keys, read_port, write_client
+from entrypoint.cluster.keys import copy_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.container.network import is_here
 
@@ -16,7 +16,7 @@ VALUED = "BbcDEeFIiJLlmOoPpQRSWw"
 
 
 def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Give ssh's command line and environment; without a mounted key it is ssh as it stands.
+    """Return ssh's command line and environment; without a mounted key it is plain ssh.
 
     A command for this very machine is run without ssh: hydra knows a machine only by its host name, and a hostfile may
     have another name for it, while no server listens here. ssh loses its connection ("Bad file descriptor") with
@@ -26,14 +26,14 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     host, command = read_words(words)
     if host and command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
-    keys = None if "-F" in words else look_for_keys(environ)
+    keys = None if "-F" in words else copy_keys(environ)
     if keys is None or keys.private is None:
         return ["ssh", *words], strip(environ)
     return ["ssh", "-F", write_client(keys, environ, read_port(environ)), *words], strip(environ)
 
 
 def read_words(words: list[str]) -> tuple[str, list[str]]:
-    """Take the host and the command out of ssh's arguments; empty where there is none."""
+    """Return the host and the command in ssh's arguments; empty where there is none."""
     left = list(words)
     while left and left[0].startswith("-"):
         option = left.pop(0)

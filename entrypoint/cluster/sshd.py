@@ -1,4 +1,4 @@
-"""Wait for ranks from another node: sshd, as the user we are, without a privilege."""
+"""The server of `worker`: sshd as the user of this container, without a privilege, for ranks from another node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.
 OWN = ("_", "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "TERM")
 FIXED = """\
-# No root, no PAM, no password; the folders of an unknown user or of a Secret have any mode.
+# No root, no PAM, no password; the directories of an unknown user or of a Secret have any mode.
 UsePAM no
 PidFile none
 StrictModes no
@@ -30,7 +30,7 @@ AllowTcpForwarding no
 X11Forwarding no
 PrintMotd no
 UseDNS no
-# A job of many ranks knocks on every door at once.
+# A job of many ranks connects to all hosts at once.
 MaxStartups 200
 MaxSessions 200
 # A probe that connects and leaves is not worth a line.
@@ -39,7 +39,7 @@ LogLevel FATAL
 
 
 def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Give the command that is the server, and its environment."""
+    """Return the command of the server, and its environment."""
     program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
     if program is None:
         raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", WORLD)
@@ -52,12 +52,12 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     lines = [f"Port {port}", *make_host_key(keys, environ), f"AuthorizedKeysFile {keys.authorized}", FIXED]
     # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
     lines.append("SetEnv " + " ".join(set_env(environ)))
-    config = write_private(f"{keys.folder}/sshd_config", "\n".join(lines) + "\n")
+    config = write_private(f"{keys.directory}/sshd_config", "\n".join(lines) + "\n")
     return [program, "-D", "-e", "-f", config], strip(environ)
 
 
 def set_env(environ: Mapping[str, str]) -> list[str]:
-    """Write the variables that a session gets, or its libraries, caches, tokens and proxies would be gone."""
+    """Return the variables that a session gets; without them it has no libraries, caches, tokens and proxies."""
     return [
         f'"{name}={escape(value)}"'
         for name, value in sorted(environ.items())
@@ -66,18 +66,18 @@ def set_env(environ: Mapping[str, str]) -> list[str]:
 
 
 def escape(value: str) -> str:
-    """Keep quotes and backslashes from ending sshd's quoted word."""
+    """Return a value for a quoted word of sshd, with quotes and backslashes escaped."""
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def strip(environ: Mapping[str, str]) -> dict[str, str]:
-    """Take the allocator and OpenMP out of sshd itself, whose sandbox allows few system calls."""
+    """Return the environment without the allocator and OpenMP: the sandbox of sshd allows few system calls."""
     parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if "libnss_wrapper" in part]
     return {**environ, "LD_PRELOAD": ":".join(parts)}
 
 
 def check_port(port: int) -> None:
-    """Say that a port is taken before sshd does in its own words."""
+    """Raise Refusal if a port is in use, before sshd fails on it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -14,15 +14,15 @@ from entrypoint.errors import WORLD, Refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Between two tries of a host that is not there yet.
+# Between two tries of a host that does not answer yet.
 PAUSE = 0.5
-# So long we wait without a word.
+# The seconds that pass before anything is printed.
 SILENCE = 2.0
 REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 
 
-class Door(NamedTuple):
-    """How to knock: ssh's configuration, its port, its environment, and when to give up (time.monotonic)."""
+class Access(NamedTuple):
+    """How to reach hosts: ssh's configuration, port and environment, and the deadline (time.monotonic)."""
 
     config: str
     port: int
@@ -30,36 +30,36 @@ class Door(NamedTuple):
     deadline: float
 
 
-def wait_for(hosts: list[str], door: Door, timeout: float) -> None:
-    """Knock on all doors at once, and name those which stay shut."""
+def wait_for(hosts: list[str], access: Access, timeout: float) -> None:
+    """Try all hosts at once until each answers; raise Refusal with those that do not."""
     states = dict.fromkeys(hosts, "not tried")
-    threads = [threading.Thread(target=knock, args=(host, door, states), daemon=True) for host in hosts]
+    threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
-    remind = threading.Timer(SILENCE, say, [states])
+    remind = threading.Timer(SILENCE, print_waiting, [states])
     remind.daemon = True
     remind.start()
     for thread in threads:
-        thread.join(max(0.0, door.deadline - time.monotonic()) + 0.1)
+        thread.join(max(0.0, access.deadline - time.monotonic()) + 0.1)
     remind.cancel()
-    shut = {host: state for host, state in states.items() if state}
-    if shut:
-        value = ", ".join(f"{host} ({state})" for host, state in shut.items())
-        remedy = f"start `worker` there with the same key, reachable on port {door.port}, or wait longer: --timeout S"
+    silent = {host: state for host, state in states.items() if state}
+    if silent:
+        value = ", ".join(f"{host} ({state})" for host, state in silent.items())
+        remedy = f"start `worker` there with the same key, reachable on port {access.port}, or wait longer: --timeout S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
 
 
-def say(states: dict[str, str]) -> None:
-    """Tell people what is being waited for."""
-    shut = ", ".join(f"{host} ({state})" for host, state in states.items() if state)
-    if shut:
-        print(f"multinode: waiting for {shut}", file=sys.stderr, flush=True)
+def print_waiting(states: dict[str, str]) -> None:
+    """Print what is being waited for."""
+    silent = ", ".join(f"{host} ({state})" for host, state in states.items() if state)
+    if silent:
+        print(f"multinode: waiting for {silent}", file=sys.stderr, flush=True)
 
 
-def knock(host: str, door: Door, states: dict[str, str]) -> None:
-    """Try one host until it answers; its state is empty then, and says before how far we came."""
-    while states[host] and time.monotonic() < door.deadline:
-        found = try_port(host, door) or try_ssh(host, door)
+def try_host(host: str, access: Access, states: dict[str, str]) -> None:
+    """Try one host until it answers; its state is empty then, and before that the reason why it is not."""
+    while states[host] and time.monotonic() < access.deadline:
+        found = try_port(host, access) or try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.
         if found != SILENT or not states[host].startswith(REFUSED):
             states[host] = found
@@ -67,11 +67,11 @@ def knock(host: str, door: Door, states: dict[str, str]) -> None:
             time.sleep(PAUSE)
 
 
-def try_port(host: str, door: Door) -> str:
-    """Look up a host and connect to it; an empty answer is a good one."""
-    left = max(0.1, min(5.0, door.deadline - time.monotonic()))
+def try_port(host: str, access: Access) -> str:
+    """Return why a connection to a host fails; empty if it does not."""
+    left = max(0.1, min(5.0, access.deadline - time.monotonic()))
     try:
-        with socket.create_connection((host, door.port), timeout=left):
+        with socket.create_connection((host, access.port), timeout=left):
             return ""
     except socket.gaierror:
         return "the name does not resolve"
@@ -81,13 +81,13 @@ def try_port(host: str, door: Door) -> str:
         return (error.strerror or "no answer").lower()
 
 
-def try_ssh(host: str, door: Door) -> str:
-    """Log in once; a port may be open long before the server behind it is ours."""
-    left = max(0.5, door.deadline - time.monotonic())
+def try_ssh(host: str, access: Access) -> str:
+    """Return why a login fails; empty if it does not. A port may be open before the right server listens on it."""
+    left = max(0.5, access.deadline - time.monotonic())
     try:
         done = subprocess.run(
-            ["ssh", "-F", door.config, host, "true"],
-            env=dict(door.environ),
+            ["ssh", "-F", access.config, host, "true"],
+            env=dict(access.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -100,7 +100,7 @@ def try_ssh(host: str, door: Door) -> str:
 
 
 def complaint(text: str, code: int) -> str:
-    """Say why ssh gave up: its last line, but for the one that would not tell people what is wrong."""
+    """Return why ssh failed: its last line, or our own words where that line does not say what is wrong."""
     if "Host key verification failed" in text:
         return "the server there has not got our key, so it is another job's or a stranger"
     lines = text.strip().splitlines()

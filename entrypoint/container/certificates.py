@@ -1,4 +1,4 @@
-"""A certificate mounted at /etc/multinode/ca.pem is trusted by everything inside, beside those that always were."""
+"""The certificate mounted at /etc/multinode/ca.pem, which every program inside trusts beside the system's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SYSTEM = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.cr
 CERTIFI = "certifi/cacert.pem"
 # Who reads which: SSL_CERT_FILE is OpenSSL's (Python's ssl, httpx, aiohttp, curl) and rustls-native-certs' (hf_xet);
 # requests, and pip with it, read REQUESTS_CA_BUNDLE, then CURL_CA_BUNDLE; curl CURL_CA_BUNDLE, then SSL_CERT_FILE; git
-# has its own. The second name is one of the user's that ours would hide from a program.
+# has its own. Our value for the first name would hide the second from a
+# program, so that it is left out where the user has set the second.
 VARIABLES = (
     ("SSL_CERT_FILE", ""),
     ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
@@ -35,10 +36,10 @@ class Trust(NamedTuple):
 
 
 def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
-    """Add the mounted certificate to the system's, or to certifi's where the image has no other."""
+    """Return the mounted certificate with the system's, or with certifi's where the image has no other."""
     mounted = read(CERTIFICATE)
     if mounted is None:
-        # Docker makes a folder of a file that is missing on the host.
+        # Docker makes a directory of a file that is missing on the host.
         return Trust(fault=f"{CERTIFICATE} is mounted and cannot be read as a file: does it exist on the host?")
     if BEGIN not in mounted:
         remedy = "openssl x509 -inform der -in ca.der -out ca.pem"
@@ -49,15 +50,15 @@ def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
 
 
 def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
-    """Point every program at the bundle; the values are wishes, so that one of the user's stays."""
+    """Return the variables by which every program finds the bundle; they are defaults, a value of the user's stays."""
     why = f"{CERTIFICATE} and the system's certificates"
     return [Setting(name, path, why) for name, hidden in VARIABLES if not environ.get(hidden)]
 
 
 def trust(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
-    """Write the bundle and point every program at it; the second part is what is wrong with the mounted certificate."""
+    """Write the bundle; return variables that point at it, and notes on what is wrong with the mounted certificate."""
     found = read_trust(site, read_text)
     if found.bundle is None:
         return [], [found.fault or ""]
-    folder = make_private(f"/tmp/multinode-{os.getuid()}")
-    return point_to(write_private(f"{folder}/ca-bundle.pem", found.bundle), environ), []
+    directory = make_private(f"/tmp/multinode-{os.getuid()}")
+    return point_to(write_private(f"{directory}/ca-bundle.pem", found.bundle), environ), []

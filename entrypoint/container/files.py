@@ -1,4 +1,4 @@
-"""Read what may be missing, and write only into folders that are ours."""
+"""Files and directories: read what may be missing, write what nobody else may read, find programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_text(path: str) -> str | None:
-    """Read a file; None if there is none, or if it may not be read."""
+    """Return the text of a file; None if there is none, or if it may not be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -22,19 +22,19 @@ def read_text(path: str) -> str | None:
 
 
 def read_file(path: str) -> str | None:
-    """Read a plain file, as read_text does; a pipe can be read only once, and that is for the program it is for."""
+    """Return the text of a regular file; a pipe can be read only once, by the program it is meant for."""
     return read_text(path) if os.path.isfile(path) else None
 
 
 def can_write(path: str) -> bool:
-    """Tell whether a folder can be written, or made where it does not exist yet."""
+    """Return whether a directory can be written, or made where it does not exist yet."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return os.path.isdir(path or ".") and os.access(path or ".", os.W_OK | os.X_OK)
 
 
 def file_system_size(path: str) -> int | None:
-    """Give the bytes of the file system at a path; None if nothing is there."""
+    """Return the bytes of the file system at a path; None if nothing is there."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -42,23 +42,23 @@ def file_system_size(path: str) -> int | None:
     return found.f_frsize * found.f_blocks
 
 
-def make_private(folder: str) -> str:
-    """Make a folder that nobody else may read, and refuse one that somebody else has put there."""
+def make_private(directory: str) -> str:
+    """Make a directory that nobody else may read and return it; raise Refusal if another user has made one there."""
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        found = os.lstat(folder)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        found = os.lstat(directory)
     except OSError as error:
-        remedy = f"mount a tmpfs there (docker run --tmpfs {os.path.dirname(folder)})"
-        raise Refusal("a private folder cannot be made", f"{folder}: {error.strerror}", remedy, WORLD) from None
+        remedy = f"mount a tmpfs there (docker run --tmpfs {os.path.dirname(directory)})"
+        raise Refusal("a private folder cannot be made", f"{directory}: {error.strerror}", remedy, WORLD) from None
     if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-        raise Refusal("a private folder belongs to somebody else", folder, f"remove {folder}", WORLD)
+        raise Refusal("a private folder belongs to somebody else", directory, f"remove {directory}", WORLD)
     if stat.S_IMODE(found.st_mode) != 0o700:
-        os.chmod(folder, 0o700)
-    return folder
+        os.chmod(directory, 0o700)
+    return directory
 
 
 def write_private(path: str, text: str) -> str:
-    """Write a file that nobody else may read; whole or not at all, for other ranks may write it at the same time."""
+    """Write a file that nobody else may read; whole or not at all, because other ranks may write it too."""
     aside = f"{path}.{os.getpid()}"
     # A variable that goes into it may have bytes that are no text.
     with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -68,7 +68,7 @@ def write_private(path: str, text: str) -> str:
 
 
 def which(word: str, environ: Mapping[str, str]) -> str | None:
-    """Find a program as the shell would."""
-    folders = [""] if "/" in word else environ.get("PATH", os.defpath).split(os.pathsep)
-    paths = (os.path.join(folder, word) for folder in folders)
+    """Return the path of a program as the shell finds it; None if there is none."""
+    directories = [""] if "/" in word else environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = (os.path.join(directory, word) for directory in directories)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)

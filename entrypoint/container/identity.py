@@ -21,16 +21,16 @@ SHELL = "/bin/bash"
 
 
 class Identity(NamedTuple):
-    """Who we are to be: variables to set, folders to make, and files to write into the private one."""
+    """What gives us a name: variables to set, a library to preload, directories and files to make."""
 
     variables: dict[str, str]
     preload: str | None
-    folders: tuple[str, ...]
+    directories: tuple[str, ...]
     files: dict[str, str]
 
 
 class Who(NamedTuple):
-    """Who we are: numbers, and the name if /etc/passwd and /etc/group have one."""
+    """The user of this process: numbers, and the names if /etc/passwd and /etc/group have them."""
 
     uid: int
     gid: int
@@ -41,43 +41,43 @@ class Who(NamedTuple):
 def identify(
     who: Who, environ: Mapping[str, str], writable: Callable[[str], bool], read: Callable[[str], str | None]
 ) -> Identity:
-    """Work out what is missing: nothing at all for a known user with a home."""
+    """Return what is missing: nothing for a known user with a home."""
     home = environ.get("HOME", "")
     variables: dict[str, str] = {}
-    folders: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
     if not home or home == "/" or not writable(home):
         home = f"/tmp/home-{who.uid}"
         variables["HOME"] = home
-        folders = (home,)
+        directories = (home,)
     name = who.name or f"user{who.uid}"
     variables.update({key: name for key in ("USER", "LOGNAME") if environ.get(key) != name and not who.name})
     library = next((path for path in LIBRARIES if read(path) is not None), None) if not who.name else None
     if library is None:
-        return Identity(variables, None, folders, {})
+        return Identity(variables, None, directories, {})
     private = f"/tmp/multinode-{who.uid}"
     files = {f"{private}/passwd": passwd(who, name, home, read), f"{private}/group": group(who, name, read)}
     variables.update(NSS_WRAPPER_PASSWD=f"{private}/passwd", NSS_WRAPPER_GROUP=f"{private}/group")
-    return Identity(variables, library, (*folders, private), files)
+    return Identity(variables, library, (*directories, private), files)
 
 
 def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) -> str:
-    """Write /etc/passwd with one line more."""
+    """Return the text of /etc/passwd with one line more."""
     return f"{with_newline(read('/etc/passwd'))}{name}:x:{who.uid}:{who.gid}:{name}:{home}:{SHELL}\n"
 
 
 def group(who: Who, name: str, read: Callable[[str], str | None]) -> str:
-    """Write /etc/group, with one line more if our group has no name either."""
+    """Return the text of /etc/group, with one line more if our group has no name either."""
     known = with_newline(read("/etc/group"))
     return known if who.group else f"{known}{name}:x:{who.gid}:\n"
 
 
 def with_newline(text: str | None) -> str:
-    """End a file's text with a line break."""
+    """Return a file's text with a line break at its end."""
     return f"{text.rstrip()}\n" if text and text.strip() else ""
 
 
 def find_identity(environ: Mapping[str, str]) -> Identity:
-    """Find out who we are, and make the folders and files that a user without a name needs."""
+    """Return the identity of this process, and make the directories and files that a user without a name needs."""
     import grp
     import pwd
 
@@ -89,8 +89,8 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
 
     who = Who(os.getuid(), os.getgid(), ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg"))
     identity = identify(who, environ, lambda path: os.path.isdir(path) and can_write(path), read_text)
-    for folder in identity.folders:
-        make_private(folder)
+    for directory in identity.directories:
+        make_private(directory)
     for path, text in identity.files.items():
         write_private(path, text)
     return identity

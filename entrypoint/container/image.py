@@ -1,4 +1,4 @@
-"""What the image was built from, as the builder wrote it down."""
+"""What the image was built from: stack.json, which the builder writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REBUILD = "build the image again: python build.py"
 
 
 class Stack(NamedTuple):
-    """Versions and places inside the image."""
+    """Versions and paths inside the image; site is the directory of its Python packages."""
 
     torch: str
     transformers: str
@@ -22,7 +22,7 @@ class Stack(NamedTuple):
 
 
 def read_stack(text: str | None) -> Stack:
-    """Read stack.json."""
+    """Return what stack.json says; raise Refusal if it is missing or damaged."""
     if text is None:
         raise Refusal("the image does not say what it is made of", "no stack.json", REBUILD, WORLD)
     try:
@@ -36,6 +36,6 @@ def read_stack(text: str | None) -> Stack:
 
 
 def release(version: str) -> tuple[int, int]:
-    """Cut `5.23.0` or `4.46.0.dev0` or `2.13.0+cpu` down to what decides: (5, 23)."""
+    """Return the first two numbers of a version: (5, 23) of `5.23.0`, (2, 13) of `2.13.0+cpu`."""
     digits = [int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
     return (digits[0], digits[1]) if len(digits) == 2 else (0, 0)

@@ -1,10 +1,10 @@
-"""Limits that a training runs into and that cost a job late: shared memory, memory, a processor without bf16."""
+"""Limits that end or slow a training long after its start: shared memory, memory, a processor without bf16."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.cgroup import list_folders
+from entrypoint.container.cgroup import list_directories
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from entrypoint.container.cgroup import Files
 
 SHM = "/dev/shm"
-# The default of Docker, containerd and podman; somebody who has set another has thought of it.
+# The default of Docker, containerd and podman; another size was chosen by somebody.
 DEFAULT_SHM = 64 << 20
 # The peak of `smoke` is 0.53 GB, of which torch, transformers and datasets are 0.48 GB (measured with torch 2.13).
 # DistilBERT, the guide's model, takes 1.1 GB more: 66 million parameters in float32, with gradient and AdamW's moments.
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
     flags: frozenset[str]
 
 
-class Wish(NamedTuple):
+class Demand(NamedTuple):
     """What a job asks for: arguments by name, processes on this node, memory for each, whether its script is known."""
 
     given: Mapping[str, object]
@@ -41,14 +41,14 @@ class Wish(NamedTuple):
 
 
 def read_limits(files: Files, size: Callable[[str], int | None]) -> Limits:
-    """Look at the limits; size gives the bytes of the file system at a path."""
+    """Return the limits of this container; size: the bytes of the file system at a path."""
     total = read_total(files("/proc/meminfo"))
     found = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
     return Limits(size(SHM), min(found, default=0), read_flags(files("/proc/cpuinfo")))
 
 
 def read_total(meminfo: str | None) -> int | None:
-    """Read the memory of the machine in bytes, which stands there as `MemTotal: 8000000 kB`."""
+    """Return the memory of the machine in bytes, from a line like `MemTotal: 8000000 kB`."""
     for line in (meminfo or "").splitlines():
         name, _, value = line.partition(":")
         if name == "MemTotal":
@@ -58,7 +58,7 @@ def read_total(meminfo: str | None) -> int | None:
 
 
 def read_flags(cpuinfo: str | None) -> frozenset[str]:
-    """Read the flags of the first processor: `flags` on x86, `Features` on arm64."""
+    """Return the flags of the first processor: `flags` on x86, `Features` on arm64."""
     for line in (cpuinfo or "").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
@@ -67,28 +67,30 @@ def read_flags(cpuinfo: str | None) -> frozenset[str]:
 
 
 def read_memory_limit(files: Files) -> int | None:
-    """Find the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
+    """Return the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
     names = {True: "memory.max", False: "memory.limit_in_bytes"}
-    found = [read_bytes(files(f"{folder}/{names[unified]}")) for unified, folder in list_folders(files, "memory")]
+    found = [
+        read_bytes(files(f"{directory}/{names[unified]}")) for unified, directory in list_directories(files, "memory")
+    ]
     return min((limit for limit in found if limit is not None), default=None)
 
 
 def read_bytes(text: str | None) -> int | None:
-    """Read a number of bytes; `max`, and a number that no machine has, are no limit."""
+    """Return a number of bytes; None for `max` and for a number that no machine has, which mean no limit."""
     text = (text or "").strip()
     # Without a limit v1 shows the largest multiple of the page size below 2 to the power of 63.
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def warn(limits: Limits, wish: Wish) -> list[str]:
-    """Say what this job will run into, a line each; nothing that does not matter to it."""
-    return [line for check in WARNINGS if (line := check(limits, wish))]
+def warn(limits: Limits, demand: Demand) -> list[str]:
+    """Return a line for each limit that this job will reach."""
+    return [line for check in WARNINGS if (line := check(limits, demand))]
 
 
-def warn_shm(limits: Limits, wish: Wish) -> str | None:
-    """Processes on one node hand data over in /dev/shm: workers of a DataLoader, ranks of oneCCL and Intel MPI."""
-    workers = str(wish.given.get("dataloader_num_workers", "0")) not in ("0", "")
-    if (limits.shm or 0) > DEFAULT_SHM or (wish.known and not workers and wish.ranks == 1):
+def warn_shm(limits: Limits, demand: Demand) -> str | None:
+    """Warn of a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data."""
+    workers = str(demand.given.get("dataloader_num_workers", "0")) not in ("0", "")
+    if (limits.shm or 0) > DEFAULT_SHM or (demand.known and not workers and demand.ranks == 1):
         return None
     return (
         f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more: "
@@ -96,31 +98,31 @@ def warn_shm(limits: Limits, wish: Wish) -> str | None:
     )
 
 
-def warn_memory(limits: Limits, wish: Wish) -> str | None:
-    """Too little memory ends a job with a kill that nobody explains, often hours after its start."""
-    needed = wish.memory * wish.ranks
+def warn_memory(limits: Limits, demand: Demand) -> str | None:
+    """Warn of too little memory, which ends a job by a kill without a message, often hours after its start."""
+    needed = demand.memory * demand.ranks
     if limits.memory >= needed:
         return None
-    each = f" for {wish.ranks} ranks" if wish.ranks > 1 else ""
+    each = f" for {demand.ranks} ranks" if demand.ranks > 1 else ""
     has = f"this container has {write_size(limits.memory)} of memory{each}"
     return f"{has}, and training a small model takes {write_size(needed)}: docker run --memory, or fewer ranks"
 
 
-def warn_bf16(limits: Limits, wish: Wish) -> str | None:
-    """Without a unit for it bf16 is emulated."""
-    if str(wish.given.get("bf16", "false")).lower() not in ("true", "1", "yes") or has_bf16(limits.flags):
+def warn_bf16(limits: Limits, demand: Demand) -> str | None:
+    """Warn of bf16 on a processor that has no unit for it and emulates it."""
+    if str(demand.given.get("bf16", "false")).lower() not in ("true", "1", "yes") or has_bf16(limits.flags):
         return None
     return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
 
 
 def has_bf16(flags: frozenset[str]) -> bool:
-    """Tell whether the processor computes in bf16."""
+    """Return whether the processor computes in bf16."""
     return not flags.isdisjoint(BF16_UNITS)
 
 
 def write_size(count: int) -> str:
-    """Write a number of bytes the way people ask for it."""
+    """Return a number of bytes in MB or GB."""
     return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count >> 20} MB"
 
 
-WARNINGS: tuple[Callable[[Limits, Wish], str | None], ...] = (warn_shm, warn_memory, warn_bf16)
+WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_bf16)

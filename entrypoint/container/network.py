@@ -1,4 +1,4 @@
-"""Which network interface leads to the master, from the text of /proc/net/route and /proc/net/ipv6_route."""
+"""The network: which interface leads to the master, and what is known of names, addresses and ports."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Route(NamedTuple):
 
 
 def read_routes(text: str | None, text6: str | None) -> list[Route]:
-    """Read both tables; what is not in use, refuses, or leads back to this node is left out."""
+    """Return the rows of both tables, without those that are not in use, refuse, or lead back to this node."""
     rows = [read_row(line.split()) for line in (text or "").splitlines()[1:]]
     rows += [read_row6(line.split()) for line in (text6 or "").splitlines()]
     return [route for route in rows if route is not None and route.interface != "lo"]
 
 
 def read_row(words: list[str]) -> Route | None:
-    """Read `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: little-endian words."""
+    """Return the route in `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: little-endian words."""
     if len(words) < 8 or not is_up(words[3]):
         return None
     network, mask = read_bytes(words[1], 4), read_bytes(words[7], 4)
@@ -43,7 +43,7 @@ def read_row(words: list[str]) -> Route | None:
 
 
 def read_row6(words: list[str]) -> Route | None:
-    """Read `fd00... 40 0000... 00 0000... 00000100 00000001 00000000 00000001 eth0`: the order of the network."""
+    """Return the route in `fd00... 40 0000... 00 0000... 00000100 00000001 00000000 00000001 eth0`: big-endian."""
     if len(words) < 10 or not is_up(words[8]) or words[0].lower().startswith(EVERYWHERE):
         return None
     network, length, metric = read_bytes(words[0], 16), read_bytes(words[1], 1), read_bytes(words[5], 4)
@@ -53,19 +53,19 @@ def read_row6(words: list[str]) -> Route | None:
 
 
 def is_up(flags: str) -> bool:
-    """Tell whether a route is in use and not a refusal (RTF_UP 1, RTF_REJECT 0x200)."""
+    """Return whether a route is in use and not a refusal (RTF_UP 1, RTF_REJECT 0x200)."""
     value = read_bytes(flags.rjust(8, "0"), 4)
     return value is not None and int.from_bytes(value, "big") & 0x201 == 1
 
 
 def read_bytes(text: str, count: int) -> bytes | None:
-    """Read hexadecimal digits, two for each byte."""
+    """Return the bytes of hexadecimal digits, two for each; None if the text is anything else."""
     digits = "0123456789abcdefABCDEF"
     return bytes.fromhex(text) if len(text) == 2 * count and all(letter in digits for letter in text) else None
 
 
 def find_interface(routes: list[Route], master: str | None) -> str | None:
-    """Name the interface for several nodes; the name of the master is looked up only if there is a choice."""
+    """Return the interface that leads to the master, whose name is resolved only if there is a choice."""
     zone = (master or "").partition("%")[2]
     names = {route.interface for route in routes}
     if zone or len(names) < 2:
@@ -75,13 +75,13 @@ def find_interface(routes: list[Route], master: str | None) -> str | None:
 
 
 def match(routes: list[Route], address: bytes | None) -> str | None:
-    """Choose the longest matching route, then the lowest metric; without an address the default route."""
+    """Return the interface of the longest matching route, then the lowest metric; without an address the default's."""
     fits = [route for route in routes if (covers(route, address) if address is not None else not route.length)]
     return max(fits, key=lambda route: (route.length, -route.metric)).interface if fits else None
 
 
 def covers(route: Route, address: bytes) -> bool:
-    """Tell whether a route leads to an address of its family."""
+    """Return whether a route leads to an address of its family."""
     rest = 8 * len(address) - route.length
     if len(address) != len(route.network) or rest < 0:
         return False
@@ -89,25 +89,25 @@ def covers(route: Route, address: bytes) -> bool:
 
 
 def resolve(host: str) -> list[bytes]:
-    """Look up the addresses of a host, but not for long; IPv4 comes first, and none is on loopback."""
+    """Return the addresses of a host, waiting for them at most SECONDS; IPv4 comes first, and loopback is left out."""
     for family in FAMILIES:
         try:
             return keep([(family, host)])
         except (OSError, ValueError):  # a name, or bytes that are no text
             continue
     found: list[tuple[int, str]] = []
-    thread = threading.Thread(target=look_up, args=(host, found), daemon=True)
+    thread = threading.Thread(target=append_addresses, args=(host, found), daemon=True)
     thread.start()
     thread.join(SECONDS)
     return keep(sorted(found))
 
 
 def keep(found: list[tuple[int, str]]) -> list[bytes]:
-    """Pack addresses, but for those of loopback."""
+    """Return addresses as bytes, without those of loopback."""
     return [socket.inet_pton(family, text) for family, text in found if not text.startswith("127.") and text != "::1"]
 
 
-def look_up(host: str, found: list[tuple[int, str]]) -> None:
+def append_addresses(host: str, found: list[tuple[int, str]]) -> None:
     """Append the addresses of a host, if it has any."""
     try:
         rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -117,7 +117,7 @@ def look_up(host: str, found: list[tuple[int, str]]) -> None:
 
 
 def is_here(host: str) -> bool:
-    """Tell whether a name is this machine's: only on our own addresses can a socket be bound."""
+    """Return whether a name is this machine's: only on our own addresses can a socket be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -128,7 +128,7 @@ def is_here(host: str) -> bool:
 
 
 def address_of(host: str) -> str:
-    """Give a host's address, so that all ranks agree on it; the name itself where it would be loopback."""
+    """Return a host's address, so that all ranks use the same; the name itself where the address is on loopback."""
     try:
         address = socket.gethostbyname(host)
     except (OSError, UnicodeError):
@@ -137,7 +137,7 @@ def address_of(host: str) -> str:
 
 
 def can_resolve(name: str) -> bool:
-    """Look a name up once."""
+    """Return whether a name resolves, asked once."""
     try:
         return bool(socket.getaddrinfo(name, None))
     except (OSError, UnicodeError):
@@ -145,7 +145,7 @@ def can_resolve(name: str) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """Try to bind a port on all interfaces, as the store of torch does."""
+    """Return whether a port can be bound on all interfaces, as the store of torch does it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Where we may write, and whether it outlives the container."""
+"""Where results and caches are written, and whether they outlive the container."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ Writable = Callable[[str], bool]
 
 
 def mount_points(mountinfo: str | None) -> list[str]:
-    """Read the mount points of /proc/self/mountinfo, in which a space is written \\040."""
+    """Return the mount points of /proc/self/mountinfo, in which a space is written \\040."""
     rows = (line.split() for line in (mountinfo or "").splitlines())
     return [unescape(words[4]) for words in rows if len(words) > 4]
 
 
 def unescape(text: str) -> str:
-    """Undo the kernel's octal escapes of blanks."""
+    """Return a path without the kernel's octal escapes of blanks."""
     for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, letter)
     return text
 
 
 def is_mounted(path: str, points: list[str]) -> bool:
-    """Tell whether something other than the container's own root holds a path."""
+    """Return whether something other than the container's own root holds a path."""
     return any(point != "/" and (path == point or path.startswith(f"{point}/")) for point in points)
 
 
 def check_output(path: str, writable: Writable) -> None:
-    """Refuse a folder for results that cannot be written, before hours of training go into it."""
+    """Raise Refusal if the directory for results cannot be written, before hours of training."""
     if not writable(path):
         remedy = "mount a folder that this user may write (docker run -v results:/workspace/output), or --output_dir"
         raise Refusal("the folder for results cannot be written", path, remedy)
 
 
 def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Writable) -> dict[str, str]:
-    """Find another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
+    """Return another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
 
-    Models that lie in it, as in a volume mounted read-only for many pods, are still read from there.
+    Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
     """
     below = f"{home}/.cache/huggingface"
     now = environ.get("HF_HOME") or below
@@ -58,7 +58,7 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
 
 
 def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
-    """Move what the hub's libraries write to where they can."""
+    """Return the variables that move the caches of the hub's libraries to where they can be written."""
     home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
     moved = choose_caches(environ, home, can_write, os.path.isdir)
     return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]

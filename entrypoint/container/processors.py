@@ -1,4 +1,4 @@
-"""What of this machine the process may use: processors, quota, sockets, NUMA nodes, from the text of /proc and /sys."""
+"""The processors that this process may use, with quota, sockets and NUMA nodes, from the text of /proc and /sys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NODE = "/sys/devices/system/node/{}"
 
 
 class Machine(NamedTuple):
-    """The part of the machine that is ours.
+    """The part of the machine that this process may use.
 
     cores: physical cores this process may keep busy; quota in processors, None if unlimited;
     nodes: the processors of each NUMA node that has any of ours; pinned: a launcher gave this process fewer than the
@@ -34,7 +34,7 @@ class Machine(NamedTuple):
 
     @property
     def owned(self) -> bool:
-        """Tell whether no quota makes us share the processors that we see with others."""
+        """Return whether no quota makes this container share the processors that it sees with others."""
         return self.quota is None or self.quota >= len(self.cpus)
 
     @property
@@ -44,7 +44,7 @@ class Machine(NamedTuple):
         return max(1, min(len(self.nodes), self.cores, -(-self.cores // max(1, share))))
 
     def facts(self) -> dict[str, object]:
-        """Put it into words for --explain."""
+        """Return it as --explain=json prints it."""
         facts = self._asdict()
         facts["cpus"] = write_cpus(self.cpus)
         facts["nodes"] = [write_cpus(node) for node in self.nodes]
@@ -53,7 +53,7 @@ class Machine(NamedTuple):
 
 
 def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine:
-    """Look at the machine; parent is the process that started this one."""
+    """Return the machine as this process may use it; parent is the process that started this one."""
     siblings = list_cores(files, affinity)
     quota = read_quota(files)
     container = read_mask(files(f"/proc/{parent}/status")) | read_cpuset(files)
@@ -90,7 +90,7 @@ def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
 
 
 def count_sockets(files: Files, cpus: frozenset[int]) -> int:
-    """Count the packages that have a processor of ours."""
+    """Count the sockets that have a processor of ours."""
     left, sockets = set(cpus), 0
     while left:
         cpu = min(left)
@@ -109,7 +109,7 @@ def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
 
 
 def read_mask(status: str | None) -> frozenset[int]:
-    """Read the processors of another process from its /proc/PID/status; empty if it may not be read."""
+    """Return the processors of another process from its /proc/PID/status; empty if it may not be read."""
     for line in (status or "").splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return read_cpus(line.partition(":")[2])

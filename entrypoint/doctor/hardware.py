@@ -20,7 +20,7 @@ UNITS = (
 
 
 def check_processor(view: View) -> Finding:
-    """Name the processor; an arm64 kernel gives a number for it."""
+    """Return the name of the processor; an arm64 kernel has a number for it."""
     rows = (line.partition(":") for line in view.cpuinfo.splitlines())
     names = (value.strip() for name, _, value in rows if name.strip() in ("model name", "Model", "CPU part"))
     return Finding(next(names, "unknown"))
@@ -37,7 +37,7 @@ def check_units(view: View) -> Finding:
 
 
 def check_cores(view: View) -> Finding:
-    """Count the cores that are ours."""
+    """Count the cores that this container may use."""
     machine = view.decision.machine
     quota = "no quota" if machine.quota is None else f"quota {machine.quota:g}"
     value = f"{machine.cores} of {machine.physical} cores (processors {write_cpus(machine.cpus)}, {quota})"

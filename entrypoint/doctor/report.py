@@ -1,4 +1,4 @@
-"""Examine a container: what decides speed and correctness, and the remedy for what is wrong."""
+"""The command `doctor`: all checks in their order, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("network", software.check_network),
     ("certificate", software.check_certificate),
     ("user", software.check_user),
-    ("folders", software.check_folders),
+    ("folders", software.check_directories),
 )
 
 
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, root: str) -> int:
-    """Print every finding, and print_output 1 if one of them is wrong."""
+    """Print every finding, and return 1 if one of them is wrong."""
     if job.words not in ([], ["--json"]):
         raise Refusal("doctor has no such option", " ".join(job.words), "doctor, or doctor --json")
     decision, refusal = decide_training(job, decide)
@@ -56,7 +56,7 @@ def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, 
 
 
 def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Decision]) -> tuple[Decision, Refusal | None]:
-    """Decide as for a training; where that is refused, as for any command, with the refusal.
+    """Return the decision for a training; where that is refused, the one for any command, with the refusal.
 
     A worker of an MPIJob is not meant to start a training: it waits for ranks.
     """
@@ -73,7 +73,7 @@ def examine(view: View) -> list[Row]:
 
 
 def as_json(rows: list[Row]) -> str:
-    """Write everything as one JSON object."""
+    """Return everything as one JSON object."""
     import json
 
     healthy = all(row.state != WRONG for row in rows)
@@ -81,7 +81,7 @@ def as_json(rows: list[Row]) -> str:
 
 
 def as_text(rows: list[Row]) -> str:
-    """Write a table for people, with the remedy below what needs one."""
+    """Return a table for people, with the remedy below what needs one."""
     lines = []
     for row in rows:
         lines.append(f"{row.state:8} {row.name:12} {row.value}")

@@ -19,7 +19,7 @@ CHECKPOINT = 800 << 20
 
 
 def check_launcher(view: View) -> Finding:
-    """Tell who starts the ranks, or why a training would not start."""
+    """Find who starts the ranks, or why a training would not start."""
     if view.refusal is not None:
         return Finding(f"{view.refusal.fact}: {view.refusal.value}", WRONG, view.refusal.remedy)
     world = view.decision.world
@@ -51,7 +51,7 @@ def check_python(view: View) -> Finding:
 
 
 def check_torch(view: View) -> Finding:
-    """Tell whether the torch that is imported is the image's own."""
+    """Return whether the torch that is imported is the image's own."""
     probe, site = view.probe, view.stack.site
     if probe.file and not probe.file.startswith(f"{site}/"):
         return Finding(f"{probe.torch} from {probe.file}", WRONG, "unset PYTHONPATH, or remove what is in front")
@@ -61,7 +61,7 @@ def check_torch(view: View) -> Finding:
 
 
 def check_preloads(view: View) -> Finding:
-    """Look for the preloaded libraries in a process that was started with them."""
+    """Find the preloaded libraries in a process that was started with them."""
     mapped = view.probe.mapped
     absent = [path for path, real in view.preloads if mapped and real not in mapped and path not in mapped]
     if absent:
@@ -74,7 +74,7 @@ def check_preloads(view: View) -> Finding:
 
 
 def check_backend(view: View) -> Finding:
-    """Tell whether a group of ranks can form with the backend."""
+    """Return whether a group of ranks can form with the backend."""
     name = view.stack.backend
     if view.probe.error:
         return Finding(f"{name}: {view.probe.error}", WRONG, "mend what is named; the other rows may say why")
@@ -96,7 +96,7 @@ def check_network(view: View) -> Finding:
 
 
 def check_certificate(view: View) -> Finding:
-    """Tell which certificates are trusted."""
+    """Find which certificates are trusted."""
     if view.certificate is None:
         return Finding(f"the system's; none is mounted at {CERTIFICATE}")
     if BEGIN not in view.certificate:
@@ -105,21 +105,21 @@ def check_certificate(view: View) -> Finding:
 
 
 def check_user(view: View) -> Finding:
-    """Tell who we are."""
+    """Find which user this is."""
     environ = view.decision.prepared.environ
     return Finding(f"uid {view.user[0]}, gid {view.user[1]}, home {environ.get('HOME', 'none')}")
 
 
-def check_folders(view: View) -> Finding:
-    """Look at the folders that a training writes to."""
-    closed = [each.path for each in view.folders if not each.writable]
+def check_directories(view: View) -> Finding:
+    """Check the directories that a training writes to."""
+    closed = [each.path for each in view.directories if not each.writable]
     if closed:
         remedy = f"mount a folder that this user may write: docker run -v results:{closed[0]}"
         return Finding(f"cannot be written: {' '.join(closed)}", WRONG, remedy)
-    full = [each for each in view.folders if each.free is not None and each.free < CHECKPOINT]
+    full = [each for each in view.directories if each.free is not None and each.free < CHECKPOINT]
     if full:
         value = ", ".join(f"{each.path} has {write_size(each.free or 0)} left" for each in full)
         return Finding(value, WARNING, f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}")
-    lost = [each.path for each in view.folders[:2] if not each.mounted]
+    lost = [each.path for each in view.directories[:2] if not each.mounted]
     end = f"; lost with the container: {' '.join(lost)}" if lost else ""
-    return Finding("can be written: " + " ".join(each.path for each in view.folders) + end)
+    return Finding("can be written: " + " ".join(each.path for each in view.directories) + end)

@@ -40,8 +40,8 @@ class Interface(NamedTuple):
     state: str
 
 
-class Folder(NamedTuple):
-    """A folder that a training writes to; free is in bytes, None where it cannot be asked."""
+class Directory(NamedTuple):
+    """A directory that a training writes to; free is in bytes, None where it cannot be asked."""
 
     path: str
     writable: bool
@@ -62,7 +62,7 @@ class Probe(NamedTuple):
 
 
 class View(NamedTuple):
-    """Everything the checks look at; refusal is why a training would not start here."""
+    """Everything the checks need; refusal is why a training would not start here."""
 
     stack: Stack
     decision: Decision
@@ -73,14 +73,14 @@ class View(NamedTuple):
     locked: Mapping[str, str]
     installed: Mapping[str, tuple[str, ...]]
     interfaces: tuple[Interface, ...]
-    folders: tuple[Folder, ...]
+    directories: tuple[Directory, ...]
     user: tuple[int, int]
     certificate: str | None
     probe: Probe
 
 
 def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: str) -> View:
-    """Look at everything, and start one process that looks at itself."""
+    """Return the view; one process is started, which reports on itself."""
     environ = decision.prepared.environ
     probe = run_probe(["python3", f"{root}/probe.py", stack.backend], environ)
     preloads = [path for path in environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if path]
@@ -91,8 +91,8 @@ def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: s
         preloads=tuple((path, os.path.realpath(path)) for path in preloads),
         locked=read_constraints(read_text(f"{root}/constraints.txt")),
         installed=read_installed(probe.path or (stack.site,)),
-        interfaces=read_interfaces(list_folder(NETWORK), read_text),
-        folders=read_folders(environ, read_text("/proc/self/mountinfo")),
+        interfaces=read_interfaces(list_directory(NETWORK), read_text),
+        directories=read_directories(environ, read_text("/proc/self/mountinfo")),
         user=(os.getuid(), os.getgid()),
         certificate=(read_text(CERTIFICATE) or "") if os.path.lexists(CERTIFICATE) else None,
         probe=probe,
@@ -100,7 +100,7 @@ def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: s
 
 
 def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
-    """Run the probe as a training would run; every failure is in what it returns."""
+    """Run the probe in the environment of a training; a failure is the error of what is returned."""
     try:
         done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -113,7 +113,7 @@ def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
 
 
 def read_probe(line: str, said: str) -> Probe:
-    """Read what the probe printed; without it the last it said on stderr is the error."""
+    """Return what the probe printed; without that, the last line on stderr is the error."""
     try:
         facts = json.loads(line)
         return Probe(
@@ -130,22 +130,22 @@ def read_probe(line: str, said: str) -> Probe:
 
 
 def read_constraints(text: str | None) -> dict[str, str]:
-    """Read the versions that the image was built from: `name==version` lines."""
+    """Return the versions that the image was built from, of `name==version` lines."""
     rows = (line.partition("==") for line in (text or "").splitlines())
     return {normal(name): version.strip() for name, equals, version in rows if equals}
 
 
 def normal(name: str) -> str:
-    """Spell a package's name in its one way (packaging.python.org, Names and normalization)."""
+    """Return the normalized name of a package (packaging.python.org, Names and normalization)."""
     return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
 def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Read versions from the names of .dist-info folders, the first folder on the path counts."""
+    """Return versions, from the names of .dist-info directories; the first directory on the path counts."""
     found: dict[str, tuple[str, ...]] = {}
-    for folder in path:
+    for directory in path:
         here: dict[str, tuple[str, ...]] = {}
-        for entry in list_folder(folder):
+        for entry in list_directory(directory):
             name, dash, version = entry[: -len(".dist-info")].rpartition("-")
             if entry.endswith(".dist-info") and dash:
                 here[normal(name)] = (*here.get(normal(name), ()), version)
@@ -153,8 +153,8 @@ def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def list_folder(path: str) -> list[str]:
-    """List a folder in order; empty if there is none."""
+def list_directory(path: str) -> list[str]:
+    """List a directory in order; empty if there is none."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -162,25 +162,25 @@ def list_folder(path: str) -> list[str]:
 
 
 def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:
-    """Read the interfaces of this network namespace."""
+    """Return the interfaces of this network namespace."""
     return tuple(Interface(name, (files(f"{NETWORK}/{name}/operstate") or "unknown").strip()) for name in names)
 
 
-def read_folders(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Folder, ...]:
-    """Look at the folders for results, caches and temporary files."""
+def read_directories(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Directory, ...]:
+    """Return the state of the directories for results, caches and temporary files."""
     from entrypoint.training.arguments import OUTPUT
 
     points = mount_points(mountinfo)
     paths = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")
     return tuple(
-        Folder(path, can_write(path), is_mounted(os.path.realpath(path), points), free_space(path))
+        Directory(path, can_write(path), is_mounted(os.path.realpath(path), points), free_space(path))
         for path in dict.fromkeys(paths)
         if path
     )
 
 
 def free_space(path: str) -> int | None:
-    """Give the bytes that may still be written at a path, or where it would be made."""
+    """Return the bytes that may still be written at a path, or where it would be made."""
     while not os.path.exists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     try:

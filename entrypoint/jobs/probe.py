@@ -1,4 +1,4 @@
-"""Be a training process for a moment, and print what it sees of itself: the last line is a JSON object for `doctor`."""
+"""Report on a process that is started like a training; the last line printed is a JSON object for `doctor`."""
 
 from __future__ import annotations
 

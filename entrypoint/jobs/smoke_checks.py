@@ -17,7 +17,7 @@ class Failed(Exception):
     """A check did not hold; every rank raises it alike. The exit code is 2 for what the user typed."""
 
     def __init__(self, fact: str, code: int = 1) -> None:
-        """Take what is wrong, with its numbers."""
+        """Keep what is wrong, with its numbers, and the exit code."""
         super().__init__(fact)
         self.code = code
 
@@ -50,9 +50,9 @@ def check_world(size: int, asked: tuple[int, int]) -> None:
     """Raise Failed unless there are as many ranks as were asked for."""
     low, high = asked
     if not low <= size <= high:
-        wanted = str(low) if low == high else f"{low} to {high}"
+        asked_for = str(low) if low == high else f"{low} to {high}"
         word = "smaller" if size < low else "larger"
-        raise Failed(f"the world is {word} than asked for: {size} instead of {wanted}")
+        raise Failed(f"the world is {word} than asked for: {size} instead of {asked_for}")
 
 
 def check_backend(actual: str, planned: str) -> None:

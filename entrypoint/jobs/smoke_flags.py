@@ -1,6 +1,6 @@
 """The flags of `smoke`: its own, and its defaults for those of the installed release's Trainer."""
 
-# No postponed annotations in this file: HfArgumentParser looks at those of a dataclass.
+# No postponed annotations in this file: HfArgumentParser reads those of a dataclass.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 

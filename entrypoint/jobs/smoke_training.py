@@ -1,6 +1,6 @@
 """What `smoke` trains: a tiny question-answering model, on questions made on the spot, with a clock beside it."""
 
-# No postponed annotations in this file: DDP looks at those of a communication hook while it runs.
+# No postponed annotations in this file: DDP reads those of a communication hook while it runs.
 import hashlib
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Before a process joins a world: the master's name has to resolve, and rank 0's port to be free."""
+"""Before a process joins a world: the master's name has to resolve, and the port of rank 0 has to be free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSE = 0.5
 
 
 def check_master(world: World, environ: Mapping[str, str]) -> None:
-    """Refuse a rendezvous that cannot come about, after waiting for a name that is late.
+    """Raise Refusal for a rendezvous that cannot succeed, after waiting for a name that is late.
 
     A worker of torchrun has a master already. The agents of an elastic rendezvous find out among themselves who
     binds the port, so only a rank 0 that is known beforehand is asked for it.
@@ -43,7 +43,7 @@ def check_master(world: World, environ: Mapping[str, str]) -> None:
 
 
 def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> None:
-    """Wait until a name resolves."""
+    """Wait until a name resolves; raise Refusal after some seconds."""
     deadline, said = time.monotonic() + seconds, False
     while not resolves(name):
         if time.monotonic() >= deadline:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Sign(NamedTuple):
-    """A variable that says there should be other processes, and what would let us find them."""
+    """A variable which says that there should be other processes, from this value on, and what to set to find them."""
 
     name: str
     least: int
@@ -54,7 +54,7 @@ SIGNS = (
 
 
 def check_alone(environ: Mapping[str, str], world: World) -> None:
-    """Refuse to train alone, or in a world too small, where a variable says that there should be others."""
+    """Raise Refusal for training alone, or in a world too small, where a variable says that there should be others."""
     check_insisted(environ, world)
     if world.launcher != ALONE:
         return
@@ -65,7 +65,7 @@ def check_alone(environ: Mapping[str, str], world: World) -> None:
 
 
 def check_insisted(environ: Mapping[str, str], world: World) -> None:
-    """Refuse a rank of a world smaller than MULTINODE_WORLD_SIZE, of whose range the smallest number counts."""
+    """Raise Refusal for a rank of a world smaller than MULTINODE_WORLD_SIZE, the smallest number of its range."""
     least = read_least(environ)
     if world.size is not None and least is not None and world.size < least:
         remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
@@ -73,7 +73,7 @@ def check_insisted(environ: Mapping[str, str], world: World) -> None:
 
 
 def read_least(environ: Mapping[str, str]) -> int | None:
-    """Read the smallest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
+    """Return the smallest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
     text = environ.get("MULTINODE_WORLD_SIZE", "").strip()
     low, _, high = text.partition(":")
     if text and (whole(low) is None or whole(high or low) is None):
@@ -83,7 +83,7 @@ def read_least(environ: Mapping[str, str]) -> int | None:
 
 
 def find_sign(environ: Mapping[str, str]) -> Sign | None:
-    """Name the first variable which says that a process on its own was meant to be one of many.
+    """Return the first variable which says that a process on its own was meant to be one of many.
 
     Of a range, `1:4`, the largest number counts, but for MULTINODE_WORLD_SIZE, whose smallest is what was insisted on.
     """

@@ -51,7 +51,7 @@ class Arguments(NamedTuple):
 
 
 def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
-    """Put together the user's arguments, translated for the installed release, and the defaults they leave.
+    """Return the user's arguments, translated for the installed release, after the defaults that they leave.
 
     A lone JSON file is passed through: it has to say everything, and the scripts take nothing beside it.
     """
@@ -66,7 +66,7 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
 
 
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
-    """Fit what was typed to the installed release, and to a process that is alone."""
+    """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
     made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
     made.notes.extend(f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone)
@@ -74,7 +74,7 @@ def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translat
 
 
 def check_first(name: str, task: Task, asked: list[Flag]) -> None:
-    """Refuse a word before the first flag, which would become a value of the last default."""
+    """Raise Refusal for a word before the first flag, which would become a value of the last default."""
     first = asked[0] if asked else Flag("", ("-",))
     if first.name or first.values[0].startswith("-"):
         return
@@ -83,7 +83,7 @@ def check_first(name: str, task: Task, asked: list[Flag]) -> None:
 
 
 def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:
-    """Leave the defaults beside which nothing was given; argparse takes the beginning of a name for the name."""
+    """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
     short = tuple(given - {"", *(flag.name for flag in defaults)})
     left = []
     for flag in defaults:
@@ -94,7 +94,7 @@ def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:
 
 
 def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:
-    """List the flags that the installed release's script gets where the user says nothing."""
+    """List the flags that the script of the installed release gets where the user gives none."""
     defaults = read_defaults(task.defaults)
     if task.kind == OTHER:
         return defaults
@@ -108,7 +108,7 @@ def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Fl
 
 
 def read_defaults(text: str) -> list[Flag]:
-    """Read the defaults of a task as flags."""
+    """Return the defaults of a task as flags."""
     return [
         flag._replace(values=tuple(value.replace("~", " ") for value in flag.values))
         for flag in split_flags(text.split())
@@ -116,12 +116,12 @@ def read_defaults(text: str) -> list[Flag]:
 
 
 def is_argfile(words: list[str]) -> bool:
-    """Tell whether the only argument is a JSON file, which HfArgumentParser's scripts take for all of them."""
+    """Return whether the only argument is a JSON file, which HfArgumentParser's scripts take for all of them."""
     return len(words) == 1 and words[0].endswith(".json")
 
 
 def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, object]:
-    """Read a file with arguments; refuse one that the script would answer with a traceback."""
+    """Return the arguments in a JSON file; raise Refusal for one on which the script would end with a traceback."""
     import json  # read_stack has loaded it
 
     text = read(path)
@@ -137,29 +137,33 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, obje
     return found
 
 
-def read_given(words: list[str], read: Callable[[str], str | None], *, ours: bool) -> Mapping[str, object]:
-    """Give the arguments by name; a flag without a value is True, the last of several counts.
+def read_given(words: list[str], read: Callable[[str], str | None], *, strict: bool) -> Mapping[str, object]:
+    """Return the arguments by name; a flag without a value is True, and the last of several counts.
 
-    A JSON file means something else to a script that is not `ours`, so there it may be anything.
+    strict: raise Refusal for a JSON file that HfArgumentParser cannot read; for a script of the user's it may be any.
     """
     if is_argfile(words):
         try:
             return read_argfile(words[0], read)
         except Refusal:
-            if ours:
+            if strict:
                 raise
             return {}
     return {plain(flag.name): flag.values[0] if flag.values else True for flag in split_flags(words) if flag.name}
 
 
 def find_output(given: Mapping[str, object]) -> str | None:
-    """Find the folder where the results will go; an address is none, nor is what no file system takes."""
-    folder = given.get("output_dir")
-    return folder if isinstance(folder, str) and folder and "://" not in folder and is_path(folder) else None
+    """Return the directory for results; None if none is given, or if it is an address or no path of any system."""
+    directory = given.get("output_dir")
+    return (
+        directory
+        if isinstance(directory, str) and directory and "://" not in directory and is_path(directory)
+        else None
+    )
 
 
 def is_path(text: str) -> bool:
-    """Tell whether the system takes a text as a path; JSON may have a NUL or half a letter in it."""
+    """Return whether a text can be a path; JSON may have a NUL or half a letter in it."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:

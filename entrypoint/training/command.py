@@ -37,43 +37,45 @@ ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "accelerate counts the ranks on a C
 class Program(NamedTuple):
     """A Python script with its arguments, what was translated in them, and what they say by name.
 
-    asked: variables that stand for flags the user typed; wanted: what the script reads from the environment only.
+    typed: variables in place of flags that the user typed; defaults: what the script reads from the environment only.
     """
 
     words: list[str]
     notes: list[str]
     given: Mapping[str, object]
-    asked: tuple[Setting, ...] = ()
-    wanted: tuple[Setting, ...] = ()
+    typed: tuple[Setting, ...] = ()
+    defaults: tuple[Setting, ...] = ()
 
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
-    """Find the script of a job and complete its arguments."""
+    """Return the script of a job with complete arguments."""
     if job.kind == jobs.SMOKE:
         flags, notes, environ = adapt(split_flags(job.words), TRAINER, stack, many=many)
         words = [word for flag in flags for word in flag.words()]
-        return Program([f"{root}/smoke.py", *words], notes, read_given(words, read_file, ours=True), typed(environ))
+        return Program(
+            [f"{root}/smoke.py", *words], notes, read_given(words, read_file, strict=True), as_settings(environ)
+        )
     if job.kind == jobs.TASK:
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
-        given = read_given(made.words, read_file, ours=True)
+        given = read_given(made.words, read_file, strict=True)
         if task.kind == ACCELERATE:  # some of its flags went into the environment
-            given = {**read_given(job.words, read_file, ours=True), **given}
-        wanted = ON_CPU if task.kind == ACCELERATE else ()
+            given = {**read_given(job.words, read_file, strict=True), **given}
+        defaults = ON_CPU if task.kind == ACCELERATE else ()
         script = find_script(job.name, task, stack)
-        return Program([script, *made.words], made.notes, given, typed(made.environ), wanted)
+        return Program([script, *made.words], made.notes, given, as_settings(made.environ), defaults)
     if job.kind == jobs.SCRIPT:
-        return Program([job.name, *job.words], [], read_given(job.words, read_file, ours=False), wanted=ON_CPU)
+        return Program([job.name, *job.words], [], read_given(job.words, read_file, strict=False), defaults=ON_CPU)
     return Program([job.name, *job.words], [], {})
 
 
-def typed(environ: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Set what stands for flags."""
+def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return the variables that are in place of flags."""
     return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())
 
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Start a program in this world: through torchrun where there are processes to start, directly elsewhere."""
+    """Return the command that starts a program in this world: by torchrun where there are processes to start."""
     if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
         return words
     if not job.trains:
@@ -89,7 +91,7 @@ def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str,
 
 
 def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
-    """Spell out for torchrun what it cannot read from PET_ variables, or would read wrongly."""
+    """Return the options of torchrun that it cannot read from PET_ variables, or would read wrongly."""
     each = ["--nproc-per-node", str(world.local_size)]
     if environ.get("PET_RDZV_ENDPOINT"):
         return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv-backend", "c10d"]
@@ -98,12 +100,12 @@ def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
-    """Take away empty PET_ variables: PyTorchJob sets PET_STANDALONE to "", on which torchrun dies reading a number."""
+    """Return the environment without empty PET_ variables: torchrun fails on the PET_STANDALONE= of a PyTorchJob."""
     return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
 
 
 def read_count(words: list[str]) -> int | None:
-    """Read the number of processes from torchrun's options; None where they leave it open."""
+    """Return the number of processes in torchrun's options; None where they leave it open."""
     left = list(words)
     while left and not left[0].endswith(".py"):  # what follows a script is the script's
         name, equals, value = left.pop(0).partition("=")
@@ -113,12 +115,12 @@ def read_count(words: list[str]) -> int | None:
 
 
 def count_typed(words: list[str], environ: Mapping[str, str]) -> int | None:
-    """Read it where it is for us: a rank that starts torchrun has its place in a world already."""
+    """Return the number in the options of a typed torchrun; None in a rank, whose world has its size already."""
     return None if detect(environ).started else read_count(words)
 
 
 def fix_count(world: World) -> list[Setting]:
-    """Give torchrun the number of processes that this node was found fit for: its `auto` counts processors."""
+    """Return the number of processes for torchrun as a variable: its own `auto` counts processors."""
     if world.launcher != TORCHRUN or world.local_size is None:
         return []
     return [Setting("PET_NPROC_PER_NODE", str(world.local_size), "torchrun's auto is a process for every processor")]

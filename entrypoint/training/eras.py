@@ -12,7 +12,7 @@ SHARE = "0.*"
 
 
 class Era(NamedTuple):
-    """A flag, the releases [since, until) of transformers that know it, and what stands in its place elsewhere.
+    """A flag, the releases [since, until) of transformers that know it, and what replaces it elsewhere.
 
     `instead` is another flag, which takes over the value; `flag=value`, if the flag was on; `$NAME` or `$NAME=value`,
     a variable of the environment; or nothing, where nothing is lost by leaving the flag out.
@@ -25,7 +25,7 @@ class Era(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One value of a flag, the releases that know it, and what stands in its place elsewhere, as in Era."""
+    """One value of a flag, the releases that know it, and what replaces it elsewhere, as in Era."""
 
     name: str
     value: str

@@ -1,4 +1,4 @@
-"""Flags of a command line: what the user typed for another release is translated, and said."""
+"""Flags of a command line: what was typed for another release is translated, with a note for each."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Flag(NamedTuple):
     joined: bool = False
 
     def words(self) -> list[str]:
-        """Spell it as it was typed."""
+        """Return it as it was typed."""
         if self.joined:
             return [f"--{self.name}={self.values[0]}"]
         return [*([f"--{self.name}"] if self.name else []), *self.values]
 
 
 class Translated(NamedTuple):
-    """Flags that the installed release knows, a line for each one that changed, and what became a variable."""
+    """Flags that the installed release knows, a note for each one that changed, and what became a variable."""
 
     flags: list[Flag]
     notes: list[str]
@@ -39,7 +39,7 @@ class Translated(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """What stands for a flag: a flag or none, a variable or none; and why."""
+    """What replaces a flag: another flag or none, a variable or none; and why."""
 
     flag: Flag | None
     variable: tuple[str, str] | None = None
@@ -47,7 +47,7 @@ class Renewed(NamedTuple):
 
 
 def split_flags(words: list[str]) -> list[Flag]:
-    """Cut a command line before every flag: `--a 1 2 --b=3 --c` has three."""
+    """Split a command line before every flag: `--a 1 2 --b=3 --c` has three."""
     flags: list[Flag] = []
     for word in words:
         if word.startswith("--") and len(word) > 2:
@@ -61,7 +61,7 @@ def split_flags(words: list[str]) -> list[Flag]:
 
 
 def absorb(flags: list[Flag], word: str) -> Flag:
-    """Add a word to the last flag, or after it if that already has its value."""
+    """Return the last flag with a word more; a new one without a name if the last already has its value."""
     last = flags[-1]
     if not last.joined:
         return last._replace(values=(*last.values, word))
@@ -70,12 +70,12 @@ def absorb(flags: list[Flag], word: str) -> Flag:
 
 
 def plain(name: str) -> str:
-    """Compare names the way HfArgumentParser does, which takes dashes for underscores."""
+    """Return the name of a flag as HfArgumentParser compares it: dashes are underscores."""
     return name.replace("-", "_")
 
 
 def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Translated:
-    """Replace the flags that the installed release does not know; the notes say which, a line each.
+    """Return flags that the installed release knows in place of those that it does not, with a note for each.
 
     eras: the table for this kind of script; where it is empty, nothing is touched.
     """
@@ -93,19 +93,19 @@ def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Tr
 
 
 def became(new: Renewed) -> str:
-    """Say what stands for a flag now."""
+    """Return what became of a flag, in words."""
     if new.variable is not None:
         return "became {}={}".format(*new.variable)
     return f"became {show(new.flag)}" if new.flag is not None else "is left out"
 
 
 def show(flag: Flag) -> str:
-    """Spell a flag for a log, without a secret."""
+    """Return a flag for a log, without a secret."""
     return " ".join(hide(flag.words()))
 
 
 def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
-    """Find what stands for this flag in the installed release: first for its name, then for its value."""
+    """Return what replaces this flag in the installed release: first for its name, then for its value."""
     new = Renewed(flag)
     era = rows.get(plain(flag.name))
     if era is not None and not knows(era, stack):
@@ -119,19 +119,19 @@ def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
 
 
 def knows(row: Era | Choice, stack: Stack) -> bool:
-    """Tell whether the installed release knows a flag, or a value; ccl needs the bindings too."""
+    """Return whether the installed release knows a flag, or a value; ccl needs the bindings too."""
     is_ccl = isinstance(row, Choice) and row.value == "ccl"
     return row.since <= release(stack.transformers) < row.until and (not is_ccl or stack.backend == "ccl")
 
 
 def find_choice(flag: Flag, stack: Stack) -> Choice | None:
-    """Find the row of a value that the installed release does not know."""
+    """Return the row of a value that the installed release does not know."""
     rows = (row for row in CHOICES if row.name == plain(flag.name) and holds(row, flag))
     return next((row for row in rows if not knows(row, stack)), None)
 
 
 def holds(row: Choice, flag: Flag) -> bool:
-    """Tell whether a flag has the value of a row."""
+    """Return whether a flag has the value of a row."""
     if row.value != SHARE or len(flag.values) != 1:
         return flag.values == (row.value,)
     try:
@@ -141,7 +141,7 @@ def holds(row: Choice, flag: Flag) -> bool:
 
 
 def substitute(flag: Flag, instead: str) -> Renewed:
-    """Put in place of a flag what its row says."""
+    """Return what the row of a flag has in its place."""
     off = bool(flag.values) and flag.values[0].lower() in NO
     name, equals, value = instead.partition("=")
     if not name or (equals and off):
@@ -153,12 +153,12 @@ def substitute(flag: Flag, instead: str) -> Renewed:
 
 
 def has_ccl(stack: Stack) -> bool:
-    """Tell whether `ccl` may be asked for: the image needs the bindings, and transformers must still know them."""
+    """Return whether `ccl` may be asked for: the image needs the bindings, and transformers must still know them."""
     return stack.backend == "ccl" and release(stack.transformers) < CCL_DROPPED
 
 
 def reason(row: Era | Choice, stack: Stack) -> str:
-    """Say why a flag could not stay as it was typed."""
+    """Return why a flag could not stay as it was typed."""
     installed = release(stack.transformers)
     if row.since <= installed < row.until:
         return "this image has no oneCCL bindings"

@@ -1,4 +1,4 @@
-"""What the command line asks for."""
+"""What was typed: options, then a command of one kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
 
 class Options(NamedTuple):
-    """What stands before the command."""
+    """The options before the command."""
 
     explain: str | None
     nproc: int | None
@@ -43,12 +43,12 @@ class Job(NamedTuple):
 
     @property
     def trains(self) -> bool:
-        """Tell whether it runs on as many processes as the world has."""
+        """Return whether it runs on as many processes as the world has."""
         return self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains)
 
 
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:
-    """Take our own options off the front; the first other word begins the command."""
+    """Return the options before the command, and the command; the first word that is no option begins it."""
     explain, nproc, words = None, None, list(argv)
     while words and words[0].startswith("--"):
         word = words.pop(0)
@@ -69,7 +69,7 @@ def read_options(argv: list[str]) -> tuple[Options, list[str]]:
 
 
 def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, Mapping[str, str]], str | None]) -> Job:
-    """Tell a task from a script from any other program; find looks for a program as the shell would."""
+    """Return the command as a task, a script or any other program; find returns the path of a program, or None."""
     if not words:
         return Job(USAGE, "", [])
     name, rest = words[0], words[1:]
@@ -87,7 +87,7 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
 
 
 def suggest(name: str) -> str:
-    """Name the nearest task."""
+    """Return the remedy for a name that is none: the nearest task, or where they are listed."""
     import difflib  # only a mistake pays for it
 
     near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.5)

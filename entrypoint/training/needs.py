@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from entrypoint.container.image import Stack
     from entrypoint.training.task import Task
 
-FOLDER = "examples/pytorch"
-# The folders whose packages the builder can put in; a test holds this against images/versions.toml.
+DIRECTORY = "examples/pytorch"
+# The directories whose packages the builder can put in; a test holds this against images/versions.toml.
 BUILT = (
     "language-modeling", "multiple-choice", "question-answering", "summarization", "text-classification",
     "text-generation", "token-classification", "translation",
@@ -29,7 +29,7 @@ Ask = Callable[[], "Iterable[str]"]
 
 
 def find_script(name: str, task: Task, stack: Stack) -> str:
-    """Locate the script of a task in the image."""
+    """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
     if stack.examples is None:
         remedy = (
             f"python build.py --transformers {stack.transformers} --examples <archive, folder or URL of transformers>"
@@ -41,11 +41,11 @@ def find_script(name: str, task: Task, stack: Stack) -> str:
         since = ".".join(map(str, task.since))
         remedy = f"an image with transformers {since} or later, or another of the `tasks`"
         raise Refusal("the examples of that release do not have the task", f"{name}, {stack.transformers}", remedy)
-    return f"{stack.examples}/{FOLDER}/{task.script}"
+    return f"{stack.examples}/{DIRECTORY}/{task.script}"
 
 
 def check_needs(name: str, quick: Ask, sure: Ask) -> None:
-    """Refuse a task whose packages are not in the image, before minutes of loading go into it.
+    """Raise Refusal for a task whose packages are not in the image, before minutes of loading.
 
     quick: the packages of the image; sure: all that Python would find, asked only if one is not among the first.
     """
@@ -53,31 +53,31 @@ def check_needs(name: str, quick: Ask, sure: Ask) -> None:
     lacking = list_lacking(task, quick) and list_lacking(task, sure)
     if lacking:
         remedy = f"pip install {' '.join(lacking)} in an image FROM this one"
-        if task.folder in BUILT:
-            remedy = f"build it with python build.py --tasks {task.folder}"
+        if task.directory in BUILT:
+            remedy = f"build it with python build.py --tasks {task.directory}"
         raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
 
 
 def list_lacking(task: Task, ask: Ask) -> list[str]:
     """List the packages that a task imports and the image does not have."""
     there = {normal(name) for name in ask()}
-    return [name for name in NEEDS[task.folder] if name not in there]
+    return [name for name in NEEDS[task.directory] if name not in there]
 
 
 def normal(name: str) -> str:
-    """Spell a package as its index does: `scikit_learn` and `Scikit.Learn` are scikit-learn."""
+    """Return the name of a package as an index has it: `scikit_learn` and `Scikit.Learn` are scikit-learn."""
     return name.lower().replace("_", "-").replace(".", "-")
 
 
 def list_packages(site: str) -> list[str]:
-    """List what is installed in a folder, by the metadata beside the packages."""
+    """List what is installed in a directory, by the metadata beside the packages."""
     names = os.listdir(site) if os.path.isdir(site) else []
     return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
 
 
 def ask_python(environ: Mapping[str, str]) -> list[str]:
-    """List what the scripts' Python finds, wherever that is; the entrypoint itself runs without any packages."""
-    import subprocess  # only a package that is not in the image's own folder pays for it
+    """List the packages that the scripts' Python finds; the entrypoint itself runs without any."""
+    import subprocess  # only a package that is not in the image's own directory pays for it
 
     argv = ["python3", "-c", LIST]
     done = subprocess.run(argv, env=dict(environ), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -85,7 +85,7 @@ def ask_python(environ: Mapping[str, str]) -> list[str]:
 
 
 def list_tasks(stack: Stack, ask: Ask) -> str:
-    """Write a table of all tasks, with script, defaults and whether they can run here."""
+    """Return a table of all tasks, with script, defaults and whether they can run here."""
     from entrypoint.streams import quote
     from entrypoint.training.arguments import list_defaults
 

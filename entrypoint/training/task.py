@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# A script of the Trainer; one that uses accelerate directly; one with flags of its own, which does not train.
+# Kinds: a script of the Trainer; one that uses accelerate directly; one with flags of its own, which does not train.
 TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
 
 
@@ -22,12 +22,12 @@ class Task(NamedTuple):
 
     @property
     def trains(self) -> bool:
-        """Tell whether many processes can work on it."""
+        """Return whether many processes can work on it."""
         return self.kind != OTHER
 
     @property
-    def folder(self) -> str:
-        """Name the folder of the examples, which has the requirements."""
+    def directory(self) -> str:
+        """Return the directory of the examples that the script and its requirements are in."""
         return self.script.split("/")[0]
 
 

@@ -20,7 +20,7 @@ QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "langua
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
 # the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
-# logs or wants a GPU. A ~ stands for a space within one value.
+# logs or wants a GPU. A ~ is a space within one value.
 TASKS = {
     "qa": Task(
         QA + "qa.py",
@@ -144,8 +144,8 @@ TASKS = {
     **MEDIA,
 }  # fmt: skip
 
-# What a script imports, by folder of the examples: its requirements.txt, without torch and what every image has. The
-# folders that --tasks of the builder knows stand in images/versions.toml too.
+# What a script imports, by directory of the examples: its requirements.txt, without torch and what every image has. The
+# directories that --tasks of the builder knows are in images/versions.toml too.
 NEEDS = {
     "audio-classification": ("datasets", "evaluate", "librosa"),
     "contrastive-image-text": ("datasets", "torchvision"),

@@ -20,7 +20,7 @@ PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORK
 
 
 def split(machine: Machine, count: int) -> list[list[int]]:
-    """Share the cores among as many ranks, neighbours together, each core by the number of its first processor."""
+    """Return the cores of each of `count` ranks, neighbours together; a core is the number of its first processor."""
     ordered = [min(core) for node in machine.nodes for core in machine.siblings if min(core) in node]
     total = len(ordered)
     return [ordered[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
@@ -34,12 +34,12 @@ def worker_cpus(shares: list[list[int]], workers: int) -> str | None:
 
 
 def domain(shares: list[list[int]], workers: int) -> str:
-    """Write one mask for the threads of each rank, as I_MPI_PIN_DOMAIN takes them."""
+    """Return one mask for the threads of each rank, as I_MPI_PIN_DOMAIN takes them."""
     return f"[{','.join(hex(sum(1 << cpu for cpu in share[workers:])) for share in shares)}]"
 
 
 def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give hydra, in an image with oneCCL, the cores of each rank without those of its workers.
+    """Return the variables that give ranks their cores without those of oneCCL's workers, which have others.
 
     Elsewhere hydra's own division is right. It is for nodes that are alike, each with `count` ranks.
     """

@@ -1,4 +1,4 @@
-"""Take over what oneCCL's own environment script sets, where the stack has the bindings."""
+"""What oneCCL's own environment script sets, where the stack has the bindings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from entrypoint.container.image import Stack
 
-# The shell itself sets these, which says nothing of the script.
+# The shell itself sets these, not the script.
 NOISE = ("_", "PWD", "OLDPWD", "SHLVL")
 # Sourced by bash, for the script is one of bash; without -e, for it needs `ps` and goes on when there is none.
 SOURCE = 'source "$1" >/dev/null 2>&1; exec env -0'
 
 
 def find_script(stack: Stack) -> str | None:
-    """Locate setvars.sh without importing the bindings, which takes seconds and prints a warning on stdout."""
+    """Return the path of setvars.sh; the bindings are not imported, which takes seconds and prints on stdout."""
     if stack.backend != "ccl":
         return None
     package = "torch_ccl" if release(stack.torch) < (1, 12) else "oneccl_bindings_for_pytorch"
@@ -28,7 +28,7 @@ def find_script(stack: Stack) -> str | None:
 
 
 def source(script: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Run the script and give what it changed."""
+    """Run the script and return the variables that it changed."""
     import subprocess  # only stacks with oneCCL pay for it
 
     argv = ["bash", "--noprofile", "--norc", "-c", SOURCE, "bash", script]
@@ -37,7 +37,7 @@ def source(script: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
-    """Compare a dump of `env -0` with the environment before it.
+    """Return the variables of a dump of `env -0` that were not so before.
 
     What was set before stays, unless the script has put something in front of it, as it does in search paths.
     """
@@ -47,7 +47,7 @@ def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
 
 
 def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
-    """Take over what oneCCL's script sets, once, and only where there is one."""
+    """Return what oneCCL's script sets; nothing where there is none, or where it has run before."""
     script = find_script(stack)
     if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
         return []

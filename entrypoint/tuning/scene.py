@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Scene(NamedTuple):
     """All that the values are worked out from.
 
-    training: this process is a rank or starts them, so nothing that is right for this world only can do harm;
+    training: this process is a rank or starts them, so that variables which are right for this world only do no harm;
     interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already.
     """
 
@@ -31,7 +31,7 @@ class Scene(NamedTuple):
 
 
 def spread(world: World, machine: Machine) -> World:
-    """Fix the number of processes on a node where nobody did: one for each NUMA node that our cores fill."""
+    """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill."""
     if world.local_size is not None:
         return world
     count = machine.filled_nodes if world.launcher in (ALONE, TORCHRUN) else 1
@@ -39,7 +39,7 @@ def spread(world: World, machine: Machine) -> World:
 
 
 def crowd(world: World, machine: Machine) -> list[str]:
-    """Say that the processes started here will share cores; where a launcher started them, it has said so."""
+    """Return a note if the processes that are started here will share cores."""
     count = world.local_size or 1
     if world.launcher not in (ALONE, TORCHRUN) or count <= machine.cores:
         return []
@@ -47,5 +47,5 @@ def crowd(world: World, machine: Machine) -> list[str]:
 
 
 def is_training(world: World, *, job: bool) -> bool:
-    """Tell whether this process is a rank, or starts the ranks of this world."""
+    """Return whether this process is a rank, or starts the ranks of this world."""
     return job or world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)

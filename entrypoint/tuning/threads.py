@@ -14,7 +14,7 @@ OPENMP = "/usr/local/lib/libiomp5.so"
 
 
 def has_own_cores(scene: Scene) -> bool:
-    """Tell whether all the cores that this process sees are those of one rank.
+    """Return whether all the cores that this process sees are those of one rank.
 
     A launcher may have given several ranks the same ones; then they are more than an even share of the container's.
     """
@@ -23,7 +23,7 @@ def has_own_cores(scene: Scene) -> bool:
 
 
 def is_pinned(scene: Scene) -> bool:
-    """Tell whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
+    """Return whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
     return scene.machine.pinned and scene.world.rank is not None
 
 
@@ -47,12 +47,12 @@ def workers(scene: Scene) -> int:
 
 
 def threads(scene: Scene) -> str | None:
-    """Give a rank all its cores, but for those where oneCCL's workers spin."""
+    """Return the number of threads: all cores of a rank, without those where oneCCL's workers spin."""
     return str(max(1, share(scene) - lost_cores(scene)))
 
 
 def lost_cores(scene: Scene) -> int:
-    """Count the cores of one rank that workers take: none of ours if they are pinned to others."""
+    """Count the cores of one rank that workers take: none if they are pinned to cores that are not the rank's."""
     listed = worker_places(scene)
     if not listed or not scene.machine.siblings:
         return workers(scene)
@@ -68,7 +68,7 @@ def worker_places(scene: Scene) -> frozenset[int]:
 
 
 def worker_affinity(scene: Scene) -> str | None:
-    """Pin the workers to the first cores of their ranks.
+    """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
     oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
     have. Its list has entries for all ranks of the node; a pinned rank knows only its own cores, and fills it with
@@ -78,7 +78,7 @@ def worker_affinity(scene: Scene) -> str | None:
     if not count or not scene.training or not scene.machine.owned:
         return None
     own = has_own_cores(scene)
-    # Not a list for a million ranks, only because a finger slipped.
+    # A number of ranks that was mistyped must not make a list of a million processors.
     if scene.machine.physical // (1 if own else ranks) <= count:
         return None
     from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
@@ -89,7 +89,7 @@ def worker_affinity(scene: Scene) -> str | None:
 
 
 def affinity(scene: Scene) -> str | None:
-    """Bind threads only where the cores are this rank's alone.
+    """Return KMP_AFFINITY, which binds threads; None where the cores are not this rank's alone.
 
     `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
     the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
@@ -107,5 +107,5 @@ def affinity(scene: Scene) -> str | None:
 
 
 def has_iomp(scene: Scene) -> bool:
-    """Tell whether Intel's OpenMP, which alone reads KMP_*, will be there."""
+    """Return whether Intel's OpenMP, which alone reads KMP_*, will be there."""
     return scene.exists(OPENMP)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
     from entrypoint.tuning.scene import Scene
 
-# tcmalloc stands first: an allocator must be there before anything allocates. The first place that exists is taken.
+# tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = (
     (
         "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
@@ -25,7 +25,7 @@ PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
 def interface(scene: Scene) -> str | None:
-    """Name the interface between ranks: never a guess of the library, which may pick a docker bridge."""
+    """Return the interface between ranks, so that no library guesses one: it may pick a bridge of an engine."""
     if not scene.training:
         return None
     return scene.interface() if scene.world.several_nodes else "lo"
@@ -38,12 +38,12 @@ def preload(scene: Scene) -> str | None:
 
 
 def only_ccl(value: str) -> Callable[[Scene], str | None]:
-    """Give a value where the stack has oneCCL, nothing elsewhere."""
+    """Return a function that gives this value where the stack has oneCCL, None elsewhere."""
     return lambda scene: value if scene.stack.backend == "ccl" else None
 
 
 def local_address(scene: Scene) -> str | None:
-    """Let torchrun's agent name this node by loopback where it is the only one."""
+    """Return loopback as the address of torchrun's agent where this node is the only one."""
     single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
     return "127.0.0.1" if single and scene.world.sizes[1] > 1 else None
 
@@ -69,13 +69,13 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
 
 
 def tune(scene: Scene) -> list[Setting]:
-    """Work out every variable that has a value here."""
+    """Return every variable that has a value here."""
     rows = ((name, value(scene), why) for name, value, why in TABLE)
     return [Setting(name, value, why) for name, value, why in rows if value is not None]
 
 
 def place(world: World) -> list[Setting]:
-    """Write the place of a rank under the names torch reads, even over those left in the pod by its operator."""
+    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod."""
     if world.rank is None or world.launcher == TORCHRUN_WORKER:
         return []
     values = {

@@ -61,13 +61,13 @@ def pod(quota: float) -> dict[str, str]:
 
 
 def docker(quota: float) -> dict[str, str]:
-    """Limit a container under cgroup v1: the path is the host's, the folders are the container's own."""
+    """Limit a container under cgroup v1: the path is the host's, the directories are the container's own."""
     lines = ["9:name=systemd", "4:memory", "3:cpuset", "2:cpu,cpuacct", "1:pids"]
-    folder = f"{CGROUP}/cpu,cpuacct"
+    directory = f"{CGROUP}/cpu,cpuacct"
     return {
         "/proc/self/cgroup": "".join(f"{line}:/docker/66dcf95031273a84\n" for line in lines) + "0::/docker/66dc\n",
-        f"{folder}/cpu.cfs_quota_us": f"{int(quota * 100000) if quota else -1}\n",
-        f"{folder}/cpu.cfs_period_us": "100000\n",
+        f"{directory}/cpu.cfs_quota_us": f"{int(quota * 100000) if quota else -1}\n",
+        f"{directory}/cpu.cfs_period_us": "100000\n",
     }
 
 

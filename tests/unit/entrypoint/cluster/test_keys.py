@@ -25,7 +25,7 @@ def test_without_a_key_both_places_and_the_way_to_make_one_are_named(tmp_path: P
     assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh"
 
 
-def test_a_folder_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Path) -> None:
+def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Path) -> None:
     (tmp_path / "authorized_keys").write_text("ssh-ed25519 AAAA\n")
 
     keys = find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)})
@@ -34,7 +34,7 @@ def test_a_folder_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Pa
     assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 
-def test_a_folder_where_the_key_should_be_is_no_traceback(tmp_path: Path) -> None:
+def test_a_directory_where_the_key_should_be_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "id_rsa").mkdir()
 
     with pytest.raises(Refusal, match="cannot be read"):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from entrypoint.cluster import wait
-from entrypoint.cluster.wait import REFUSED, SILENT, Door, complaint, knock
+from entrypoint.cluster.wait import REFUSED, SILENT, Access, complaint, try_host
 
 CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
 
@@ -42,7 +42,7 @@ def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
-    knock("a", Door("config", 2222, {}, 1.0), states)
+    try_host("a", Access("config", 2222, {}, 1.0), states)
 
     assert states == {"a": state}
     assert not left

@@ -16,7 +16,11 @@ def test_a_known_user_with_a_home_needs_nothing() -> None:
 
 def test_a_known_user_on_a_read_only_root_gets_a_home() -> None:
     found = identify(Who(1000, 0, "multinode", "root"), {"HOME": "/home/multinode"}, lambda path: False, FILES.get)
-    assert (found.variables, found.folders, found.preload) == ({"HOME": "/tmp/home-1000"}, ("/tmp/home-1000",), None)
+    assert (found.variables, found.directories, found.preload) == (
+        {"HOME": "/tmp/home-1000"},
+        ("/tmp/home-1000",),
+        None,
+    )
 
 
 def test_an_unknown_user_gets_a_name() -> None:

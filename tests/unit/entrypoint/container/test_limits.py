@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.container.limits import DEFAULT_SHM, MEMORY, SMOKE_MEMORY, Limits, Wish, read_flags, read_limits, warn
+from entrypoint.container.limits import DEFAULT_SHM, MEMORY, SMOKE_MEMORY, Demand, Limits, read_flags, read_limits, warn
 
 GB = 1 << 30
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
@@ -46,11 +46,11 @@ def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> N
 
 PLENTY = Limits(GB, 64 * GB, frozenset({"avx512_bf16"}))
 DOCKER = PLENTY._replace(shm=DEFAULT_SHM)
-TASK = Wish({}, 1, MEMORY, known=True)
+TASK = Demand({}, 1, MEMORY, known=True)
 
 
 @pytest.mark.parametrize(
-    ("limits", "wish", "said"),
+    ("limits", "demand", "said"),
     [
         (PLENTY, TASK._replace(ranks=4, given={"bf16": True, "dataloader_num_workers": "4"}), []),
         (DOCKER, TASK, []),
@@ -69,6 +69,6 @@ TASK = Wish({}, 1, MEMORY, known=True)
         (PLENTY._replace(flags=read_flags(GRAVITON)), TASK._replace(given={"bf16": "true"}), []),
     ],
 )
-def test_a_job_is_told_what_matters_to_it(limits: Limits, wish: Wish, said: list[str]) -> None:
-    lines = warn(limits, wish)
+def test_a_job_is_warned_of_what_it_will_reach(limits: Limits, demand: Demand, said: list[str]) -> None:
+    lines = warn(limits, demand)
     assert all(part in line for part, line in zip(said, lines, strict=True))

@@ -58,7 +58,7 @@ V6 = (
     ],
 )
 def test_interface_of_an_address(monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str) -> None:
-    monkeypatch.setattr(network, "look_up", lambda host, found: pytest.fail(f"looked up {host}"))
+    monkeypatch.setattr(network, "append_addresses", lambda host, found: pytest.fail(f"looked up {host}"))
     assert find_interface(read_routes(V4, V6), master) == interface
 
 
@@ -82,7 +82,7 @@ def test_interface_of_a_name(monkeypatch: pytest.MonkeyPatch, addresses: list[tu
     assert find_interface(read_routes(V4, V6), "job-master-0") == interface
 
 
-def test_one_interface_needs_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "resolve", lambda host: pytest.fail(f"looked up {host}"))
     assert find_interface(read_routes(HEAD + ETH0, row6("fe80::", 64, "docker0")), "nowhere") == "eth0"
     assert find_interface(read_routes(None, row6("fd00:1::", 64, "eth0")), "nowhere") == "eth0"
@@ -91,7 +91,7 @@ def test_one_interface_needs_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "SECONDS", 0.01)
-    monkeypatch.setattr(network, "look_up", lambda host, found: threading.Event().wait(1))
+    monkeypatch.setattr(network, "append_addresses", lambda host, found: threading.Event().wait(1))
     assert resolve("nowhere") == []
 
 

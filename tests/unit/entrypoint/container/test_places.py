@@ -1,4 +1,4 @@
-"""Folders that last, and folders that do not."""
+"""Directories that last, and directories that do not."""
 
 from __future__ import annotations
 

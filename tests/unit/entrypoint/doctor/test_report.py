@@ -10,7 +10,7 @@ from entrypoint.container.image import Stack
 from entrypoint.container.limits import Limits
 from entrypoint.container.processors import Machine
 from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
-from entrypoint.doctor.view import OK, WARNING, WRONG, Folder, Interface, Probe, View
+from entrypoint.doctor.view import OK, WARNING, WRONG, Directory, Interface, Probe, View
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision
 from entrypoint.launchers.world import World
@@ -31,7 +31,7 @@ HEALTHY = View(
     preloads=((TCMALLOC, f"{TCMALLOC}.5.9"), (IOMP, IOMP)),
     locked={"six": "1.17.0"}, installed={"six": ("1.17.0",), "extra": ("1.0",)},
     interfaces=(Interface("eth0", "up"), Interface("lo", "unknown")),
-    folders=(Folder("/workspace/output", True, True, 9 * GB), Folder("/tmp", True, False, None)),
+    directories=(Directory("/workspace/output", True, True, 9 * GB), Directory("/tmp", True, False, None)),
     user=(1000, 0), certificate=None,
     probe=Probe("3.11.2", ("/x",), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4),
 )  # fmt: skip
@@ -77,8 +77,8 @@ def test_a_healthy_container() -> None:
         ({"decision": with_environ(FI_TCP_IFACE="ib0")}, "network", WRONG, "FI_TCP_IFACE=ib0"),
         ({"decision": NODES, "interfaces": (Interface("lo", "unknown"),)}, "network", WRONG, "several nodes"),
         ({"certificate": "x"}, "certificate", WRONG, "PEM"),
-        ({"folders": (Folder("/out", False, True, GB),)}, "folders", WRONG, "cannot be written: /out"),
-        ({"folders": (Folder("/out", True, True, 1 << 20),)}, "folders", WARNING, "/out has 1 MB left"),
+        ({"directories": (Directory("/out", False, True, GB),)}, "folders", WRONG, "cannot be written: /out"),
+        ({"directories": (Directory("/out", True, True, 1 << 20),)}, "folders", WARNING, "/out has 1 MB left"),
     ],
 )
 def test_a_fault_is_named_with_its_remedy(change: dict[str, object], name: str, state: str, said: str) -> None:

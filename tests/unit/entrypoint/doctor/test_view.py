@@ -1,4 +1,4 @@
-"""Foreign texts that doctor reads: the probe's answer, constraints, folders of installed packages."""
+"""Foreign texts that doctor reads: the probe's answer, constraints, directories of installed packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_constraints() -> None:
     assert read_constraints(None) == {}
 
 
-def test_the_first_folder_on_the_path_counts(tmp_path: Path) -> None:
+def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
     for name in ("mine/six-2.0.dist-info", "site/six-1.0.dist-info", "site/Foo_bar-1.0+cpu.dist-info", "site/six"):
         (tmp_path / name).mkdir(parents=True)
     path = [str(tmp_path / name) for name in ("absent", "mine", "site")]

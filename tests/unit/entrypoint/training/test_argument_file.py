@@ -25,7 +25,7 @@ from entrypoint.training.arguments import find_output, read_given
 )
 def test_given(words: list[str], expected: dict[str, object]) -> None:
     text = '{"output_dir": "/json", "bf16": true}'
-    assert read_given(words, lambda path: text, ours=True) == expected
+    assert read_given(words, lambda path: text, strict=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ def test_given(words: list[str], expected: dict[str, object]) -> None:
 )
 def test_a_file_without_arguments(text: str | None, said: str) -> None:
     with pytest.raises(Refusal, match=re.escape(said)):
-        read_given(["a.json"], lambda path: text, ours=True)
-    assert read_given(["a.json"], lambda path: text, ours=False) == {}
+        read_given(["a.json"], lambda path: text, strict=True)
+    assert read_given(["a.json"], lambda path: text, strict=False) == {}
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_any_file_is_an_object_or_refused(text: str) -> None:
     try:
-        assert isinstance(read_given(["a.json"], lambda path: text, ours=True), dict)
+        assert isinstance(read_given(["a.json"], lambda path: text, strict=True), dict)
     except Refusal as refusal:
         assert refusal.code == 2
 
 
 @pytest.mark.parametrize(
-    ("value", "folder"),
+    ("value", "directory"),
     [
         ("/out", "/out"),
         (True, None),
@@ -65,5 +65,5 @@ def test_any_file_is_an_object_or_refused(text: str) -> None:
         ("/\ud800", None),
     ],
 )
-def test_output(value: object, folder: str | None) -> None:
-    assert find_output({"output_dir": value}) == folder
+def test_output(value: object, directory: str | None) -> None:
+    assert find_output({"output_dir": value}) == directory

@@ -55,8 +55,8 @@ def test_a_script_without_the_trainer_is_told_by_the_environment() -> None:
     job = Job("task", "qa-no-trainer", ["--bf16"])
     assert job.trains
     program = read_program(job, NEW, "/", many=True)
-    assert program.asked == (Setting("ACCELERATE_MIXED_PRECISION", "bf16", "a flag that was typed"),)
-    assert [(each.name, each.value) for each in program.wanted] == [("ACCELERATE_USE_CPU", "1")]
+    assert program.typed == (Setting("ACCELERATE_MIXED_PRECISION", "bf16", "a flag that was typed"),)
+    assert [(each.name, each.value) for each in program.defaults] == [("ACCELERATE_USE_CPU", "1")]
 
 
 def test_what_went_into_the_environment_is_still_known() -> None:
@@ -80,7 +80,7 @@ def test_smoke_takes_the_flags_of_any_release(words: list[str], many: bool, expe
 
 @pytest.mark.parametrize(("kind", "name", "count"), [("script", "x.py", 1), ("task", "qa", 0), ("plain", "bash", 0)])
 def test_a_script_of_one_s_own_counts_its_ranks_on_a_cpu(kind: str, name: str, count: int) -> None:
-    assert len(read_program(Job(kind, name, []), NEW, "/", many=True).wanted) == count
+    assert len(read_program(Job(kind, name, []), NEW, "/", many=True).defaults) == count
 
 
 def test_a_worker_of_an_mpijob_does_not_train() -> None:

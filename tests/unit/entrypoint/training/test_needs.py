@@ -72,8 +72,8 @@ def test_the_builder_knows_the_same_packages() -> None:
     table = catalog.load()
     assert set(BUILT) == set(table.tasks)
     everywhere = {name for row in table.transformers.values() for name in names(row.requires)}
-    for folder in BUILT:
-        assert set(NEEDS[folder]) <= everywhere | names(table.tasks[folder]), folder
+    for directory in BUILT:
+        assert set(NEEDS[directory]) <= everywhere | names(table.tasks[directory]), directory
 
 
 def names(requirements: tuple[str, ...]) -> set[str]:

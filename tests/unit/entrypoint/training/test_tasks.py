@@ -14,7 +14,7 @@ def test_a_row_is_sound(name: str) -> None:
     task = TASKS[name]
     names = [flag.name for flag in split_flags(task.defaults.split())]
     assert len(names) == len(set(names)) and "" not in names
-    assert task.folder in NEEDS
+    assert task.directory in NEEDS
     assert name.endswith("-no-trainer") == ("_no_trainer" in task.script) == (task.kind == ACCELERATE)
 
 
