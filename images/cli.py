@@ -7,7 +7,7 @@ import datetime
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from rich.console import Console
@@ -19,8 +19,8 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store, default_root
 from images.inspection import import_check, opened, verify
-from images.lock import bundle, files, lockfile
-from images.lock.lockfile import Locked
+from images.lock import bundle, lockfile
+from images.lock.lock import Lock
 from images.oci import engine as engines
 from images.oci import export, reference, skopeo, transfer
 from images.oci import image as oci
@@ -88,21 +88,21 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
-    locked = pipeline.download(_locked(options, context), context)
+    lock = _lock_of(options, context)
+    pipeline.download(lock, context)
     with context.progress.step("writing the bundle"):
-        place = bundle.write(locked, context.store, options.output)
+        place = bundle.write(lock, context.store, options.output)
     if options.json:
-        print(json.dumps({"bundle": str(place), "files": len(files.every(locked))}))
-    out.print(f"bundle         {place}  ({len(files.every(locked))} files)", highlight=False, soft_wrap=True)
+        print(json.dumps({"bundle": str(place), "files": len(lock.files())}))
+    out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, soft_wrap=True)
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
     with opened.opened(options.image, context.store, context.access) as found:
         text = found.file(opened.LOCK).decode(errors="replace")
-        asked = planner.Request(tag=options.image)
-        locked = lockfile.read(text, f"the lock in {options.image}", asked, catalog.load())
-        made = pipeline.image(locked, context, "zstd").image
+        lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
+        made = pipeline.image(lock, (options.image,), context, "zstd").image
         ours = [context.store.root / "blobs" / part.written.digest / "blob" for part in made.parts]
         difference = verify.compare(found, made, ours)
     if options.json:
@@ -128,8 +128,9 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require(world.environ, f"--push {targets[0]}")
     engine = _engine(options.load, world.environ)
     context = _context(options, world)
-    made = pipeline.image(_locked(options, context), context, options.compression)
-    made = replace(made, image=replace(made.image, tags=(made.image.tag, *_names(options)[1:])))
+    lock = _lock_of(options, context)
+    tags = tuple(_names(options)) or (lock.tag,)
+    made = pipeline.image(lock, tags, context, options.compression)
     if engine:
         with context.progress.step(f"loading into {engine.name}"):
             engines.load(engine, made.image, context.store)
@@ -137,7 +138,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     archive = None
     if options.output:
         archive = str(export.save(options.output, made.image, context.store, options.compression))
-        Path(f"{archive.rstrip('/')}.lock.json").write_text(lockfile.text(made.locked, beside=True))
+        lockfile.beside(Path(archive)).write_text(lockfile.text(lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
@@ -186,26 +187,32 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     )  # fmt: skip
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=jobs, pip=pip, access=access,
+        jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),
     )  # fmt: skip
 
 
-def _locked(options: argparse.Namespace, context: Context) -> Locked:
-    """Take the lock that was named, the one of the bundle, or make one."""
-    request, table = _request(options), catalog.load()
+def _on_disk(options: argparse.Namespace) -> str | None:
+    """Return the layout or archive that was named as the base."""
+    base = getattr(options, "base", None)
+    return base if lockfile.on_disk(base) else None
+
+
+def _lock_of(options: argparse.Namespace, context: Context) -> Lock:
+    """Return the lock that was named, the one of the bundle, or a new one."""
+    request = _request(options)
     if options.offline:
         if options.lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
             text = bundle.take(options.offline, context.store)
-        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", request, table)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", request)
     if options.lock:
         if not Path(options.lock).is_file():
             raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request, table)
+        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, request)
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    planned = planner.resolve(request, table)
+    planned = planner.resolve(request, catalog.load())
     for note in planned.notes:
         context.progress.say(f"note: {note}")
     return pipeline.resolve(planned, context)

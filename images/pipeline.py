@@ -10,10 +10,10 @@ from images.base.base import Floor
 from images.host.context import Context
 from images.host.store import Store
 from images.inspection import import_check, sbom, sonames
-from images.layers import assemble, entrypoint_layer, examples, labels, on_base
+from images.layers import assemble, entrypoint_layer, examples, on_base
 from images.lock import collect
-from images.lock import resolve as lock
-from images.lock.lockfile import Archive, Locked
+from images.lock import resolve as resolving
+from images.lock.lock import Archive, BaseImage, Debian, Lock
 from images.oci import export
 from images.oci import image as oci
 from images.oci.compression import of_registry
@@ -26,27 +26,43 @@ class Finished:
 
     image: oci.Image
     floor: Floor
-    locked: Locked
+    lock: Lock
     modules: list[str]
 
 
-def resolve(planned: Plan, context: Context) -> Locked:
-    """Fix every file that goes in, as of the plan's days, fetching what has no hash before it is there."""
-    assert context.pip is not None, "a plan cannot be resolved without sources"
+def resolve(planned: Plan, context: Context) -> Lock:
+    """Return the lock of a plan: every file that goes in, as of the plan's days.
+
+    What has no hash before it is there is downloaded for it.
+    """
     image = on_base.bring(planned, context)
-    packages = _debs(planned, context) if image is None else on_base.debs_for(image, _debs(planned, context), context)
+    chosen = _debs(planned, context) if image is None else on_base.debs_for(image, _debs(planned, context), context)
     with context.progress.step("resolving"):
-        python = lock.make(planned, context.pip, context.store, context.environ)
-    archive = _examples(planned, context, context.pip.certificate)
-    base = on_base.standing(image, python) if image else None
-    return Locked(plan=planned, lock=python, debian=packages, examples=archive, base=base)
+        found = resolving.packages(planned, context)
+    base_image = on_base.standing(image, planned.python, found.artifacts) if image else None
+    return Lock(
+        torch=str(planned.torch.version), transformers=str(planned.transformers.version), python=planned.python,
+        glibc=planned.base.glibc, backend=planned.backend, module=planned.torch.module,
+        base=_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
+        bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
+        index=planned.index, find_links=planned.find_links, undated=found.undated,
+        debian=Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs),
+        examples=_examples(planned, context), base_image=base_image,
+    )  # fmt: skip
 
 
-def _examples(planned: Plan, context: Context, certificate: str | None) -> Archive | None:
+def _name(planned: Plan, image: BaseImage | None) -> str:
+    """Return what to ask for again: a base from disk by its digest, since a lock holds no place."""
+    if image is None or planned.base_name == "intel":
+        return planned.base_name
+    return image.reference or image.manifest.digest
+
+
+def _examples(planned: Plan, context: Context) -> Archive | None:
     if planned.examples is None:
         return None
     with context.progress.step("fetching the examples"):
-        taken = examples.obtain(context.store, planned.examples, certificate, context.progress.advance)
+        taken = examples.obtain(context.store, planned.examples, context.certificate, context.progress.advance)
     return Archive(examples.NAME, taken[0]) if taken else None
 
 
@@ -55,36 +71,35 @@ def _debs(planned: Plan, context: Context) -> apt.Choice:
         return apt.resolve(context.store, planned.debian, context.today, context.environ)
 
 
-def download(locked: Locked, context: Context) -> Locked:
-    """Bring every file of a lock into the store; return the lock with the places of its files.
+def download(lock: Lock, context: Context) -> None:
+    """Bring every file of a lock into the store.
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    on_base.locked_base(locked, context)
-    return collect.everything(locked, context)
+    on_base.locked_base(lock, context)
+    collect.everything(lock, context)
 
 
-def image(locked: Locked, context: Context, compression: str) -> Finished:
-    """Write the layers that the store does not have, and the image above them."""
-    base = on_base.locked_base(locked, context)
-    locked = collect.locate(locked, context)
-    ready = on_base.ready(locked, base, context)
-    found = collect.wheels(locked, context)
-    taken = _archive(locked, context.store)
-    listed = sbom.write(locked, found, ready.origin, context.store)
-    floor = on_base.with_bindings(ready, locked, found)
-    sonames.refuse(found, floor.libraries, ready.hidden, context.store, trimmed=locked.plan.trim)
-    above = assemble.layers(locked, found, floor, ready.extras, taken, listed, context)
+def image(lock: Lock, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
+    """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
+    base = on_base.locked_base(lock, context)
+    found = collect.everything(lock, context)
+    ready = on_base.ready(lock, base, context)
+    taken = _archive(lock, context.store)
+    listed = sbom.write(lock, found, ready.origin, context.store)
+    floor = on_base.with_bindings(ready, lock, found)
+    sonames.refuse(found, floor.libraries, ready.hidden, context.store, trimmed=lock.trim)
+    above = assemble.layers(lock, found, floor, ready.extras, taken, listed, context)
     parts = (*floor.layers, *above)
-    settings = entrypoint_layer.settings(labels.make(locked.plan, locked.lock, floor), floor.environment)
-    config = oci.config(parts, settings, f"{locked.plan.family_as_of}T00:00:00Z", floor.history)
+    settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, floor), floor.environment)
+    config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", floor.history)
     manifest = export.registry_manifest(config, parts, context.store, of_registry(compression))
-    made = oci.Image((locked.plan.tag,), config, manifest, parts)
-    return Finished(made, floor, locked, import_check.modules(wheel.path for wheel in found))
+    made = oci.Image(tags, config, manifest, parts)
+    return Finished(made, floor, lock, import_check.modules(wheel.path for wheel in found))
 
 
-def _archive(locked: Locked, store: Store) -> tuple[str, Path] | None:
-    if locked.examples is None:
+def _archive(lock: Lock, store: Store) -> tuple[str, Path] | None:
+    if lock.examples is None:
         return None
-    path = store.blob(locked.examples.sha256, locked.examples.filename)
-    return (locked.examples.sha256, path) if path else None
+    path = store.blob(lock.examples.sha256, lock.examples.filename)
+    return (lock.examples.sha256, path) if path else None

@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote
 
 from images.host import fingerprint, process
 from images.host.errors import WorldFault
 from images.host.store import Store, disk_fault, key_of, sha256
-from images.plan import catalog
 
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
 MARK = "SOURCE: "
@@ -77,6 +77,18 @@ class Deb:
     sha256: str
 
 
+class Wanted(Protocol):
+    """What a base is made of: a suite, and the packages that are asked for by name."""
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite, such as bookworm."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Return the names of packages."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """The packages of a base in order, and the sources.list that it will have: where they came from."""
@@ -85,7 +97,7 @@ class Choice:
     sources: str
 
 
-def resolve(store: Store, row: catalog.Base, today: datetime.date, environ: Mapping[str, str]) -> Choice:
+def resolve(store: Store, row: Wanted, today: datetime.date, environ: Mapping[str, str]) -> Choice:
     """Choose the packages of a base, once a day, and bring each into the store; answer them in order.
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
@@ -123,7 +135,7 @@ def default_sources(suite: str, environ: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _choose(store: Store, row: catalog.Base, sources: str, environ: Mapping[str, str]) -> tuple[Deb, ...]:
+def _choose(store: Store, row: Wanted, sources: str, environ: Mapping[str, str]) -> tuple[Deb, ...]:
     wanted = (MINBASE.format(suite=row.suite), *ALWAYS, *row.packages)
     with store.aside(folder=True) as folder:
         _lay_out(folder, sources)

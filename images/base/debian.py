@@ -15,13 +15,12 @@ from typing import IO, Any
 import zstandard
 
 from images.base import repository
-from images.base.apt import ALWAYS, REMEDY, Choice, Deb, complaint
+from images.base.apt import ALWAYS, REMEDY, Choice, Deb, Wanted, complaint
 from images.base.installed import debian_packages
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci.layer import EPOCH, Ground, Layer, Written
-from images.plan import catalog
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
@@ -72,7 +71,7 @@ class Debian:
     libraries: tuple[str, ...] = ()
 
 
-def make(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, str]) -> tuple[Debian, bool]:
+def make(store: Store, row: Wanted, choice: Choice, environ: Mapping[str, str]) -> tuple[Debian, bool]:
     """Make the base from exactly these packages, without network; answer it, and whether the store had it.
 
     The same packages give the same bytes. Raises WorldFault when one is not in the store.
@@ -105,7 +104,7 @@ def _plain(made: Debian) -> dict[str, object]:
     }
 
 
-def _build(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str, str]) -> Debian:
+def _build(store: Store, row: Wanted, choice: Choice, environ: Mapping[str, str]) -> Debian:
     path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
     env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
@@ -121,7 +120,7 @@ def _build(store: Store, row: catalog.Base, choice: Choice, environ: Mapping[str
     return Debian(written, ground, installed, passwd, choice.debs, libraries)
 
 
-def _bootstrap(row: catalog.Base, parts: Path, out: Path, env: Mapping[str, str]) -> None:
+def _bootstrap(row: Wanted, parts: Path, out: Path, env: Mapping[str, str]) -> None:
     command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
     command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *row.packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]

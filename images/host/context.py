@@ -33,7 +33,10 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded."""
+    """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
+
+    `wheelhouse` is the user's directory of wheels, `base` the layout or archive that the base of a lock lies in.
+    """
 
     store: Store
     environ: Mapping[str, str]
@@ -42,6 +45,8 @@ class Context:
     jobs: int
     pip: Sources | None
     access: Access
+    wheelhouse: str | None = None
+    base: str | None = None
 
     @property
     def certificate(self) -> str | None:

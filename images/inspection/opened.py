@@ -15,7 +15,7 @@ from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import compression, engine, reference
 
-LOCK = "opt/multinode/lock.json"
+LOCK = "opt/multinode/pylock.toml"
 SBOM = "opt/multinode/sbom.cdx.json"
 
 

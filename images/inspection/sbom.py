@@ -15,33 +15,33 @@ from images.base.pulled import Foreign
 from images.host.store import Store
 from images.lock import lockfile
 from images.lock.collect import Wheel
-from images.lock.lockfile import Locked
+from images.lock.lock import Lock
 
 STATUS = "var/lib/dpkg/status"
 
 
-def write(locked: Locked, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
+def write(locked: Lock, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal locks give equal bytes."""
     return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, origin, store)).value)
 
 
-def _make(locked: Locked, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
+def _make(locked: Lock, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
     from images.inspection import components  # a tenth of a second that most builds do not need
 
-    hashes = {deb.package: deb.sha256 for deb in locked.debs}
+    hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
     listed = components.of_wheels(found)
     if isinstance(origin, Debian):
         listed += components.of_debian(debian.texts(store, origin, [STATUS]).get(STATUS, ""), hashes)
     else:
-        listed += components.of_debian("\n".join(map(_paragraph, locked.debs)), hashes)
+        listed += components.of_debian("\n".join(map(_paragraph, locked.debian.debs)), hashes)
         listed += components.of_debian(origin.facts.status, distro=_distro(origin.facts))
         listed += components.of_installed(_kept(origin.facts, locked))
     listed.append(components.program("multinode", None, "Apache-2.0"))
-    release = str(locked.plan.transformers.version)
+    release = str(locked.transformers)
     if locked.examples:
         listed.append(components.archive("transformers-examples", release, locked.examples.sha256))
-    created = datetime.datetime.combine(locked.plan.family_as_of, datetime.time())
-    name = f"torch{locked.plan.torch.version}-transformers{release}"
+    created = datetime.datetime.combine(locked.family_as_of, datetime.time())
+    name = f"torch{locked.torch}-transformers{release}"
     return components.document("multinode", name, created, listed)
 
 
@@ -54,8 +54,8 @@ def _distro(facts: Facts) -> str:
     return f"{facts.release.get('ID', 'debian')}-{facts.release.get('VERSION_ID', '')}".rstrip("-")
 
 
-def _kept(facts: Facts, locked: Locked) -> list[tuple[str, str]]:
+def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
     """List the Python packages of the base that are still found in the image, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
-    sites = facts.sites[locked.plan.python]
+    sites = facts.sites[locked.python]
     return sorted({(d.name, d.version) for d in facts.distributions if d.folder in sites and d.name not in added})

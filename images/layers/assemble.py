@@ -15,10 +15,10 @@ from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
 from images.lock import lockfile
 from images.lock.collect import Wheel
-from images.lock.lockfile import Locked
+from images.lock.lock import Lock
 from images.oci.image import Part
 from images.oci.layer import Ground, Layer, Written
-from images.plan.planner import FAMILY, Plan
+from images.plan.planner import FAMILY
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
@@ -42,16 +42,16 @@ class Extra:
 
 
 def layers(
-    locked: Locked, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
+    lock: Lock, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
     sbom: str, context: Context,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
-    plan, store, compiler = locked.plan, context.store, None
-    if plan.bytecode:
+    store, compiler = context.store, None
+    if lock.bytecode:
         compiler = Compiler(store, bytecode.unpacked(store, floor))
 
     def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
-        return _wheel_layer(name, members, extra, plan, floor, store, compiler)
+        return _wheel_layer(name, members, extra, lock, floor, store, compiler)
 
     def extra(one: Extra) -> Part:
         return _part(store, one.name, one.inputs, floor.ground, one.fill)
@@ -62,7 +62,7 @@ def layers(
         for name, belongs in GROUPS
     ]
     tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(locked, floor, sbom, store, compiler))
+    tasks.append(lambda: _own_layer(lock, floor, sbom, store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
@@ -80,32 +80,32 @@ class Compiler:
 
 
 def _wheel_layer(
-    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, plan: Plan, floor: Floor, store: Store,
+    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, lock: Lock, floor: Floor, store: Store,
     compiler: Compiler | None,
 ) -> Part:  # fmt: skip
     compiled = compiler.compiled(members) if compiler else {}
-    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], plan.trim, astuple(floor.site)]
+    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], lock.trim, astuple(floor.site)]
 
     def fill(layer: Layer) -> None:
-        twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, plan.torch.module, trimmed=plan.trim)
+        twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, lock.module, trimmed=lock.trim)
         for wheel in members:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
             shared = twins if wheel.project == oneccl.BINDINGS else {}
-            wheels.write(layer, wheel.path, floor.site, pyc, shared, trimmed=plan.trim)
+            wheels.write(layer, wheel.path, floor.site, pyc, shared, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])
 
     return _part(store, name, inputs, floor.ground, fill)
 
 
-def _own_layer(locked: Locked, floor: Floor, sbom: str, store: Store, compiler: Compiler | None) -> Part:
-    plan, files = locked.plan, entrypoint_layer.files()
+def _own_layer(lock: Lock, floor: Floor, sbom: str, store: Store, compiler: Compiler | None) -> Part:
+    files = entrypoint_layer.files()
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
     texts = {
-        "stack.json": json.dumps(entrypoint_layer.stack(plan, locked.lock, floor), indent=1) + "\n",
-        "lock.json": lockfile.text(locked),
+        "stack.json": json.dumps(entrypoint_layer.stack(lock, floor), indent=1) + "\n",
+        lockfile.NAME: lockfile.text(lock),
         "sbom.cdx.json": sbom,
-        "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in locked.lock.artifacts),
+        "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in lock.artifacts),
     }
     inputs = [
         sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),

@@ -13,9 +13,8 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers.bytecode import WORKER, Interpreter
 from images.layers.examples import PLACE
-from images.lock.lockfile import Lock
+from images.lock.lock import Lock
 from images.oci.layer import EPOCH, Layer
-from images.plan.planner import Plan
 
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
@@ -54,15 +53,35 @@ def _path(below: str) -> str:
     return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
 
 
-def stack(plan: Plan, lock: Lock, floor: Floor) -> dict[str, Any]:
+def stack(lock: Lock, floor: Floor) -> dict[str, Any]:
     """Say what the entrypoint must know of the image it is in."""
     return {
-        "torch": lock.torch,
-        "transformers": lock.transformers,
-        "python": plan.base.python,
-        "backend": plan.backend,
-        "examples": f"/{PLACE}" if plan.examples else None,
+        "torch": lock.version("torch"),
+        "transformers": lock.version("transformers"),
+        "python": lock.python,
+        "backend": lock.backend,
+        "examples": f"/{PLACE}" if lock.examples else None,
         "site": f"/{floor.site.folder}",
+    }
+
+
+def labels(lock: Lock, floor: Floor) -> dict[str, str]:
+    """Return what an image says of itself to people and scanners, from the lock and not from the request."""
+    title = "org.opencontainers.image"
+    own = "multinode"
+    base = {f"{title}.base.name": floor.name, f"{title}.base.digest": floor.digest}
+    stated = {name: value for name, value in base.items() if value}
+    return {
+        **stated,
+        f"{title}.title": "multinode",
+        f"{title}.description": "Hugging Face training on CPU servers, one node or many",
+        f"{title}.version": f"torch{lock.torch}-transformers{lock.transformers}",
+        f"{title}.licenses": "Apache-2.0",
+        f"{own}.torch": lock.version("torch"),
+        f"{own}.transformers": lock.version("transformers"),
+        f"{own}.python": floor.packages.get(f"python{lock.python}", lock.python),
+        f"{own}.backend": lock.backend,
+        f"{own}.as-of": str(lock.family_as_of),
     }
 
 

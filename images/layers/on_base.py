@@ -21,7 +21,7 @@ from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.layers.assemble import Extra
 from images.lock.collect import Wheel
-from images.lock.lockfile import Lock, Locked, Standing
+from images.lock.lock import Artifact, BaseImage, Lock
 from images.oci import reference
 from images.plan.planner import Plan
 
@@ -71,63 +71,64 @@ def debs_for(image: Foreign, choice: Choice, context: Context) -> Choice:
     return Choice(chosen, choice.sources)
 
 
-def standing(image: Foreign, lock: Lock) -> Standing:
+def standing(image: Foreign, python: str, artifacts: Sequence[Artifact]) -> BaseImage:
     """Say for a lock which image this is, and which planned packages it has at the planned version.
 
     Raises UserFault when a package must be replaced that has no list of its files.
     """
     known = reference.parse(image.name)
     name = str(known) if isinstance(known, reference.Remote) else None
-    decision = replaced.decide(image.facts, lock.python, [(a.name, a.version) for a in lock.artifacts])
-    return Standing(name, image.manifest, tuple(project for project, _ in decision.keep))
+    decision = replaced.decide(image.facts, python, [(a.name, a.version) for a in artifacts])
+    return BaseImage(image.manifest, tuple(project for project, _ in decision.keep), name)
 
 
-def locked_base(locked: Locked, context: Context) -> Foreign | None:
+def locked_base(locked: Lock, context: Context) -> Foreign | None:
     """Bring the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
     """
-    if locked.base is None:
+    if locked.base_image is None:
         return None
     access = context.access if context.pip else None
-    named = locked.plan.base_reference
+    named = context.base
     with context.progress.step("fetching the base"):
-        if named and named.startswith(("oci:", "archive:")):
+        if named:
             image = pulled.bring(reference.parse(named), context.store, context.access, context.progress.advance)
-            if image.digest != locked.base.manifest.digest:
-                value = f"{named} ({image.digest}, not {locked.base.manifest.digest})"
+            if image.digest != locked.base_image.manifest.digest:
+                value = f"{named} ({image.digest}, not {locked.base_image.manifest.digest})"
                 raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")
             return image
         return pulled.again(
-            locked.base.manifest, locked.base.reference, context.store, access, context.progress.advance
+            locked.base_image.manifest, locked.base_image.reference, context.store, access, context.progress.advance
         )
 
 
-def ready(locked: Locked, image: Foreign | None, context: Context) -> Ready:
+def ready(locked: Lock, image: Foreign | None, context: Context) -> Ready:
     """Make the base of a lock, or bring it."""
     if image is None:
+        choice = Choice(locked.debian.debs, locked.debian.sources)
         with context.progress.step("Debian base"):
-            debian, reused = base.make(context.store, locked.plan.base, locked.debian, context.environ)
-        made = floor.on_debian(debian, locked.plan.base.suite, locked.plan.python, reused=reused)
+            debian, reused = base.make(context.store, locked.debian, choice, context.environ)
+        made = floor.on_debian(debian, locked.debian.suite, locked.python, reused=reused)
         return Ready(made, (), debian)
-    floor.refuse(image, locked.plan.python, locked.plan.base.glibc)
-    name = locked.base.reference if locked.base else None
+    floor.refuse(image, locked.python, locked.glibc)
+    name = locked.base_image.reference if locked.base_image else None
     hidden = _hidden(image, locked)
     hiding = (Extra("replaced", hidden, lambda layer: replaced.write(layer, hidden)),) if hidden else ()
     extras = (*hiding, *_adding(image, locked, context))
-    return Ready(floor.on_image(image, name, locked.plan.python), extras, image, hidden)
+    return Ready(floor.on_image(image, name, locked.python), extras, image, hidden)
 
 
-def with_bindings(ready: Ready, locked: Locked, found: Sequence[Wheel]) -> Floor:
+def with_bindings(ready: Ready, locked: Lock, found: Sequence[Wheel]) -> Floor:
     """Add the paths that lead to oneCCL's bindings, whether a wheel or the base brings them."""
-    module, site = locked.plan.torch.module, ready.floor.site.folder
-    if locked.plan.backend != "ccl" or module is None:
+    module, site = locked.module, ready.floor.site.folder
+    if locked.backend != "ccl" or module is None:
         return ready.floor
     path = next((wheel.path for wheel in found if wheel.project == oneccl.BINDINGS), None)
     listing = {} if isinstance(ready.origin, Debian) else ready.origin.facts.listing
     names = wheels.names(path) if path else _names(ready.origin, site)
     taken = {place for place in oneccl.PLACES if place.rpartition("/")[2] in listing.get(place.rpartition("/")[0], ())}
-    if any(artifact.name == "impi-rt" for artifact in locked.lock.artifacts):
+    if any(artifact.name == "impi-rt" for artifact in locked.artifacts):
         taken |= {*oneccl.PLACES}
     links = oneccl.links(names, module, site)
     kept = {place: target for place, target in links.items() if place not in taken}
@@ -141,12 +142,13 @@ def _names(origin: Debian | Foreign, site: str) -> list[str]:
     return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]
 
 
-def _hidden(image: Foreign, locked: Locked) -> tuple[str, ...]:
+def _hidden(image: Foreign, locked: Lock) -> tuple[str, ...]:
     planned = [(artifact.name, artifact.version) for artifact in locked.added]
-    return replaced.hidden(image.facts, replaced.decide(image.facts, locked.plan.python, planned).replaced)
+    return replaced.hidden(image.facts, replaced.decide(image.facts, locked.python, planned).replaced)
 
 
-def _adding(image: Foreign, locked: Locked, context: Context) -> tuple[Extra, ...]:
-    files = additions.read(context.store, locked.debs, additions.lacking(image.facts), image.facts, context.environ)
+def _adding(image: Foreign, locked: Lock, context: Context) -> tuple[Extra, ...]:
+    lacking = additions.lacking(image.facts)
+    files = additions.read(context.store, locked.debian.debs, lacking, image.facts, context.environ)
     inputs = sorted((place, hashlib.sha256(data).hexdigest()) for place, data in files.items())
     return (Extra("additions", inputs, lambda layer: additions.write(layer, files, image.facts)),) if files else ()

@@ -15,17 +15,17 @@ from typing import IO, cast
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
-from images.lock.files import BLOB, every, origin
-from images.lock.lockfile import Locked
+from images.lock.files import origin
+from images.lock.lock import BLOB, Lock
 from images.oci.layer import EPOCH
 
-LOCK = "lock.json"
+LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
 BASE = "base"  # the folder of what belongs to an image that the lock's stands on
 REMEDY = "a folder or .tar that build.py bundle wrote"
 
 
-def write(locked: Locked, store: Store, target: str) -> Path:
+def write(lock: Lock, store: Store, target: str) -> Path:
     """Write a bundle: into a file where the name ends in .tar, else into a folder that is new or empty.
 
     Raises UserFault when the place is taken.
@@ -33,7 +33,7 @@ def write(locked: Locked, store: Store, target: str) -> Path:
     place = Path(target)
     if (place.is_dir() and any(place.iterdir())) or (place.exists() and not place.is_dir()):
         raise UserFault("something is there already", target, "another --output, or remove it")
-    texts, files = _contents(locked, store)
+    texts, files = _contents(lock, store)
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     aside.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,22 +44,17 @@ def write(locked: Locked, store: Store, target: str) -> Path:
     return place
 
 
-def _contents(locked: Locked, store: Store) -> tuple[dict[str, bytes], dict[str, Path]]:
+def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Path]]:
     """List what goes in: short texts by name, and files of the store; SHA256SUMS is as sha256sum(1) reads it."""
-    text = lockfile.text(locked, beside=True).encode()
+    text = lockfile.text(lock, beside=True).encode()
     sums = {LOCK: hashlib.sha256(text).hexdigest()}
     files = {}
-    for digest, name in every(locked):
-        inside = f"{BASE}/{digest}" if name == BLOB else f"{_folder(name)}/{name}"
+    for digest, name in lock.files():
+        inside = f"{BASE}/{digest}" if name == BLOB else lockfile.place(name)
         sums[inside] = digest
         files[inside] = store.root / "blobs" / digest / name
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
     return {LOCK: text, SUMS: listing.encode()}, files
-
-
-def _folder(name: str) -> str:
-    kinds = {".deb": "debs", ".whl": "wheels", ".gz": "sources"}
-    return kinds.get(Path(name).suffix, "archives")
 
 
 def _write_folder(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:

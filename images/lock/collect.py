@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from images.base import apt
 from images.host.context import Context
 from images.host.download import fetch
 from images.host.store import Store
-from images.lock import files, resolve, source_only
-from images.lock.lockfile import Locked
-from images.lock.wheel_tags import Artifact
+from images.lock import resolve, source_only
+from images.lock.files import gone
+from images.lock.lock import BLOB, Artifact, Lock
 
 DOWNLOADS = 4  # at once, at least: a download waits for a server more than it works
 
@@ -27,58 +27,46 @@ class Wheel:
     path: Path
 
 
-def everything(locked: Locked, context: Context) -> Locked:
-    """Bring every file of a lock into the store, wheels included; return the lock with the places of its files.
+def everything(lock: Lock, context: Context) -> list[Wheel]:
+    """Bring every file of a lock into the store, source archives as wheels; return its Python packages in order.
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    locked = locate(locked, context)
-    wheels(locked, context)
-    return locked
-
-
-def locate(locked: Locked, context: Context) -> Locked:
-    """Find where each missing wheel of a lock can be downloaded, and bring its Debian packages.
-
-    Raises WorldFault that names what is missing and cannot be had.
-    """
-    lost = missing(locked, context.store)
-    if not lost:
-        return locked
-    if context.pip is None:
-        raise files.gone(lost)
-    wanted = replace(locked.lock, artifacts=locked.added)
-    found = resolve.locate(wanted, locked.plan, context.pip, context.store, context.environ)
-    places = {artifact.filename: artifact for artifact in found.artifacts}
-    artifacts = tuple(places.get(artifact.filename, artifact) for artifact in locked.lock.artifacts)
-    locked = replace(locked, lock=replace(locked.lock, artifacts=artifacts))
-    if any(name.endswith(".deb") for name in lost):
-        with context.progress.step("downloading Debian's packages"):
-            apt.resolve(context.store, locked.plan.debian, context.today, context.environ)
-    located = {artifact.filename for artifact in locked.added}
-    if never := [name for name in missing(locked, context.store) if name not in located]:
-        raise files.gone(never)
-    return locked
-
-
-def missing(locked: Locked, store: Store) -> list[str]:
-    """Return the file names of a lock that the store does not have."""
-    every = [(digest, name, f"sha256:{digest}" if name == files.BLOB else name) for digest, name in files.every(locked)]
-    return [called for digest, name, called in every if store.blob(digest, name) is None]
-
-
-def wheels(locked: Locked, context: Context) -> list[Wheel]:
-    """Bring the Python packages of a lock into the store, source archives as wheels."""
-    tasks: list[Callable[[], Wheel]] = [lambda a=a: _wheel(a, locked, context) for a in locked.added]  # type: ignore[misc]
+    lost = missing(lock, context.store)
+    if lost and context.pip is None:
+        raise gone(lost)
+    places = {artifact.filename: artifact.url for artifact in lock.added}
+    if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
+        places |= resolve.places(lock, unknown, context)
+    _refuse_the_rest(lost, places, lock, context)
+    tasks: list[Callable[[], Wheel]] = [
+        lambda a=a: _wheel(a, places[a.filename], lock, context)  # type: ignore[misc]
+        for a in lock.added
+    ]
     return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs))
 
 
-def _wheel(artifact: Artifact, locked: Locked, context: Context) -> Wheel:
+def missing(lock: Lock, store: Store) -> list[str]:
+    """Return the file names of a lock that the store does not have."""
+    every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
+    return [called for digest, name, called in every if store.blob(digest, name) is None]
+
+
+def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock, context: Context) -> None:
+    """Bring Debian's packages, which only apt knows how to find; raise WorldFault for what is still missing."""
+    if any(name.endswith(".deb") for name in lost):
+        with context.progress.step("downloading Debian's packages"):
+            apt.resolve(context.store, lock.debian, context.today, context.environ)
+    if never := [name for name in missing(lock, context.store) if name not in places]:
+        raise gone(never)
+
+
+def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:
     store, name = context.store, artifact.filename
-    digest = fetch(store, artifact.url, artifact.sha256, name, context.certificate, context.progress.advance)
+    digest = fetch(store, place, artifact.sha256, name, context.certificate, context.progress.advance)
     path = _path(store, digest, name)
     if not name.endswith(".whl"):
-        row = next(row for row in locked.plan.source_only if row.name == artifact.name)
+        row = next(row for row in lock.source_only if row.name == artifact.name)
         digest, name = source_only.to_wheel(store, path, digest, row)
     return Wheel(artifact.name, artifact.version, digest, _path(store, digest, name))
 

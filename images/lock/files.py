@@ -8,23 +8,10 @@ from collections.abc import Sequence
 from packaging.utils import canonicalize_name
 
 from images.host.errors import WorldFault
-from images.lock.lockfile import Locked
-
-BLOB = "blob"  # what the parts of a base are called in the store: they have digests and no names
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
 # https://pytorch.org/get-started/locally/
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
-
-
-def every(locked: Locked) -> list[tuple[str, str]]:
-    """Return every file of a lock as (sha256, file name)."""
-    wheels = [(a.sha256, a.filename) for a in locked.added]
-    packages = [(deb.sha256, deb.filename) for deb in locked.debs]
-    archive = [(locked.examples.sha256, locked.examples.filename)] if locked.examples else []
-    below = locked.base.manifest if locked.base else None
-    image = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
-    return [*wheels, *packages, *archive, *image]
 
 
 def gone(names: Sequence[str]) -> WorldFault:

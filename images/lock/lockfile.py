@@ -1,233 +1,206 @@
-"""The lock as a file: everything that decides an image's bytes, written beside the image and inside it."""
+"""The lock as a file: a pylock.toml (PEP 751), with what pip does not know in a table of its own."""
 
 from __future__ import annotations
 
-import datetime
-import json
 import platform
+import re
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version as installed
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from images.base.apt import Choice, Deb
+import tomli_w
+from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockUnsupportedVersionError
+from packaging.pylock import PylockValidationError as InvalidPylock
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import TypeAdapter, ValidationError
+
+from images.host import fingerprint
 from images.host.errors import UserFault
-from images.lock.wheel_tags import Artifact
+from images.lock.lock import Artifact, Lock
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
-from images.oci.manifest import Descriptor, Manifest
-from images.plan.catalog import Catalog
-from images.plan.planner import Plan, Request, resolve
+from images.plan.request import Request
 
-FORMAT = 1
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
+FORMAT = 1  # of the table [tool.multinode]
 MACHINE = "x86_64"
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
+SHA256 = re.compile("[0-9a-f]{64}")
+FILE_NAME = re.compile(r"[^/\\\0.][^/\\\0]*")
+DAMAGED = "make a new lock: build.py lock"
+
+_LOCK = TypeAdapter(Lock)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lock:
-    """Everything that decides an image's Python side; equal artifacts make equal images.
+def text(lock: Lock, *, beside: bool = False) -> str:
+    """Return a lock as a pylock.toml, written in one way only.
 
-    `undated` packages came from a place that does not say when: a folder, or an index without upload times.
+    It holds no place on any machine: the paths in it are those of a bundle. The one beside an image names the packages
+    from undated places, too; inside the image, that would make equal images differ.
     """
-
-    torch: str
-    transformers: str
-    python: str
-    artifacts: tuple[Artifact, ...]
-    undated: tuple[str, ...] = ()
+    return tomli_w.dumps(fields(lock, beside=beside))
 
 
-@dataclass(frozen=True)
-class Archive:
-    """The examples' archive: its file name in the store, and its sha256."""
-
-    filename: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Somebody else's base: its name in a registry (None: it came from disk), its manifest, and what is kept of it.
-
-    `kept` are the planned packages that it has at the planned version, so that they are not added again.
-    """
-
-    reference: str | None
-    manifest: Manifest
-    kept: tuple[str, ...]
+def fields(lock: Lock, *, beside: bool = False) -> dict[str, Any]:
+    """Return what `text` writes, as TOML has it."""
+    table = _LOCK.dump_python(lock, exclude_none=True, exclude={"artifacts"})
+    if not beside:
+        del table["undated"]
+    written = Pylock(
+        lock_version=Version("1.0"),
+        requires_python=SpecifierSet(f"=={lock.python}.*"),
+        created_by="multinode",
+        packages=[_package(artifact) for artifact in lock.artifacts],
+        tool={"multinode": {"format": FORMAT, "machine": MACHINE, **_kebab(table), "tools": tools()}},
+    )
+    return dict(written.to_dict())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Locked:
-    """A plan and every file that it takes; without a `base` of others it is made from the `debs`."""
-
-    plan: Plan
-    lock: Lock
-    debian: Choice
-    examples: Archive | None
-    base: Standing | None = None
-
-    @property
-    def added(self) -> tuple[Artifact, ...]:
-        """What goes in: every artifact but those that the base has."""
-        kept = self.base.kept if self.base else ()
-        return tuple(artifact for artifact in self.lock.artifacts if artifact.name not in kept)
-
-    @property
-    def debs(self) -> tuple[Deb, ...]:
-        """The packages of the base."""
-        return self.debian.debs
+def place(filename: str) -> str:
+    """Return where a file of a lock lies in a bundle, relative to the lock."""
+    directories = {".deb": "debs", ".whl": "wheels", ".gz": "sources", ".zip": "sources"}
+    return f"{directories.get(PurePosixPath(filename).suffix, 'archives')}/{filename}"
 
 
-def text(locked: Locked, *, beside: bool = False) -> str:
-    """Write a lock, in one way only; it holds no place on any machine or network.
-
-    The one beside an image names the packages from undated places, too; inside, that would make equal images differ.
-    """
-    undated = {"undated": list(locked.lock.undated)} if beside else {}
-    return json.dumps({**fields(locked), **undated}, indent=1, sort_keys=True) + "\n"
-
-
-def fields(locked: Locked) -> dict[str, Any]:
-    """Say what decides the bytes: the plan, the files by sha256, and the tools whose release shows in them."""
-    plan, below = locked.plan, {"base": asdict(locked.base)} if locked.base else {}
-    return {
-        **below,
-        "format": FORMAT,
-        "machine": MACHINE,
-        "plan": {
-            "torch": str(plan.torch.version),
-            "transformers": str(plan.transformers.version),
-            "python": plan.python,
-            "base": _base_name(locked),
-            "backend": plan.backend,
-            "as_of": plan.as_of.isoformat(),
-            "family_as_of": plan.family_as_of.isoformat(),
-            "trim": plan.trim,
-            "bytecode": plan.bytecode,
-        },
-        "artifacts": [{k: v for k, v in asdict(a).items() if k != "url"} for a in locked.lock.artifacts],
-        "debs": [asdict(deb) for deb in locked.debs],
-        "sources.list": locked.debian.sources,
-        "examples": asdict(locked.examples) if locked.examples else None,
-        "tools": tools(),
-    }
-
-
-def _base_name(locked: Locked) -> str:
-    """Say what to ask for: a base from disk by its digest, since a lock holds no place."""
-    if locked.base is None or locked.plan.base_name == "intel":
-        return locked.plan.base_name
-    return locked.base.reference or locked.base.manifest.digest
+def beside(image: Path) -> Path:
+    """Return where the lock of an archive or a layout lies: pylock.NAME.toml, in which NAME has no dot (PEP 751)."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", image.name)
+    return image.with_name(f"pylock.{name}.toml")
 
 
 def tools() -> dict[str, Any]:
-    """Name what shows in the bytes of a compressed layer."""
-    return {
-        "zstandard": installed("zstandard"),
-        "zstd_level": ZSTD_LEVEL,
-        "zstd_workers": ZSTD_WORKERS,
-        "epoch": EPOCH,
-    }
+    """Return what shows in the bytes besides the files: releases and settings of what we build with."""
+    return {**fingerprint.releases(), "zstd-level": ZSTD_LEVEL, "zstd-workers": ZSTD_WORKERS, "epoch": EPOCH}
 
 
-def read(content: str, where: str, request: Request, catalog: Catalog) -> Locked:
-    """Read a lock back.
+def read(content: str, where: str, request: Request) -> Lock:
+    """Return the lock that was written as `content`; `where` is what the user calls it.
 
     Raises UserFault when it is no lock, is of another format or machine, or differs from what was asked for or from
     the tools here, naming every difference.
     """
-    raw = _parse(content, where)
-    drift = list(_drift(raw, request))
-    if drift:
+    packages, table = _parse(content, where)
+    if drift := list(_drift(table, request)):
         remedy = "leave those options out, or make a new lock: build.py lock"
         raise UserFault(f"{where} does not fit", "; ".join(drift), remedy)
+    known = {"format", "machine", "tools"}
+    rest = _snake({name: value for name, value in table.items() if name not in known})
     try:
-        return _locked(raw, request, catalog)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        remedy = "make a new lock: build.py lock"
-        raise UserFault("the lock is damaged", f"{where}: {type(error).__name__}: {error}", remedy) from error
-
-
-def _parse(content: str, where: str) -> dict[str, Any]:
-    remedy = "a lock.json that build.py wrote, or leave --lock out"
-    try:
-        raw = json.loads(content)
+        lock = _LOCK.validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
+        _check(lock)
+    except ValidationError as error:
+        found = error.errors()[0]
+        value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
+        raise UserFault("the lock is damaged", value, DAMAGED) from error
     except ValueError as error:
-        raise UserFault("that is not a lock", f"{where}: {error}", remedy) from error
-    if not isinstance(raw, dict) or "format" not in raw:
-        raise UserFault("that is not a lock", where, remedy)
-    if raw["format"] != FORMAT:
+        raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
+    return lock
+
+
+def _package(artifact: Artifact) -> Package:
+    name, hashes = artifact.filename, {"sha256": artifact.sha256}
+    version = Version(artifact.version)
+    if name.endswith(".whl"):
+        wheels = [PackageWheel(name=name, path=place(name), hashes=hashes)]
+        return Package(name=artifact.name, version=version, wheels=wheels)  # type: ignore[arg-type]
+    sdist = PackageSdist(name=name, path=place(name), hashes=hashes)
+    return Package(name=artifact.name, version=version, sdist=sdist)  # type: ignore[arg-type]
+
+
+def _artifact(package: Package) -> Artifact:
+    files: list[PackageWheel | PackageSdist] = [*(package.wheels or ()), *([package.sdist] if package.sdist else [])]
+    if len(files) != 1 or package.version is None:
+        raise ValueError(f"{package.name} has not one version and one file")
+    file = files[0]
+    digest = file.hashes.get("sha256", "")
+    return Artifact(
+        name=package.name, version=str(package.version), filename=file.name or "", url="", sha256=digest
+    )  # fmt: skip
+
+
+def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
+    remedy = "a pylock.toml that build.py wrote, or leave --lock out"
+    try:
+        raw = tomllib.loads(content)
+        table = raw["tool"]["multinode"]
+        written = table["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        said = f"no {error} in it" if isinstance(error, KeyError) else str(error)
+        raise UserFault("that is not a lock of multinode", f"{where}: {said}", remedy) from error
+    if written != FORMAT:
         fact = f"the lock has another format than this release of multinode reads ({FORMAT})"
         remedy = "the release of multinode that wrote it, or make a new lock: build.py lock"
-        raise UserFault(fact, f"{where}: {raw['format']}", remedy)
-    if raw.get("machine") != MACHINE:
+        raise UserFault(fact, f"{where}: {written}", remedy)
+    if table.get("machine") != MACHINE:
         fact = f"the lock is for another kind of machine than {MACHINE}"
-        raise UserFault(fact, f"{where}: {raw.get('machine')} (here: {platform.machine()})", "build.py lock")
-    return raw
+        raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
+    try:
+        return list(Pylock.from_dict(raw).packages), table
+    except (InvalidPylock, PylockUnsupportedVersionError, InvalidVersion) as error:
+        raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
 
 
-def _drift(raw: Mapping[str, Any], request: Request) -> Iterable[str]:
-    planned = raw.get("plan")
-    planned = planned if isinstance(planned, dict) else {}
+def _drift(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     for name in ASKED:
         asked = _named(request.base) if name == "base" else getattr(request, name)
-        if asked is not None and asked != planned.get(name):
-            yield f"--{name} {asked}, but the lock has {planned.get(name)}"
+        if asked is not None and asked != table.get(name):
+            yield f"--{name} {asked}, but the lock has {table.get(name)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of:
-        yield f"--as-of {request.as_of}, but the lock has {planned.get('as_of')}"
-    there, here = raw.get("tools"), tools()
+        yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
+    there = table.get("tools")
     there = there if isinstance(there, dict) else {}
-    for name, value in here.items():
+    for name, value in tools().items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
 
 
-def _on_disk(base: str | None) -> bool:
-    return base is not None and not isinstance(reference.parse(base), reference.Remote)
+def on_disk(base: str | None) -> bool:
+    """Return whether a base is a layout or an archive, and no name in a registry."""
+    named = base in (None, "debian", "intel")
+    return not named and not isinstance(reference.parse(str(base)), reference.Remote)
 
 
 def _named(base: str | None) -> str | None:
     """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
     if base in (None, "debian", "intel"):
         return base
-    return None if _on_disk(base) else str(reference.parse(str(base)))
+    return None if on_disk(base) else str(reference.parse(str(base)))
 
 
-def _standing(raw: Mapping[str, Any]) -> Standing:
-    found = raw["manifest"]
-    parts = [Descriptor(**row) for row in (found["config"], *found["layers"])]
-    digests = [found["digest"], *(part.digest for part in parts)]
-    if not all(reference.DIGEST.fullmatch(digest) for digest in digests):
-        raise ValueError("a digest of the base")
-    return Standing(raw["reference"], Manifest(found["digest"], parts[0], tuple(parts[1:])), tuple(raw["kept"]))
+def _check(lock: Lock) -> None:
+    """Raise ValueError for what is of the right type and makes no sense: odd digests and names of files."""
+    for digest, name in replace(lock, base_image=None).files():
+        if not SHA256.fullmatch(digest) or not FILE_NAME.fullmatch(name):
+            raise ValueError(f"a file of the name {name!r} with the sha256 {digest!r}")
+    parts = lock.base_image.manifest if lock.base_image else None
+    digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
+    if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:
+        raise ValueError(f"a base with the digest {odd[0]!r}")
+    if (lock.base_image is None) != (lock.base == "debian"):
+        raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
+    if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
+        raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
 
 
-def _locked(raw: Mapping[str, Any], request: Request, catalog: Catalog) -> Locked:
-    planned = raw["plan"]
-    asked = {name: planned[name] for name in (*ASKED, "trim", "bytecode")}
-    archive = Archive(**raw["examples"]) if raw["examples"] else None
-    examples = "none" if archive is None else f"sha256:{archive.sha256}"
-    plan = resolve(Request(**asked, examples=examples, tag=request.tag, wheelhouse=request.wheelhouse), catalog)
-    plan = replace(
-        plan,
-        as_of=datetime.date.fromisoformat(planned["as_of"]),
-        family_as_of=datetime.date.fromisoformat(planned["family_as_of"]),
-    )
-    if _on_disk(request.base):
-        plan = replace(plan, base_reference=request.base)
-    artifacts = tuple(Artifact(**row, url="") for row in raw["artifacts"])
-    versions = {artifact.name: artifact.version for artifact in artifacts}
-    lock = Lock(
-        torch=versions["torch"], transformers=versions["transformers"], python=plan.python, artifacts=artifacts,
-        undated=tuple(raw.get("undated", ())),
-    )  # fmt: skip
-    base = _standing(raw["base"]) if raw.get("base") else None
-    if (base is None) != (planned["base"] == "debian"):
-        raise ValueError("a base without its digests")
-    debian = Choice(tuple(Deb(**row) for row in raw["debs"]), str(raw["sources.list"]))
-    return Locked(plan=plan, lock=lock, debian=debian, examples=archive, base=base)
+def _kebab(value: Any) -> Any:
+    """Write the names of fields as TOML files have them, with hyphens."""
+    if isinstance(value, dict):
+        return {name.replace("_", "-"): _kebab(part) for name, part in value.items()}
+    return [_kebab(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _snake(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name.replace("-", "_"): _snake(part) for name, part in value.items()}
+    return [_snake(part) for part in value] if isinstance(value, list) else value

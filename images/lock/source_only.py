@@ -11,7 +11,7 @@ from pathlib import Path
 
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
-from images.plan.catalog import SourceOnly
+from images.lock.lock import SourceOnly
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from packaging.metadata import parse_email
-from packaging.tags import Tag
+from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
-from images.lock import wheel_tags
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 
@@ -37,17 +36,32 @@ class Problem(NamedTuple):
     remedy: str
 
 
+def tags(python: str, glibc: str) -> list[Tag]:
+    """Return the tags of wheels that an image of this Python and glibc can run, best first (PEP 425, PEP 600)."""
+    major, minor = map(int, python.split("."))
+    newest = int(glibc.split(".")[1])
+    legacy = {17: "manylinux2014_x86_64", 12: "manylinux2010_x86_64", 5: "manylinux1_x86_64"}
+    platforms = []
+    for release in range(newest, 4, -1):
+        platforms += [f"manylinux_2_{release}_x86_64"] + ([legacy[release]] if release in legacy else [])
+    platforms.append("linux_x86_64")
+    return [
+        *cpython_tags((major, minor), platforms=platforms),
+        *compatible_tags((major, minor), interpreter=f"cp{major}{minor}", platforms=platforms),
+    ]
+
+
 def refuse(folder: Path, wanted: Iterable[tuple[str, str]], python: str, glibc: str) -> None:
     """Refuse a folder that does not have one good wheel, or none, for each package as (name, version).
 
     A version without a local part has any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
     Raises UserFault that names every such wheel.
     """
-    there, tags = list(_wheels(folder)), frozenset(wheel_tags.tags(python, glibc))
+    there, fit = list(_wheels(folder)), frozenset(tags(python, glibc))
     found: list[Problem] = []
     for name, version in sorted(set(wanted)):
         meant = [wheel for wheel in there if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
-        fitting = [wheel for wheel in meant if wheel.tags & tags]
+        fitting = [wheel for wheel in meant if wheel.tags & fit]
         found += _problems(folder, meant, fitting, f"Python {python}, glibc {glibc}, x86_64")
     if len(found) > 1:
         value, remedy = "; ".join(f"{one.fact}: {one.value}" for one in found), f"mend {folder}, or leave it out"

@@ -13,9 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from images.base import apt
 from images.base import debian as base
 from images.host import pip_config
+from images.host.context import Access, Context
+from images.host.progress import Progress
 from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.lock import resolve, source_only
@@ -121,10 +125,15 @@ def context(work: Path, cache: Path, release: str) -> Path:
     table = catalog.load()
     planned = planner.resolve(planner.Request(transformers=release, examples="none"), table)
     store = Store(cache / "multinode")
-    for artifact in resolve.make(planned, pip_config.read(os.environ), store, os.environ).artifacts:
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    around = Context(
+        store=store, environ=os.environ, today=today, progress=Progress(Console(quiet=True)), jobs=1,
+        pip=pip_config.read(os.environ), access=Access(environ=os.environ),
+    )  # fmt: skip
+    for artifact in resolve.packages(planned, around).artifacts:
         digest, name = artifact.sha256, artifact.filename
         if not name.endswith(".whl"):
-            row = next(row for row in table.source_only if row.name == artifact.name)
+            row = next(row for row in resolve.source_only(planned) if row.name == artifact.name)
             digest, name = source_only.to_wheel(store, store.root / "blobs" / digest / name, digest, row)
         folder = place / ("stable" if artifact.name in STABLE else "changing")
         folder.mkdir(parents=True, exist_ok=True)

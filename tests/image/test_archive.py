@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import locks
 from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
 from tests.support.stores import SMALL
 
@@ -92,8 +93,8 @@ def _no_secret(layer: tarfile.TarFile) -> None:
 
 
 def test_without_an_engine_the_bases_python_imports_every_package(archive: Path, tmp_path: Path) -> None:
-    lock = json.loads(Path(f"{archive}.lock.json").read_text())
-    version = next(row["version"] for row in lock["artifacts"] if row["name"] == "shellingham")
+    lock = locks.read(locks.path_beside(archive))
+    version = lock.version("shellingham")
     info = f"shellingham-{version}.dist-info"
     files = {"shellingham.py": "raise ImportError('as this test wants it')\n"}
     files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shellingham\nVersion: {version}\n"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ccl_wheels
+from tests.support import ccl_wheels, locks
 from tests.support.harness import HARDENED, IMAGES, build, built, run
 from tests.support.stand_in import derived, write
 
@@ -73,8 +73,8 @@ def said(image: str, script: str, *options: str) -> Any:
 
 
 def test_the_stack_has_a_layer_of_its_own_and_no_further_intel_mpi(layout: tuple[Path, dict[str, Any]]) -> None:
-    lock = json.loads(Path(f"{layout[0]}.lock.json").read_text())
-    versions = {row["name"]: row["version"] for row in lock["artifacts"]}
+    lock = locks.read(locks.path_beside(layout[0]))
+    versions = {artifact.name: artifact.version for artifact in lock.artifacts}
 
     assert "oneccl and ipex" in [row["name"] for row in layout[1]["layers"]]
     assert (versions["oneccl-bind-pt"], versions["intel-extension-for-pytorch"]) == ("2.4.0+cpu", "2.4.0")
@@ -149,11 +149,12 @@ def test_numpy_and_pyarrow_are_of_one_generation(wheelhouse: Path, tmp_path: Pat
         if wheel.name.partition("-")[0] not in ccl_wheels.ABOVE:
             (tmp_path / wheel.name).symlink_to(wheel)
 
-    done = build("lock", *STACK, "--base", "debian", "--wheelhouse", str(tmp_path), "--output", f"{tmp_path}/lock.json")
+    output = str(tmp_path / "pylock.toml")
+    done = build("lock", *STACK, "--base", "debian", "--wheelhouse", str(tmp_path), "--output", output)
 
     assert done.code == 0
-    lock = json.loads((tmp_path / "lock.json").read_text())
-    versions = {row["name"]: row["version"] for row in lock["artifacts"]}
+    lock = locks.read(tmp_path / "pylock.toml")
+    versions = {artifact.name: artifact.version for artifact in lock.artifacts}
     assert (versions["numpy"], versions["pyarrow"], versions["transformers"]) == ("1.26.4", "17.0.0", "4.46.0")
 
 
@@ -176,12 +177,12 @@ def installed(wheel: Path) -> dict[str, bytes]:
 
 
 def test_bindings_of_the_base_stay_and_are_found(upon: tuple[Path, dict[str, Any]]) -> None:
-    lock = json.loads(Path(f"{upon[0]}.lock.json").read_text())
+    kept = locks.read(locks.path_beside(upon[0])).base_image
     environ = said(upon[1]["image"], ENVIRON, *HARDENED)
     versions = run(upon[1]["image"], "pip", "list", "--format=json")
 
-    assert "oneccl-bind-pt" in lock["base"]["kept"]
-    assert "intel-extension-for-pytorch" not in lock["base"]["kept"]
+    assert kept and "oneccl-bind-pt" in kept.kept
+    assert "intel-extension-for-pytorch" not in kept.kept
     assert environ["CCL_ROOT"] == ROOT
     rows = {row["name"]: row["version"] for row in json.loads(versions.out)}
     assert rows["intel_extension_for_pytorch"] == "2.4.0"
@@ -189,6 +190,6 @@ def test_bindings_of_the_base_stay_and_are_found(upon: tuple[Path, dict[str, Any
 
 
 def test_the_lock_builds_the_same_again(layout: tuple[Path, dict[str, Any]], wheelhouse: Path) -> None:
-    again = built("--lock", f"{layout[0]}.lock.json", "--wheelhouse", str(wheelhouse), "--no-load")
+    again = built("--lock", str(locks.path_beside(layout[0])), "--wheelhouse", str(wheelhouse), "--no-load")
 
     assert again["digest"] == layout[1]["digest"]

@@ -16,6 +16,7 @@ import pytest
 
 from images.host.store import Store, default_root
 from images.oci import compression
+from tests.support import locks
 from tests.support.harness import IMAGES, build, built, call, run
 from tests.support.registry import running
 from tests.support.stand_in import Files, Image, derived, layout, write
@@ -59,9 +60,9 @@ def like_intels(debian: Path, module_path: Path) -> tuple[Path, list[str]]:
 
 def kept(debian: Path) -> dict[str, bytes]:
     """Install a wheel of the lock: six, as pip leaves it."""
-    lock = json.loads(Path(f"{debian}.lock.json").read_text())
-    wheel = next(row for row in lock["artifacts"] if row["name"] == "six")
-    path = Store(default_root(os.environ)).blob(wheel["sha256"], wheel["filename"])
+    lock = locks.read(locks.path_beside(debian))
+    wheel = next(artifact for artifact in lock.artifacts if artifact.name == "six")
+    path = Store(default_root(os.environ)).blob(wheel.sha256, wheel.filename)
     assert path
     with zipfile.ZipFile(path) as archive:
         return {f"{SITE}/{name}": archive.read(name) for name in archive.namelist()}
@@ -146,8 +147,8 @@ def test_a_mirror_stands_in_for_a_registry_that_nobody_reaches(
     answer = built(*options, "--output", f"{tmp_path}/layout/")
 
     assert [row["digest"] for row in answer["layers"][:-1]] == [row["digest"] for row in upon[1]["layers"][:-1]]
-    lock = json.loads((tmp_path / "layout.lock.json").read_text())
-    assert lock["base"]["reference"] == f"registry.invalid/{name}"
+    lock = locks.read(locks.path_beside(tmp_path / "layout"))
+    assert lock.base_image and lock.base_image.reference == f"registry.invalid/{name}"
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def test_what_the_base_lacked_is_there_and_loads(image: str) -> None:
 def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
     upon: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    lock = f"{upon[0]}.lock.json"
+    lock = str(locks.path_beside(upon[0]))
     again = built("--lock", lock, "--no-load")
     assert (again["id"], again["digest"]) == (upon[1]["id"], upon[1]["digest"])
     assert build("bundle", "--lock", lock, "--output", str(tmp_path / "bundle")).code == 0
@@ -231,15 +232,15 @@ def test_a_layout_is_as_good_as_a_registry(
     upon: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     answer = built("--base", f"oci:{like_intels[0]}", *OPTIONS, "--no-load", "--output", f"{tmp_path}/layout/")
-    lock = json.loads((tmp_path / "layout.lock.json").read_text())
+    lock = locks.read(locks.path_beside(tmp_path / "layout"))
 
     names = [row["name"] for row in answer["layers"]]
     ours = {row["name"]: row["digest"] for row in upon[1]["layers"]}
     assert {row["name"]: row["digest"] for row in answer["layers"] if row["name"] != "multinode"} == {
         name: ours[name] for name in names if name != "multinode"
     }
-    assert lock["base"]["reference"] is None
-    assert str(like_intels[0]) not in json.dumps(lock)
+    assert lock.base_image and lock.base_image.reference is None
+    assert str(like_intels[0]) not in locks.path_beside(tmp_path / "layout").read_text()
 
 
 def test_a_base_with_a_library_of_a_wheel_is_refused(debian: Path, tmp_path: Path) -> None:

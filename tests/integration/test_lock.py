@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from tests.support import locks
 from tests.support.harness import build, built, call
 
 OPTIONS = ("--no-load", "--examples", "none", "--tag", "multinode:locked")
@@ -28,7 +29,7 @@ def layout(module_path: Path) -> tuple[Path, dict[str, Any]]:
 def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
     """Collect everything that the lock names."""
     place = module_path / "bundle"
-    assert build("bundle", "--lock", f"{layout[0]}.lock.json", "--output", str(place)).code == 0
+    assert build("bundle", "--lock", str(locks.path_beside(layout[0])), "--output", str(place)).code == 0
     return place
 
 
@@ -127,22 +128,21 @@ def put(place: Path, data: bytes) -> dict[str, Any]:
 def test_a_lock_and_another_request(
     layout: tuple[Path, dict[str, Any]], options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    done = build("--lock", f"{layout[0]}.lock.json", "--no-load", *options)
+    done = build("--lock", str(locks.path_beside(layout[0])), "--no-load", *options)
 
     assert done.code == 2
     assert all(word in done.err for word in words)
 
 
 def test_a_lock_whose_file_nobody_has(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    raw = json.loads(Path(f"{layout[0]}.lock.json").read_text())
-    wheel = next(row for row in raw["artifacts"] if row["name"] == "six")
-    wheel["sha256"] = "0" * 64
-    (tmp_path / "lock.json").write_text(json.dumps(raw))
+    lock = locks.path_beside(layout[0])
+    six = next(artifact for artifact in locks.read(lock).artifacts if artifact.name == "six")
+    (tmp_path / "pylock.toml").write_text(lock.read_text().replace(six.sha256, "0" * 64))
 
-    done = build("--lock", str(tmp_path / "lock.json"), "--no-load")
+    done = build("--lock", str(tmp_path / "pylock.toml"), "--no-load")
 
     assert done.code == 1
-    assert wheel["filename"] in done.err
+    assert six.filename in done.err
     assert "PyPI" in done.err
 
 

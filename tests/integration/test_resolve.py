@@ -18,9 +18,8 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve
-from images.lock.lockfile import Lock
-from images.lock.wheel_tags import Artifact
 from images.plan import catalog, planner
+from tests.support import locks
 
 WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
@@ -83,7 +82,7 @@ def folder_of(tmp_path: Path) -> Path:
 
 def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> None:
     with pytest.raises(UserFault, match="does not say when its files were uploaded") as caught:
-        resolve.make(PLAN, index, store, os.environ)
+        resolve.packages(PLAN, locks.context(store, index, os.environ))
 
     assert caught.value.value == f"six (asked: {index.index})"
 
@@ -91,7 +90,7 @@ def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> N
 def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources, store: Store) -> None:
     pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
 
-    made = resolve.make(pinned, index, store, os.environ)
+    made = resolve.packages(pinned, locks.context(store, index, os.environ))
 
     assert set(made.undated) == {"six", "torch", "transformers"}
 
@@ -99,18 +98,17 @@ def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources
 def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "simple/six/six-1.17.0-py3-none-any.whl"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    six = Artifact(name="six", version="1.17.0", filename=path.name, url="", sha256=digest)
-    locked = Lock(torch="2.13.0", transformers="5.23.0", python="3.11", artifacts=(six,))
+    six = locks.artifact("six", "1.17.0", path.name, digest)
 
-    found = resolve.locate(locked, PLAN, index, store, os.environ)
+    found = resolve.places(locks.lock(), [six], locks.context(store, index, os.environ))
 
-    assert found.artifacts[0].url == f"{index.index}/six/{path.name}"
+    assert found == {path.name: f"{index.index}/six/{path.name}"}
 
 
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
 
-    made = resolve.make(planned, index, store, os.environ)
+    made = resolve.packages(planned, locks.context(store, index, os.environ))
 
     assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
 
@@ -128,7 +126,8 @@ def test_two_candidates_in_a_wheelhouse(
     wheel(folder_of(tmp_path), more)
 
     with pytest.raises(UserFault) as caught:
-        resolve.make(dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels")), index, store, os.environ)
+        asked = dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels"))
+        resolve.packages(asked, locks.context(store, index, os.environ))
 
     assert all(word in str(caught.value) for word in words)
 
@@ -153,6 +152,7 @@ def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
     nowhere = Sources(index=f"{index.index}/nothing")
 
     with pytest.raises(UserFault, match=fact) as caught:
-        resolve.make(dataclasses.replace(PLAN, wheelhouse=str(place)), nowhere, store, os.environ)
+        asked = dataclasses.replace(PLAN, wheelhouse=str(place))
+        resolve.packages(asked, locks.context(store, nowhere, os.environ))
 
     assert name in caught.value.value

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from images.base.apt import Choice, Deb
+from images.base.apt import Deb
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.lock import bundle, collect
-from images.lock.lockfile import Archive, Lock, Locked
-from images.lock.wheel_tags import Artifact
-from images.plan import catalog, planner
+from images.lock.lock import Archive, Lock
+from tests.support import locks
 
 
 def keep(store: Store, name: str) -> str:
@@ -33,44 +32,36 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def locked(store: Store) -> Locked:
+def locked(store: Store) -> Lock:
     names = {
         "torch": "torch-2.13.0+cpu-x.whl",
         "transformers": "transformers-5.23.0-x.whl",
         "seqeval": "seqeval-1.tar.gz",
     }
-    artifacts = [
-        Artifact(name=name, version="1", filename=file, url="", sha256=keep(store, file))
-        for name, file in names.items()
-    ]
+    artifacts = [replace(locks.artifact(name, "1", file, keep(store, file)), url="") for name, file in names.items()]
     debs = (Deb("tini", "1", "amd64", "tini_1_amd64.deb", keep(store, "tini_1_amd64.deb")),)
-    return Locked(
-        plan=planner.resolve(planner.Request(examples="none"), catalog.load()),
-        lock=Lock(torch="1", transformers="1", python="3.11", artifacts=tuple(artifacts)),
-        debian=Choice(debs, ""),
-        examples=Archive("examples.tar", keep(store, "examples.tar")),
-    )
+    return locks.lock(artifacts, debs, examples=Archive("examples.tar", keep(store, "examples.tar")))
 
 
 @pytest.mark.parametrize("name", ["bundle", "bundle.tar"])
-def test_a_bundle_fills_another_store(locked: Locked, store: Store, tmp_path: Path, name: str) -> None:
+def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path, name: str) -> None:
     place = bundle.write(locked, store, str(tmp_path / name))
     other = Store(tmp_path / "other")
 
     text = bundle.take(str(place), other)
 
     assert collect.missing(locked, other) == []
-    assert '"tini_1_amd64.deb"' in text
+    assert 'filename = "tini_1_amd64.deb"' in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other", "store"])
 
 
-def test_two_bundles_are_the_same(locked: Locked, store: Store, tmp_path: Path) -> None:
+def test_two_bundles_are_the_same(locked: Lock, store: Store, tmp_path: Path) -> None:
     one, two = (bundle.write(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
 
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_sums_are_those_of_sha256sum(locked: Locked, store: Store, tmp_path: Path) -> None:
+def test_sums_are_those_of_sha256sum(locked: Lock, store: Store, tmp_path: Path) -> None:
     place = bundle.write(locked, store, str(tmp_path / "bundle"))
 
     for line in (place / "SHA256SUMS").read_text().splitlines():
@@ -87,11 +78,11 @@ def lose(place: Path) -> None:
 
 
 def lose_lock(place: Path) -> None:
-    (place / "lock.json").unlink()
+    (place / "pylock.toml").unlink()
 
 
 def change_lock(place: Path) -> None:
-    (place / "lock.json").write_text("{}")
+    (place / "pylock.toml").write_text("{}")
 
 
 def lose_sums(place: Path) -> None:
@@ -107,14 +98,14 @@ def escape(place: Path) -> None:
     [
         (damage, ("damaged", "debs/tini_1_amd64.deb"), 1),
         (lose, ("missing", "wheels/torch-2.13.0+cpu-x.whl", "download.pytorch.org"), 1),
-        (lose_lock, ("missing", "lock.json"), 1),
-        (change_lock, ("damaged", "lock.json"), 1),
+        (lose_lock, ("missing", "pylock.toml"), 1),
+        (change_lock, ("damaged", "pylock.toml"), 1),
         (lose_sums, ("not a bundle", "SHA256SUMS"), 2),
         (escape, ("damaged", "SHA256SUMS"), 1),
     ],
 )
 def test_what_is_wrong_with_a_bundle_is_named(
-    locked: Locked, store: Store, tmp_path: Path, spoil: Callable[[Path], None], words: tuple[str, ...], code: int
+    locked: Lock, store: Store, tmp_path: Path, spoil: Callable[[Path], None], words: tuple[str, ...], code: int
 ) -> None:
     place = bundle.write(locked, store, str(tmp_path / "bundle"))
     spoil(place)
@@ -134,7 +125,7 @@ def test_what_is_no_bundle(tmp_path: Path, store: Store, name: str) -> None:
         bundle.take(str(tmp_path / name), store)
 
 
-def test_a_place_that_is_taken_is_left_alone(locked: Locked, store: Store, tmp_path: Path) -> None:
+def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
 
@@ -144,21 +135,11 @@ def test_a_place_that_is_taken_is_left_alone(locked: Locked, store: Store, tmp_p
     assert (tmp_path / "mine/file").read_text() == "precious"
 
 
-def test_what_is_missing_offline_is_named_with_its_origin(locked: Locked, tmp_path: Path) -> None:
-    import datetime
-
-    from rich.console import Console
-
-    from images.host.context import Access, Context
-    from images.host.progress import Progress
-
-    empty = Context(
-        store=Store(tmp_path / "empty"), environ={}, today=datetime.date(2026, 1, 1),
-        progress=Progress(Console(quiet=True)), jobs=1, pip=None, access=Access(environ={}),
-    )  # fmt: skip
+def test_what_is_missing_offline_is_named_with_its_origin(locked: Lock, tmp_path: Path) -> None:
+    empty = locks.context(Store(tmp_path / "empty"), None, {})
 
     with pytest.raises(Fault) as caught:
-        collect.locate(replace(locked, examples=None), empty)
+        collect.everything(replace(locked, examples=None), empty)
 
     for word in ("torch-2.13.0+cpu-x.whl", "tini_1_amd64.deb (Debian's mirror", "seqeval-1.tar.gz (PyPI)", "--offline"):
         assert word in str(caught.value)

@@ -1,51 +1,31 @@
-"""The lock as a file: written, read back, and refused with every reason."""
+"""The lock as a file: written, read back without the planner, and refused with every reason."""
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.pylock import Pylock, is_valid_pylock_path
 
-from images.base.apt import Choice, Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.lock.lockfile import Archive, Lock, Locked, Standing
-from images.lock.wheel_tags import Artifact
+from images.lock.lock import Archive, BaseImage, Lock
 from images.oci.manifest import Descriptor, Manifest
-from images.plan import catalog, planner
+from images.plan.request import Request
+from tests.support import locks
 
-TABLE = catalog.load()
-NOTHING = planner.Request()
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
-
-def artifact(name: str, version: str) -> Artifact:
-    return Artifact(name=name, version=version, filename=f"{name}.whl", url="file:///secret/place", sha256="0" * 64)
-
-
-@pytest.fixture
-def locked() -> Locked:
-    return Locked(
-        plan=planner.resolve(planner.Request(examples="none", bytecode=False), TABLE),
-        lock=Lock(
-            torch="2.13.0+cpu", transformers="5.23.0", python="3.11", undated=("torch",),
-            artifacts=(artifact("torch", "2.13.0+cpu"), artifact("transformers", "5.23.0")),
-        ),
-        debian=Choice((Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64),), "deb somewhere\n"),
-        examples=Archive("examples.tar", "2" * 64),
-    )  # fmt: skip
-
-
-def test_what_is_written_is_read_back(locked: Locked) -> None:
-    read = lockfile.read(lockfile.text(locked, beside=True), "x", NOTHING, TABLE)
-
-    assert lockfile.text(read, beside=True) == lockfile.text(locked, beside=True)
-    assert read.plan.bytecode is False
-    assert read.debian == locked.debian
-    assert read.plan.examples == f"sha256:{'2' * 64}"
+NOTHING = Request()
 
 
 def part(letter: str) -> Descriptor:
@@ -55,105 +35,198 @@ def part(letter: str) -> Descriptor:
 IMAGE = Manifest(f"sha256:{'a' * 64}", part("b"), (part("c"), part("d")))
 
 
-def upon(locked: Locked, base: str, name: str | None) -> Locked:
-    request = planner.Request(base=base, python="3.11", examples="none", bytecode=False)
-    return replace(locked, plan=planner.resolve(request, TABLE), base=Standing(name, IMAGE, ("torch",)))
+@pytest.fixture
+def lock() -> Lock:
+    return locks.lock(undated=("torch",), examples=Archive("examples.tar", "2" * 64))
+
+
+def on_image(lock: Lock, name: str | None) -> Lock:
+    """Put a lock on a base image, which has torch already."""
+    return replace(lock, base=name or IMAGE.digest, base_image=BaseImage(IMAGE, ("torch",), name))
+
+
+def without_places(lock: Lock) -> Lock:
+    return replace(lock, artifacts=tuple(replace(artifact, url="") for artifact in lock.artifacts))
+
+
+@pytest.mark.parametrize("changes", [{}, {"module": "oneccl_bindings_for_pytorch", "backend": "ccl"}, {"index": "x"}])
+def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
+    written = replace(lock, **changes)
+
+    assert lockfile.read(lockfile.text(written, beside=True), "x", NOTHING) == without_places(written)
+
+
+def test_other_tools_read_the_packages(lock: Lock) -> None:
+    found = Pylock.from_dict(tomllib.loads(lockfile.text(lock)))
+
+    assert [(package.name, str(package.version)) for package in found.packages] == [
+        ("torch", "2.13.0+cpu"),
+        ("transformers", "5.23.0"),
+    ]
+    assert str(found.requires_python) == "==3.11.*"
 
 
 @pytest.mark.parametrize(
-    ("base", "name", "said"),
-    [
-        ("oci:/secret/place", None, IMAGE.digest),
-        ("host:5000/a/b:1", "host:5000/a/b:1", "host:5000/a/b:1"),
-    ],
+    ("image", "name"),
+    [("image.tar", "pylock.image-tar.toml"), ("layout", "pylock.layout.toml"), ("a b.c.tar", "pylock.a-b-c-tar.toml")],
 )
-def test_a_base_of_others_is_locked_by_its_digests_and_no_place(
-    locked: Locked, base: str, name: str | None, said: str
-) -> None:
-    text = lockfile.text(upon(locked, base, name))
+def test_the_name_beside_an_image_is_one_that_tools_know(image: str, name: str) -> None:
+    made = lockfile.beside(Path("there") / image)
 
-    read = lockfile.read(text, "x", replace(NOTHING, base=base), TABLE)
+    assert made == Path("there") / name
+    assert is_valid_pylock_path(made)
+
+
+@pytest.mark.parametrize(("base", "name"), [("oci:/secret/place", None), ("host:5000/a/b:1", "host:5000/a/b:1")])
+def test_a_base_image_is_locked_by_its_digests_and_no_place(lock: Lock, base: str, name: str | None) -> None:
+    text = lockfile.text(on_image(lock, name))
+
+    read = lockfile.read(text, "x", replace(NOTHING, base=base))
 
     assert lockfile.text(read) == text and "secret" not in text
-    assert json.loads(text)["plan"]["base"] == said
-    assert [a.name for a in read.added] == ["transformers"]
-    assert read.base == Standing(name, IMAGE, ("torch",))
+    assert [artifact.name for artifact in read.added] == ["transformers"]
+    assert read.base_image == BaseImage(IMAGE, ("torch",), name)
 
 
 @pytest.mark.parametrize("base", ["debian", "host:5000/a/b:2"])
-def test_another_base_than_the_locks_is_refused(locked: Locked, base: str) -> None:
-    text = lockfile.text(upon(locked, "host:5000/a/b:1", "host:5000/a/b:1"))
+def test_another_base_than_the_locks_is_refused(lock: Lock, base: str) -> None:
+    text = lockfile.text(on_image(lock, "host:5000/a/b:1"))
 
     with pytest.raises(UserFault, match=f"--base {base}, but the lock has"):
-        lockfile.read(text, "x", replace(NOTHING, base=base), TABLE)
+        lockfile.read(text, "x", replace(NOTHING, base=base))
 
 
-@pytest.mark.parametrize("digest", ["sha256:../../x", "", 3])
-def test_a_base_with_odd_digests_is_damage(locked: Locked, digest: object) -> None:
-    raw = lockfile.fields(upon(locked, "host:5000/a/b:1", "host:5000/a/b:1"))
-    raw["base"]["manifest"]["config"]["digest"] = digest
-
-    with pytest.raises(UserFault, match="damaged"):
-        lockfile.read(json.dumps(raw), "x", NOTHING, TABLE)
+def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(lock: Lock) -> None:
+    assert "secret" not in lockfile.text(lock, beside=True)
+    assert "undated" in lockfile.text(lock, beside=True)
+    assert "undated" not in lockfile.text(lock)
 
 
-def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(locked: Locked) -> None:
-    assert "secret" not in lockfile.text(locked, beside=True)
-    assert "undated" in lockfile.text(locked, beside=True)
-    assert "undated" not in lockfile.text(locked)
+def changed(lock: Lock, path: str, value: object) -> str:
+    """Write a lock with one value set to another, or removed by None."""
+    raw = lockfile.fields(lock)
+    *above, last = path.split("/")
+    table: Any = raw
+    for name in above:
+        table = table[int(name) if isinstance(table, list) else name]
+    if value is None:
+        del table[last]
+    else:
+        table[int(last) if isinstance(table, list) else last] = value
+    return tomli_w.dumps(raw)
+
+
+OURS = "tool/multinode"
 
 
 @pytest.mark.parametrize(
-    ("changes", "fact", "value"),
+    ("path", "value", "fact", "said"),
     [
-        ({"base": {"reference": None}}, "damaged", "manifest"),
-        ({"format": 99}, "another format", "99"),
-        ({"machine": "aarch64"}, "another kind of machine", "aarch64"),
-        ({"tools": {}}, "does not fit", "zstandard"),
-        ({"debs": 3}, "damaged", "TypeError"),
-        ({"artifacts": []}, "damaged", "torch"),
-        ({"plan": {}}, "damaged", "torch"),
+        ("tool", None, "not a lock of multinode", "tool"),
+        (f"{OURS}/format", 99, "another format", "99"),
+        (f"{OURS}/machine", "aarch64", "another kind of machine", "aarch64"),
+        (f"{OURS}/tools", {}, "does not fit", "zstandard"),
+        (f"{OURS}/tools/installer", "0.7.0", "does not fit", "installer"),
+        (f"{OURS}/debian", None, "damaged", "debian"),
+        (f"{OURS}/debian/debs", 3, "damaged", "debs"),
+        (f"{OURS}/debian/debs/0/sha256", "../../x", "damaged", "../../x"),
+        (f"{OURS}/debian/debs/0/filename", "../../x", "damaged", "../../x"),
+        (f"{OURS}/debian/debs/0/filename", "/etc/passwd", "damaged", "/etc/passwd"),
+        (f"{OURS}/as-of", "yesterday", "damaged", "as_of"),
+        (f"{OURS}/trim", "perhaps", "damaged", "trim"),
+        (f"{OURS}/python", None, "damaged", "python"),
+        (f"{OURS}/base", "intel", "damaged", "base intel without the digests"),
+        ("packages", [], "damaged", "torch"),
+        ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
+        ("packages/0/wheels", [], "damaged", "packages"),
+        ("packages/0/name", "../x", "damaged", "packages"),
+        ("lock-version", "7.0", "damaged", "7"),
     ],
 )
-def test_what_does_not_fit_is_named(locked: Locked, changes: dict[str, Any], fact: str, value: str) -> None:
-    raw = {**lockfile.fields(locked), **changes}
-
+def test_what_does_not_fit_is_named(lock: Lock, path: str, value: object, fact: str, said: str) -> None:
     with pytest.raises(UserFault) as caught:
-        lockfile.read(json.dumps(raw), "my.lock", NOTHING, TABLE)
+        lockfile.read(changed(lock, path, value), "my.lock", NOTHING)
 
     assert fact in caught.value.fact
-    assert value in caught.value.value
+    assert said in caught.value.value
     assert "my.lock" in str(caught.value)
 
 
-def test_every_drift_is_named_at_once(locked: Locked) -> None:
+@pytest.mark.parametrize("digest", ["sha256:../../x", "", 3])
+@pytest.mark.parametrize("path", ["digest", "config/digest", "layers/1/digest"])
+def test_a_base_image_with_odd_digests_is_damage(lock: Lock, path: str, digest: object) -> None:
+    text = changed(on_image(lock, "host:5000/a/b:1"), f"{OURS}/base-image/manifest/{path}", digest)
+
+    with pytest.raises(UserFault, match="damaged"):
+        lockfile.read(text, "x", NOTHING)
+
+
+def test_every_drift_is_named_at_once(lock: Lock) -> None:
     asked = replace(NOTHING, torch="2.12.0", transformers="5.22.2", tasks=("translation",), as_of="2026-11-20")
 
     with pytest.raises(UserFault) as caught:
-        lockfile.read(lockfile.text(locked), "my.lock", asked, TABLE)
+        lockfile.read(lockfile.text(lock), "my.lock", asked)
 
     for word in ("--torch 2.12.0", "--transformers 5.22.2", "--tasks translation", "--as-of 2026-11-20", "2.13.0"):
         assert word in caught.value.value
 
 
-def test_what_the_lock_says_may_be_asked_for_again(locked: Locked) -> None:
-    asked = replace(NOTHING, torch="2.13.0", backend="gloo", base="debian", tag="mine:1")
+def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
+    asked = replace(NOTHING, torch="2.13.0", backend="gloo", base="debian")
 
-    assert lockfile.read(lockfile.text(locked), "x", asked, TABLE).plan.tag == "mine:1"
+    assert lockfile.read(lockfile.text(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)
+def test_a_lock_is_read_without_the_table_of_versions(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that no table knows, a backend that no rule would choose: what was locked stays as it is."""
+    from images.plan import catalog, planner
+
+    def never(*_: object) -> None:
+        raise AssertionError("a lock was planned again")
+
+    monkeypatch.setattr(catalog, "load", never)
+    monkeypatch.setattr(planner, "resolve", never)
+    strange = replace(lock, torch="99.0", transformers="98.0", python="3.99", backend="other", glibc="9.9")
+
+    assert lockfile.read(lockfile.text(strange, beside=True), "x", NOTHING) == without_places(strange)
+
+
+toml_values = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(codec="utf-8")) | st.dates(),
+    lambda of: st.lists(of) | st.dictionaries(st.text(st.characters(codec="utf-8")), of),
 )
-KEYS = ("format", "machine", "plan", "artifacts", "debs", "examples", "tools", "undated")
+OUR_KEYS = ("format", "machine", "torch", "python", "debian", "examples", "tools", "undated", "base-image", "as-of")
+KEYS = ("lock-version", "created-by", "packages", "requires-python")
 
 
 @given(
     st.text()
-    | st.dictionaries(st.sampled_from(KEYS), json_values).map(
-        lambda raw: json.dumps({**raw, "format": lockfile.FORMAT, "machine": lockfile.MACHINE})
+    | st.tuples(
+        st.dictionaries(st.sampled_from(KEYS), toml_values), st.dictionaries(st.sampled_from(OUR_KEYS), toml_values)
+    ).map(
+        lambda both: tomli_w.dumps({
+            **both[0],
+            "tool": {"multinode": {**both[1], "format": lockfile.FORMAT, "machine": lockfile.MACHINE,
+                                   "tools": lockfile.tools()}},
+        })
     )
-)
+)  # fmt: skip
 def test_any_text_is_a_lock_or_a_fault(text: str) -> None:
     with pytest.raises(UserFault):
-        lockfile.read(text, "x", NOTHING, TABLE)
+        lockfile.read(text, "x", NOTHING)
+
+
+PATHS = st.sampled_from([
+    "torch", "python", "glibc", "module", "base", "as-of", "trim", "undated", "debian", "debian/suite", "debian/debs",
+    "debian/debs/0", "debian/debs/0/sha256", "debian/debs/0/filename", "examples", "examples/sha256", "source-only",
+])  # fmt: skip
+
+
+@given(PATHS, toml_values)
+def test_any_value_in_a_lock_is_a_lock_or_a_fault(path: str, value: object) -> None:
+    text = changed(locks.lock(examples=Archive("examples.tar", "2" * 64), module="m"), f"{OURS}/{path}", value)
+    try:
+        read = lockfile.read(text, "x", NOTHING)
+    except UserFault:
+        return
+    assert all(len(digest) == 64 and "/" not in name for digest, name in read.files())

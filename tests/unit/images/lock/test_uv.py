@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
+from packaging.pylock import Pylock
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.lock import uv_errors
+from images.lock import resolve, uv
 from images.lock.files import TORCH_INDEX
+from images.lock.lock import SourceOnly
 from images.plan import catalog, planner
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PLAN = planner.resolve(planner.Request(), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
 def fault(told: str) -> Fault:
-    return uv_errors.fault(told, PLAN, SOURCES, Path("/store"))
+    return uv.fault(told, resolve.of_plan(PLAN), SOURCES, Path("/store"))
 
 
 def test_an_unreachable_index_is_named_without_its_password() -> None:
@@ -45,7 +53,7 @@ CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), cat
 def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Plan, place: str, release: str) -> None:
     told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
 
-    found = uv_errors.fault(told, made, SOURCES, Path("/store"))
+    found = uv.fault(told, resolve.of_plan(made), SOURCES, Path("/store"))
 
     assert found.value == f"{release}, {place}"
     assert found.remedy.startswith("--wheelhouse DIR")
@@ -96,4 +104,55 @@ def test_the_wheelhouse_comes_before_uvs_words(tmp_path: Path, told: str) -> Non
     planned = dataclasses.replace(PLAN, wheelhouse=str(tmp_path))
 
     with pytest.raises(UserFault, match=r"damaged.*six-1.17.0-py3-none-any.whl"):
-        uv_errors.fault(told, planned, SOURCES, tmp_path)
+        uv.fault(told, resolve.of_plan(planned), SOURCES, tmp_path)
+
+
+def question(requested: planner.Request) -> uv.Question:
+    return resolve.of_plan(planner.resolve(requested, catalog.load()))
+
+
+NEWEST, ONECCL = question(planner.Request()), question(planner.Request(torch="2.4.0", transformers="4.46.0"))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_for_gpu"),
+    [
+        ("nvidia-cublas", "13.1", True),
+        ("triton", "3.4", True),
+        ("cuda-bindings", "13", True),
+        ("torch", "2.13.0+cu130", True),
+        ("torch", "2.13.0+cpu", False),
+        ("triton-viz", "1", False),
+    ],
+)
+def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool) -> None:
+    archive = {"url": f"https://host/{name}-{version}.tar.gz", "hashes": {"sha256": "0"}}
+    package = {"name": name, "version": version, "sdist": archive}
+    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+
+    assert bool(uv.for_gpu(made)) is is_for_gpu
+
+
+def test_source_only_projects_are_stated_as_toml() -> None:
+    row = SourceOnly("seqeval", "1.2.2", ("numpy>=1.14.0",))
+
+    assert tomllib.loads(uv.metadata(row)) == {
+        "dependency-metadata": [{"name": "seqeval", "version": "1.2.2", "requires-dist": ["numpy>=1.14.0"]}]
+    }
+
+
+def test_intels_index_is_asked_only_for_what_was_missed() -> None:
+    missed = "Because oneccl-bind-pt was not found in the package registry"
+
+    assert uv.wider(Sources(), "other words", None, ONECCL) == Sources()
+    assert uv.wider(Sources(), missed, None, NEWEST) == Sources()
+    wider = uv.wider(Sources(), missed, None, ONECCL)
+    assert wider.extra == (ONECCL.index,)
+    assert uv.wider(wider, missed, None, ONECCL) == wider
+
+
+def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
+    assert "oneccl-bind-pt=false" in uv.options(ONECCL, ONECCL.requirements)
+    every = uv.options(NEWEST, NEWEST.requirements)
+    exempt = {option.removesuffix("=false") for option in every if option.endswith("=false")}
+    assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}

@@ -1,0 +1,114 @@
+"""What a lock says: every file of an image by sha256, and all else that decides its bytes."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from images.base.apt import Deb
+from images.oci.manifest import Manifest
+
+BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The archive of the examples: its file name in the store, and its sha256."""
+
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A wheel, or the source archive of a project that has none; `url` is where it can be downloaded, or a path."""
+
+    name: str
+    version: str
+    filename: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SourceOnly:
+    """A project without wheels: its name, its version, and the requirements that its source archive does not state."""
+
+    name: str
+    version: str
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
+
+    suite: str
+    packages: tuple[str, ...]
+    sources: str
+    debs: tuple[Deb, ...]
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A base image: its name in a registry (None: it came from disk), its manifest, and what is kept of it.
+
+    `kept` are the planned Python packages that it has at the planned version, so that they are not added again.
+    """
+
+    manifest: Manifest
+    kept: tuple[str, ...]
+    reference: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """Everything that decides an image's bytes; equal locks make equal images.
+
+    `base` is what to ask for again: debian, intel, a name in a registry, or a digest for a base from disk. Without a
+    `base_image` the base is made from Debian's packages. `index` and `find_links` are where Intel keeps its wheels.
+    `undated` packages came from a place that does not say when: a directory, or an index without upload times.
+    """
+
+    torch: str
+    transformers: str
+    python: str
+    glibc: str
+    backend: str
+    module: str | None = None
+    base: str
+    as_of: datetime.date
+    family_as_of: datetime.date
+    trim: bool
+    bytecode: bool
+    artifacts: tuple[Artifact, ...]
+    source_only: tuple[SourceOnly, ...] = ()
+    index: str | None = None
+    find_links: str | None = None
+    undated: tuple[str, ...] = ()
+    debian: Debian
+    examples: Archive | None = None
+    base_image: BaseImage | None = None
+
+    @property
+    def added(self) -> tuple[Artifact, ...]:
+        """Return the Python packages that go in: all but those that the base has."""
+        kept = self.base_image.kept if self.base_image else ()
+        return tuple(artifact for artifact in self.artifacts if artifact.name not in kept)
+
+    @property
+    def tag(self) -> str:
+        """Return what an image of this lock is called where nobody says otherwise."""
+        return f"multinode:torch{self.torch}-transformers{self.transformers}"
+
+    def version(self, name: str) -> str:
+        """Return the version of a Python package in the image, with its local part, such as 2.4.0+cpu."""
+        return next(artifact.version for artifact in self.artifacts if artifact.name == name)
+
+    def files(self) -> list[tuple[str, str]]:
+        """Return every file as (sha256, file name); the parts of a base image have no names but BLOB."""
+        examples = [self.examples] if self.examples else []
+        named: list[Artifact | Deb | Archive] = [*self.added, *self.debian.debs, *examples]
+        below = self.base_image.manifest if self.base_image else None
+        parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
+        return [*((file.sha256, file.filename) for file in named), *parts]

@@ -1,0 +1,58 @@
+"""Locks and contexts for tests: small, and whole."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from images.base.apt import Deb
+from images.host.context import Access, Context
+from images.host.pip_config import Sources
+from images.host.progress import Progress
+from images.host.store import Store
+from images.lock import lockfile
+from images.lock.lock import Artifact, Debian, Lock
+from images.plan.request import Request
+
+DAY = datetime.date(2026, 1, 1)
+TINI = Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64)
+
+
+def artifact(name: str, version: str, filename: str = "", sha256: str = "0" * 64) -> Artifact:
+    """Make a package of a lock, which has been resolved from a place that nobody needs to know."""
+    filename = filename or f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    return Artifact(name=name, version=version, filename=filename, url="file:///secret/place", sha256=sha256)
+
+
+def lock(artifacts: Sequence[Artifact] = (), debs: Sequence[Deb] = (TINI,), **changes: Any) -> Lock:
+    """Make a lock of torch 2.13.0 and transformers 5.23.0 on a Debian base."""
+    both = (artifact("torch", "2.13.0+cpu"), artifact("transformers", "5.23.0"))
+    values: dict[str, Any] = {
+        "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "glibc": "2.36", "backend": "gloo",
+        "base": "debian", "as_of": DAY, "family_as_of": DAY, "trim": True, "bytecode": False,
+        "artifacts": tuple(artifacts) or both,
+        "debian": Debian("bookworm", ("python3",), "deb somewhere\n", tuple(debs)),
+    }  # fmt: skip
+    return Lock(**{**values, **changes})
+
+
+def context(store: Store, pip: Sources | None, environ: Mapping[str, str], wheelhouse: str | None = None) -> Context:
+    """Make what every step of a build works with; it prints nothing."""
+    return Context(
+        store=store, environ=environ, today=DAY, progress=Progress(Console(quiet=True)), jobs=1, pip=pip,
+        access=Access(environ=environ), wheelhouse=wheelhouse,
+    )  # fmt: skip
+
+
+def path_beside(image: Path | str) -> Path:
+    """Return where build.py put the lock of an archive or a layout."""
+    return lockfile.beside(Path(str(image).rstrip("/")))
+
+
+def read(path: Path) -> Lock:
+    """Return a lock that build.py wrote."""
+    return lockfile.read(path.read_text(), str(path), Request())
