@@ -130,6 +130,9 @@ def reason(error: Exception) -> str:
     cause: BaseException = error
     while cause.__context__ is not None:
         cause = cause.__context__
-    return (
-        re.sub(r"(?<=//)[^/\s]*@|\?\S*", "", str(cause)) or type(cause).__name__
-    )  # no password, no signature in a query
+    return redacted(str(cause)) or type(cause).__name__
+
+
+def redacted(text: str) -> str:
+    """Return a text without passwords and queries (which may be signatures) of the addresses in it."""
+    return re.sub(r"(?<=//)[^/\s]*@|\?\S*", "", text)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import ssl
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,69 +11,17 @@ import pytest
 from images.host.download import fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from tests.support.harness import call
+from tests.support.web import Server, own_certificate, serving
 
 DATA = b"a wheel, more or less"
 DIGEST = hashlib.sha256(DATA).hexdigest()
-
-
-@dataclass
-class Server:
-    """What is served: `script` has one word for each request, and the last one also for all later ones.
-
-    A word is a status, `cut` (ten bytes of the file, then the connection ends) or `close` (no answer at all).
-    """
-
-    url: str = ""
-    script: Sequence[str] = ("200",)
-    headers: dict[str, str] = field(default_factory=dict)
-    requests: list[tuple[str, str | None]] = field(default_factory=list)  # path, Authorization
-
-
-@contextmanager
-def serving(context: ssl.SSLContext | None = None) -> Iterator[Server]:
-    """Serve on a free port, over TLS with a context."""
-    server = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            word = server.script[min(len(server.requests), len(server.script) - 1)]
-            server.requests.append((self.path, self.headers["Authorization"]))
-            if word == "close":
-                return
-            body = {"200": DATA, "cut": DATA[:10]}.get(word, b"")
-            self.send_response(200 if word == "cut" else int(word))
-            self.send_header("Content-Length", str(len(DATA) if word == "cut" else len(body)))
-            for name, value in server.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        def handle_error(self, *_: object) -> None:
-            pass  # a client that refuses the certificate hangs up
-
-    httpd = Quiet(("127.0.0.1", 0), Handler)
-    if context:
-        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
-    server.url = f"{'https://localhost' if context else 'http://127.0.0.1'}:{httpd.server_port}"
-    thread = threading.Thread(target=httpd.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        httpd.shutdown()
-        thread.join(timeout=30)
-        httpd.server_close()
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Serve over plain HTTP."""
     with serving() as made:
+        made.pages["/a"] = DATA
         yield made
 
 
@@ -173,20 +116,10 @@ def test_a_path_is_copied(tmp_path: Path) -> None:
     assert get(tmp_path / "store", (tmp_path / "a b.whl").as_uri()) == DIGEST
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a certificate for localhost that only itself vouches for; its key lies beside it."""
-    path = tmp_path_factory.mktemp("certificate") / "own.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path.with_suffix(".key")), "-out", str(path)]
-    assert call([*make, *names]).code == 0
-    return path
-
-
-def test_a_certificate_is_trusted_only_when_it_is_named(certificate: Path, tmp_path: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    with serving(context) as server:
+def test_a_certificate_is_trusted_only_when_it_is_named(tmp_path: Path) -> None:
+    certificate = own_certificate(tmp_path)
+    with serving(certificate) as server:
+        server.pages["/a"] = DATA
         with pytest.raises(WorldFault, match="certificate verify failed: self-signed certificate"):
             get(tmp_path, f"{server.url}/a")
 

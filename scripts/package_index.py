@@ -1,0 +1,126 @@
+"""The releases of a project as a package index lists them: files, days of upload, and what was withdrawn."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from packaging.version import InvalidVersion, Version
+from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
+
+from images.host import download
+from images.host.errors import WorldFault
+from images.host.pip_config import Sources
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a release; `yanked` is the reason, None for a file that stands."""
+
+    name: str
+    day: datetime.date
+    yanked: str | None
+
+
+# The final releases of a project that have files.
+Releases = Mapping[Version, Sequence[File]]
+
+
+def client(url: str | None, sources: Sources) -> PyPISimple:
+    """Return a client of an index, by default of pip's own, with pip's certificates and the passwords of ~/.netrc."""
+    session = download.session()
+    session.verify = sources.certificate or True
+    place = url or sources.index
+    return PyPISimple(place, session=session) if place else PyPISimple(session=session)
+
+
+def releases(index: PyPISimple, name: str) -> Releases:
+    """Return the final releases of a project.
+
+    Days of upload come from the index's simple API in JSON (PEP 700); where it answers in HTML only, from the older
+    JSON API, if the index has that beside it. Raises WorldFault when neither can be read.
+    """
+    try:
+        listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
+        if all(file.upload_time for file in listed):
+            return _final((file.version or "", _file(file)) for file in listed)
+        return _older(index, name)
+    except (requests.RequestException, NoSuchProjectError, ValueError) as error:
+        remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
+        why = f"{download.without_secrets(index.get_project_url(name))} ({_reason(error)})"
+        raise WorldFault("cannot read releases from the index", why, remedy) from error
+
+
+def _reason(error: Exception) -> str:
+    return download.reason(error) if isinstance(error, requests.RequestException) else download.redacted(str(error))
+
+
+def _file(listed: DistributionPackage) -> File:
+    reason = (listed.yanked_reason or "").strip() or "no reason given"
+    return File(listed.filename, _day(listed.upload_time), reason if listed.is_yanked else None)
+
+
+def _day(time: datetime.datetime | None) -> datetime.date:
+    if time is None:
+        raise ValueError("a file without its day of upload")
+    return time.date()
+
+
+def _older(index: PyPISimple, name: str) -> Releases:
+    url = re.sub(r"/simple/?$", "/pypi/", index.endpoint) + f"{name}/json"
+    answer = index.s.get(url, timeout=download.TIMEOUT)
+    if answer.status_code == requests.codes.not_found:
+        raise ValueError("the index does not say when its files were uploaded")
+    answer.raise_for_status()
+    try:
+        listed: Mapping[str, Sequence[Mapping[str, Any]]] = answer.json()["releases"]
+        return _final((text, _older_file(file)) for text, files in listed.items() for file in files)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{name}/json is not what that API answers") from error
+
+
+def _older_file(row: Mapping[str, Any]) -> File:
+    reason = (row.get("yanked_reason") or "").strip() or "no reason given"
+    day = datetime.date.fromisoformat(row["upload_time"][:10])
+    return File(row["filename"], day, reason if row.get("yanked") else None)
+
+
+def _final(files: Iterable[tuple[str, File]]) -> Releases:
+    found: dict[Version, list[File]] = {}
+    for text, file in files:
+        try:
+            version = Version(text)
+        except InvalidVersion:
+            continue
+        if not version.is_prerelease:
+            found.setdefault(version, []).append(file)
+    return found
+
+
+def day(files: Iterable[File]) -> datetime.date:
+    """Return the first day of a release."""
+    return min(file.day for file in files)
+
+
+def yanked(files: Sequence[File]) -> str | None:
+    """Return why a release was withdrawn, or None where any file of it stands."""
+    return files[0].yanked if all(file.yanked for file in files) else None
+
+
+def newest(found: Releases, on: datetime.date) -> Version:
+    """Return the newest release that had a Linux wheel on a day and still has it."""
+    standing = {
+        version: [file for file in files if re.search(r"linux.*x86_64", file.name) and not file.yanked]
+        for version, files in found.items()
+    }
+    return max(version for version, files in standing.items() if files and day(files) <= on)
+
+
+def pythons(files: Iterable[File]) -> list[str]:
+    """Return the Pythons with a Linux wheel: 3.9, 3.10."""
+    found = {match[1] for file in files if (match := re.search(r"-cp3(\d+)-cp3\d+-.*linux.*x86_64", file.name))}
+    return [f"3.{minor}" for minor in sorted(map(int, found))]

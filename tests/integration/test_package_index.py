@@ -1,0 +1,165 @@
+"""A package index on loopback, read as pip is configured: its address, certificate, and passwords."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from images.host.errors import WorldFault
+from images.host.pip_config import Sources
+from images.plan import catalog
+from scripts import package_index, update_versions
+from tests.support.web import Server, own_certificate, serving
+
+JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
+HTML = {"Content-Type": "text/html"}
+BASIC = "Basic dXNlcjpzZWNyZXQ="  # user:secret
+
+
+def row(name: str, day: str | None, yanked: str | bool = False) -> dict[str, object]:
+    dated = {"upload-time": f"{day}T01:02:03.000000Z"} if day else {}
+    return {"filename": name, "url": f"../../files/{name}", "hashes": {}, "yanked": yanked, **dated}
+
+
+def page(name: str, *files: dict[str, object]) -> bytes:
+    """Write a project page as PEP 691 and PEP 700 have it."""
+    made = {"meta": {"api-version": "1.1"}, "name": name, "versions": [], "files": files}
+    return json.dumps(made).encode()
+
+
+TORCH = page(
+    "torch",
+    row("torch-9.0-cp311-cp311-manylinux_2_28_x86_64.whl", "2030-01-02"),
+    row("torch-9.0-cp312-cp312-manylinux_2_28_x86_64.whl", "2030-01-01"),
+    row("torch-9.1-cp312-cp312-manylinux_2_28_x86_64.whl", "2030-02-01", yanked="broken"),
+    row("torch-9.2rc1-cp312-cp312-manylinux_2_28_x86_64.whl", "2030-03-01"),
+    row("torch-odd.exe", "2030-03-01"),
+)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Serve the page of torch."""
+    with serving() as made:
+        made.headers, made.pages["/simple/torch/"] = JSON, TORCH
+        yield made
+
+
+def read(url: str | None = None, sources: Sources | None = None, name: str = "torch") -> package_index.Releases:
+    with package_index.client(url, sources or Sources()) as index:
+        return package_index.releases(index, name)
+
+
+def test_final_releases_come_with_day_and_reason(server: Server) -> None:
+    found = read(f"{server.url}/simple/")
+
+    assert set(found) == {Version("9.0"), Version("9.1")}
+    assert package_index.day(found[Version("9.0")]) == date(2030, 1, 1)
+    assert package_index.pythons(found[Version("9.0")]) == ["3.11", "3.12"]
+    assert package_index.yanked(found[Version("9.0")]) is None
+    assert package_index.yanked(found[Version("9.1")]) == "broken"
+
+
+def test_the_index_that_pip_is_configured_with_is_asked(server: Server) -> None:
+    assert Version("9.0") in read(sources=Sources(index=f"{server.url}/simple"))
+
+
+def test_a_password_in_the_address_is_sent_and_not_shown(server: Server) -> None:
+    server.login = BASIC
+    index = f"{server.url}/simple".replace("//", "//user:secret@")
+
+    assert Version("9.0") in read(index)
+    with pytest.raises(WorldFault) as caught:
+        read(index, name="none")
+
+    assert "/simple/none/" in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_a_password_of_netrc_is_sent(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login user password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.login = BASIC
+
+    assert Version("9.0") in read(f"{server.url}/simple")
+
+
+def test_pips_certificate_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # requests prefers them
+        monkeypatch.delenv(name, raising=False)
+    certificate = own_certificate(tmp_path)
+    with serving(certificate) as server:
+        server.headers, server.pages["/simple/torch/"] = JSON, TORCH
+        with pytest.raises(WorldFault, match="certificate verify failed"):
+            read(f"{server.url}/simple")
+
+        assert Version("9.0") in read(f"{server.url}/simple", Sources(certificate=str(certificate)))
+
+
+def test_a_busy_index_is_asked_again(server: Server) -> None:
+    server.script = ["503", "200"]
+
+    assert Version("9.0") in read(f"{server.url}/simple")
+
+
+def test_an_index_without_days_is_read_by_its_older_api(server: Server) -> None:
+    file = {"filename": "torch-9.0-cp311-cp311-manylinux1_x86_64.whl", "upload_time": "2030-01-01T00:00:00"}
+    withdrawn = {**file, "yanked": True, "yanked_reason": " bad "}
+    server.headers = HTML
+    server.pages["/simple/torch/"] = b'<a href="/torch-9.0-cp311-cp311-manylinux1_x86_64.whl">torch</a>'
+    server.pages["/pypi/torch/json"] = json.dumps({"releases": {"9.0": [file], "9.1": [withdrawn], "x": []}}).encode()
+
+    found = read(f"{server.url}/simple/")
+
+    assert package_index.day(found[Version("9.0")]) == date(2030, 1, 1)
+    assert package_index.yanked(found[Version("9.1")]) == "bad"
+
+
+@pytest.mark.parametrize(
+    ("pages", "headers", "reason"),
+    [
+        ({}, JSON, "No details about project"),
+        ({"/simple/torch/": b"{"}, JSON, "Expecting property name"),
+        ({"/simple/torch/": b"{}"}, JSON, "(/simple/torch/"),
+        ({"/simple/torch/": b"words"}, {"Content-Type": "image/png"}, "image/png"),
+        ({"/simple/torch/": page("torch", row("torch-9.0.tar.gz", None))}, JSON, "does not say when its files"),
+        (
+            {"/simple/torch/": b'<a href="/torch-9.0.tar.gz">t</a>', "/pypi/torch/json": b"[]"},
+            HTML,
+            "torch/json is not",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    server: Server, pages: dict[str, bytes], headers: dict[str, str], reason: str
+) -> None:
+    server.pages, server.headers = pages, headers
+
+    with pytest.raises(WorldFault) as caught:
+        read(f"{server.url}/simple")
+
+    assert f"{server.url}/simple/torch/" in caught.value.value
+    assert reason.strip("(") in caught.value.value
+    assert caught.value.remedy
+
+
+def test_the_whole_way_from_pips_configuration_to_the_change(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = "{}-2026.1-py3-none-manylinux_2_28_x86_64.whl".format
+    for name in ("impi-rt", "intel-openmp"):
+        server.pages[f"/simple/{name}/"] = page(name, row(wheel(name.replace("-", "_")), "2026-01-01"))
+    server.pages["/simple/transformers/"] = page("transformers", row("transformers-5.24.0.tar.gz", "2026-11-20"))
+    table = tmp_path / "versions.toml"
+    table.write_text(catalog.TABLE.read_text())
+
+    environ = {"PIP_INDEX_URL": f"{server.url}/simple", "HOME": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null"}
+    code = update_versions.main(["--table", str(table), "--write"], environ)
+
+    assert code == 0
+    assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
+    assert Version("9.0") in catalog.load(table).torch
