@@ -39,12 +39,12 @@ class World:
 
 
 def main(argv: Sequence[str], world: World) -> int:
-    """Run a command; answer the exit code: 0, 1 when the world failed, 2 when the request is wrong."""
+    """Run a command; return the exit code: 0, 1 when something outside failed, 2 when the request is wrong."""
     out = Console(stderr="--json" in argv)
     try:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parser(command).parse_args(argv[1:] if command else argv)
-        _COMMANDS[command](options, world, out)
+        _HANDLERS[command or "build"](options, world, out)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
@@ -170,8 +170,8 @@ def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, con
         import_check.imports(made.image, made.modules, run, context.store, remedy)
 
 
-_COMMANDS: Mapping[str | None, Callable[[argparse.Namespace, World, Console], None]] = {
-    None: _build, "plan": _plan, "list": _list, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+_HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {
+    "build": _build, "plan": _plan, "list": _list, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
 }  # fmt: skip
 
 
@@ -225,9 +225,9 @@ def _request(options: argparse.Namespace) -> planner.Request:
     return planner.Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in names})
 
 
-def _engine(wanted: bool | None, environ: Mapping[str, str]) -> Engine | None:
-    engine = None if wanted is False else engines.find(environ)
-    if wanted and engine is None:
+def _engine(asked: bool | None, environ: Mapping[str, str]) -> Engine | None:
+    engine = None if asked is False else engines.find(environ)
+    if asked and engine is None:
         remedy = "start Docker (or install podman), or --no-load --output FILE"
         raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
     return engine

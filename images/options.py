@@ -1,17 +1,19 @@
-"""The command line's words: what each command takes."""
+"""The options of each command."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Mapping
 
 from images.host.errors import Parser
 
 COMMANDS = {
+    "build": "build an image (the default)",
     "plan": "say what would be built, and build nothing",
     "list": "say which versions go together",
     "lock": "fix every file by sha256, and write the lock",
-    "bundle": "put a lock and all its files into one folder or .tar",
+    "bundle": "put a lock and all its files into one directory or .tar",
     "verify": "build an image again from the lock inside it, and compare layer by layer",
     "sbom": "print the bill of materials (CycloneDX) of an image",
 }
@@ -19,14 +21,14 @@ PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face 
 
 
 def parser(command: str | None = None) -> Parser:
-    """Describe the command line: of a build, or of one of the commands."""
-    made = _build_parser() if command is None else _PARSERS[command](command)
+    """Return the parser of a command; None is what is typed without one, which builds."""
+    made = _without_command() if command is None else _PARSERS[command](command)
     if command != "sbom":
         made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     return made
 
 
-def _build_parser() -> Parser:
+def _without_command() -> Parser:
     commands = "\n".join(f"  build.py {name:<7} {text}" for name, text in COMMANDS.items())
     return Parser(
         prog="build.py", description=PURPOSE, allow_abbrev=False, parents=_all(),
@@ -35,7 +37,8 @@ def _build_parser() -> Parser:
 
 
 def _all() -> list[argparse.ArgumentParser]:
-    return [_wanted(), _parts(), _mirror(), _result(), _effort()]
+    """Return the options of a build."""
+    return [_request(), _parts(), _mirror(), _result(), _effort()]
 
 
 def _named(command: str, *parents: argparse.ArgumentParser) -> Parser:
@@ -49,13 +52,13 @@ def _list_parser(command: str) -> Parser:
 
 
 def _lock_parser(command: str) -> Parser:
-    made = _named(command, _wanted(), _mirror())
+    made = _named(command, _request(), _mirror())
     made.add_argument("--output", metavar="FILE", help="write the lock there instead of on stdout")
     return made
 
 
 def _bundle_parser(command: str) -> Parser:
-    made = _named(command, _wanted(), _parts(), _mirror(), _effort())
+    made = _named(command, _request(), _parts(), _mirror(), _effort())
     made.add_argument("--output", metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
     return made
 
@@ -66,8 +69,9 @@ def _image_parser(command: str) -> Parser:
     return made
 
 
-_PARSERS = {
-    "plan": lambda command: _named(command, _wanted()),
+_PARSERS: Mapping[str, Callable[[str], Parser]] = {
+    "build": lambda command: _named(command, *_all()),
+    "plan": lambda command: _named(command, _request()),
     "list": _list_parser,
     "lock": _lock_parser,
     "bundle": _bundle_parser,
@@ -76,20 +80,20 @@ _PARSERS = {
 }
 
 
-def _wanted() -> argparse.ArgumentParser:
-    """Describe what is to be built."""
+def _request() -> argparse.ArgumentParser:
+    """Return the options for what is built."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--torch", metavar="VERSION", help="release of PyTorch")
     made.add_argument("--transformers", metavar="VERSION", help="release of transformers")
     made.add_argument("--python", metavar="3.N", help="Python of the image (default: the base's)")
-    made.add_argument("--base", metavar="debian|intel|IMAGE", help="what it stands on (default: Intel's image, if any)")
+    made.add_argument("--base", metavar="debian|intel|IMAGE", help="the base image (default: Intel's, if there is one)")
     made.add_argument(
         "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
     )
     made.add_argument("--as-of", metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)")
-    made.add_argument("--tasks", metavar="A,B", help="example folders whose requirements go in (default: all of text)")
+    made.add_argument("--tasks", metavar="A,B", help="examples whose requirements go in (default: all of text)")
     made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
-    made.add_argument("--wheelhouse", metavar="DIR", help="a folder of wheels to prefer")
+    made.add_argument("--wheelhouse", metavar="DIR", help="a directory of wheels to prefer")
     made.add_argument(
         "--tag", metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
@@ -100,7 +104,7 @@ def _wanted() -> argparse.ArgumentParser:
 
 
 def _parts() -> argparse.ArgumentParser:
-    """Describe where the files come from."""
+    """Return the options for where the files come from."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--lock", metavar="FILE", help="use exactly the files of this lock")
     made.add_argument(
@@ -110,14 +114,14 @@ def _parts() -> argparse.ArgumentParser:
 
 
 def _mirror() -> argparse.ArgumentParser:
-    """Describe how registries are reached."""
+    """Return the options for how registries are reached."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--registry-mirror", metavar="HOST[/PATH]", help="asked before any registry")
     return made
 
 
 def _result() -> argparse.ArgumentParser:
-    """Describe what becomes of the image."""
+    """Return the options for where the image goes."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
     made.add_argument(
@@ -132,7 +136,7 @@ def _result() -> argparse.ArgumentParser:
 
 
 def _effort() -> argparse.ArgumentParser:
-    """Describe how hard the machine works."""
+    """Return the options for how much of the machine is used."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
     return made

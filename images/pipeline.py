@@ -22,7 +22,7 @@ from images.plan.planner import Plan
 
 @dataclass(frozen=True)
 class Finished:
-    """An image, what it stands on, what went into it, and the modules that can be imported in it."""
+    """An image, its base, the lock it was made from, and the modules that can be imported in it."""
 
     image: oci.Image
     floor: Floor

@@ -46,6 +46,7 @@ def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture
         (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
         (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
         (["plans"], "plans", "build.py --help"),
+        (["build", "--markdown"], "--markdown", "build.py build --help"),
         (["--tag", "A B C"], "'A B C'", "--tag NAME:TAG"),
         (["plan", "--tag", "x:1", "--tag", "x:y:z"], "'x:y:z'", "--tag NAME:TAG"),
         (["--push", "oci:layout"], "'oci:layout'", "--push HOST/NAME:TAG"),
@@ -73,3 +74,13 @@ def test_the_first_of_several_names_is_the_one_that_is_planned(capsys: pytest.Ca
     assert run(["plan", "--tag", "host:5000/x", "--tag", "y:1", "--json"]) == 0
 
     assert json.loads(capsys.readouterr().out)["tag"] == "host:5000/x:latest"
+
+
+def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for words in (["build", "--transformers", "0.1"], ["--transformers", "0.1"]):
+        assert run(words) == 2
+        said.append(capsys.readouterr().err)
+
+    assert said[0] == said[1]
+    assert said[0].startswith("error: no such release of transformers")
