@@ -33,7 +33,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_error(refusal)
         return refusal.code
     except OSError as error:
-        print_error(Refusal("the system refused", error, "look at the file or program that is named"))
+        print_error(Refusal("the system refused", error, "check the file or program that is named"))
         return WORLD
     except KeyboardInterrupt:
         return 130
@@ -49,7 +49,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return 0 if job.name else USER
     stack = read_stack(read_text(f"{root}/stack.json"))
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
-        raise Refusal("--explain has no meaning for a command that only tells", job.name, job.name)
+        raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
     if job.kind == jobs.LIST:
         print_output(list_tasks(stack, lambda: ask_python(environ)))
         return 0

@@ -91,12 +91,12 @@ def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
             os.unlink(old)
     made = keygen(["-q", "-t", "ed25519", "-N", "", "-f", path], environ)
     if made.returncode != 0:
-        raise Refusal("a host key cannot be made", made.stderr.strip(), "look at what ssh-keygen says", WORLD)
+        raise Refusal("a host key cannot be made", made.stderr.strip(), "correct what ssh-keygen reports", WORLD)
     if keys.private is None:
         return [f"HostKey {path}"]
     signed = keygen(["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"], environ)
     if signed.returncode != 0:
-        raise Refusal("the host key cannot be signed", signed.stderr.strip(), "look at what ssh-keygen says", WORLD)
+        raise Refusal("the host key cannot be signed", signed.stderr.strip(), "correct what ssh-keygen reports", WORLD)
     return [f"HostKey {path}", f"HostCertificate {path}-cert.pub"]
 
 

@@ -102,6 +102,6 @@ def try_ssh(host: str, access: Access) -> str:
 def complaint(text: str, code: int) -> str:
     """Return why ssh failed: its last line, or our own words where that line does not say what is wrong."""
     if "Host key verification failed" in text:
-        return "the server there has not got our key, so it is another job's or a stranger"
+        return "the server there does not have our key: it is another job's, or a stranger's"
     lines = text.strip().splitlines()
     return lines[-1] if lines else f"exit code {code}"

@@ -49,9 +49,9 @@ def make_private(directory: str) -> str:
         found = os.lstat(directory)
     except OSError as error:
         remedy = f"mount a tmpfs there (docker run --tmpfs {os.path.dirname(directory)})"
-        raise Refusal("a private folder cannot be made", f"{directory}: {error.strerror}", remedy, WORLD) from None
+        raise Refusal("a private directory cannot be made", f"{directory}: {error.strerror}", remedy, WORLD) from None
     if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-        raise Refusal("a private folder belongs to somebody else", directory, f"remove {directory}", WORLD)
+        raise Refusal("a private directory belongs to somebody else", directory, f"remove {directory}", WORLD)
     if stat.S_IMODE(found.st_mode) != 0o700:
         os.chmod(directory, 0o700)
     return directory

@@ -24,7 +24,7 @@ class Stack(NamedTuple):
 def read_stack(text: str | None) -> Stack:
     """Return what stack.json says; raise Refusal if it is missing or damaged."""
     if text is None:
-        raise Refusal("the image does not say what it is made of", "no stack.json", REBUILD, WORLD)
+        raise Refusal("the image has no list of what it is made of", "no stack.json", REBUILD, WORLD)
     try:
         facts = json.loads(text)
         examples = facts["examples"]

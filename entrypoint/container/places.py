@@ -40,8 +40,8 @@ def is_mounted(path: str, points: list[str]) -> bool:
 def check_output(path: str, writable: Writable) -> None:
     """Raise Refusal if the directory for results cannot be written, before hours of training."""
     if not writable(path):
-        remedy = "mount a folder that this user may write (docker run -v results:/workspace/output), or --output_dir"
-        raise Refusal("the folder for results cannot be written", path, remedy)
+        remedy = "mount a directory that this user may write (docker run -v results:/workspace/output), or --output_dir"
+        raise Refusal("the directory for results cannot be written", path, remedy)
 
 
 def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Writable) -> dict[str, str]:

@@ -54,7 +54,7 @@ def check_threads(view: View) -> Finding:
         return Finding(f"OMP_NUM_THREADS={value} on {cores} core(s)", WRONG, "unset OMP_NUM_THREADS")
     if view.probe.threads and asked and view.probe.threads != asked:
         value = f"OMP_NUM_THREADS={value}, and torch takes {view.probe.threads}"
-        return Finding(value, WARNING, "look for what sets it otherwise: KMP_*, MKL_NUM_THREADS")
+        return Finding(value, WARNING, "find what sets it otherwise: KMP_*, MKL_NUM_THREADS")
     return Finding(f"OMP_NUM_THREADS={value}, of {cores} core(s)")
 
 

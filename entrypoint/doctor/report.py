@@ -32,7 +32,7 @@ CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("network", software.check_network),
     ("certificate", software.check_certificate),
     ("user", software.check_user),
-    ("folders", software.check_directories),
+    ("directories", software.check_directories),
 )
 
 

@@ -77,7 +77,7 @@ def check_backend(view: View) -> Finding:
     """Return whether a group of ranks can form with the backend."""
     name = view.stack.backend
     if view.probe.error:
-        return Finding(f"{name}: {view.probe.error}", WRONG, "mend what is named; the other rows may say why")
+        return Finding(f"{name}: {view.probe.error}", WRONG, "correct what is named; the other rows may say why")
     return Finding(f"{name}: a group of one rank has formed")
 
 
@@ -114,7 +114,7 @@ def check_directories(view: View) -> Finding:
     """Check the directories that a training writes to."""
     closed = [each.path for each in view.directories if not each.writable]
     if closed:
-        remedy = f"mount a folder that this user may write: docker run -v results:{closed[0]}"
+        remedy = f"mount a directory that this user may write: docker run -v results:{closed[0]}"
         return Finding(f"cannot be written: {' '.join(closed)}", WRONG, remedy)
     full = [each for each in view.directories if each.free is not None and each.free < CHECKPOINT]
     if full:

@@ -69,7 +69,7 @@ def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translat
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
     made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
-    made.notes.extend(f"{show(flag)} is left out: one process has nobody to talk to" for flag in alone)
+    made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return made
 
 
@@ -126,7 +126,7 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, obje
 
     text = read(path)
     if text is None:
-        raise Refusal("the file with arguments cannot be read", path, "an existing file, in a folder that is mounted")
+        raise Refusal("the file with arguments cannot be read", path, "an existing file, in a mounted directory")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -31,7 +31,7 @@ TORCHRUN_COMMAND = "torchrun"
 FRONT = "/usr/local/sbin"
 COUNT = "--nproc-per-node"
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
-ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "accelerate counts the ranks on a CPU only if told so"),)
+ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 
 
 class Program(NamedTuple):

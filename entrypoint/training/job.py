@@ -24,7 +24,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
   ssh HOST [COMMAND...]     reach a worker with the mounted key
-  anything else             runs as it stands, with the environment prepared"""
+  anything else             runs unchanged, with the environment prepared"""
 
 
 class Options(NamedTuple):

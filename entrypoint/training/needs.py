@@ -31,9 +31,7 @@ Ask = Callable[[], "Iterable[str]"]
 def find_script(name: str, task: Task, stack: Stack) -> str:
     """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
     if stack.examples is None:
-        remedy = (
-            f"python build.py --transformers {stack.transformers} --examples <archive, folder or URL of transformers>"
-        )
+        remedy = f"python build.py --transformers {stack.transformers} --examples <archive, directory or URL>"
         raise Refusal(
             "this image was built without the examples of transformers, which has the task's script", name, remedy
         )

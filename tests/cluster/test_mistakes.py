@@ -71,7 +71,7 @@ def test_a_host_that_refuses_ssh(cluster: Cluster) -> None:
     done = cluster.nodes[0].run("launch", "--hosts", "node0,node1", "--timeout", "6", "smoke")
 
     assert done.code == 1
-    assert "node1 (ssh is refused: the server there has not got our key" in done.err
+    assert "node1 (ssh is refused: the server there does not have our key" in done.err
 
 
 @pytest.mark.parametrize("command", [("worker",), ("launch", "--hosts", "node0,node1", "smoke")])

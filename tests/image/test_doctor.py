@@ -52,7 +52,8 @@ def test_everything_wrong_at_once(image: str, tmp_path: Path) -> None:
     assert done.code == 1
     found = faults(done)
     said = {
-        "folders": "docker run -v results:/workspace/output", "packages": "9.9 instead of", "preloads": "libiomp5.so",
+        "directories": "docker run -v results:/workspace/output", "packages": "9.9 instead of",
+        "preloads": "libiomp5.so",
         "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS", "network": "unset GLOO_SOCKET_IFNAME",
         "backend": "ib9", "launcher": "WORLD_SIZE=2",
     }  # fmt: skip

@@ -15,7 +15,7 @@ CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"{CHANGED}Host key verification failed.\r\n", "the server there has not got our key"),
+        (f"{CHANGED}Host key verification failed.\r\n", "the server there does not have our key"),
         ("Warning: x\nme@node1: Permission denied (publickey).\n", "me@node1: Permission denied (publickey)."),
         ("", "exit code 255"),
     ],

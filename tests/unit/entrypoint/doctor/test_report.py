@@ -77,8 +77,8 @@ def test_a_healthy_container() -> None:
         ({"decision": with_environ(FI_TCP_IFACE="ib0")}, "network", WRONG, "FI_TCP_IFACE=ib0"),
         ({"decision": NODES, "interfaces": (Interface("lo", "unknown"),)}, "network", WRONG, "several nodes"),
         ({"certificate": "x"}, "certificate", WRONG, "PEM"),
-        ({"directories": (Directory("/out", False, True, GB),)}, "folders", WRONG, "cannot be written: /out"),
-        ({"directories": (Directory("/out", True, True, 1 << 20),)}, "folders", WARNING, "/out has 1 MB left"),
+        ({"directories": (Directory("/out", False, True, GB),)}, "directories", WRONG, "cannot be written: /out"),
+        ({"directories": (Directory("/out", True, True, 1 << 20),)}, "directories", WARNING, "/out has 1 MB left"),
     ],
 )
 def test_a_fault_is_named_with_its_remedy(change: dict[str, object], name: str, state: str, said: str) -> None:

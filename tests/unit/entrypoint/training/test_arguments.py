@@ -80,7 +80,7 @@ def test_the_output_can_go_elsewhere() -> None:
 def test_one_process_has_no_backend(flag: str) -> None:
     made = make("qa", f"{flag} --seed 1", GUIDE)
     assert " ".join(made.words) == f"{QA} --seed 1"
-    assert made.notes == [f"{flag} is left out: one process has nobody to talk to"]
+    assert made.notes == [f"{flag} is left out: one process has no other to communicate with"]
     assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
 
 
