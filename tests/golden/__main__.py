@@ -16,7 +16,7 @@ MODULES = {
     "plan": "tests.golden.plans",
     "refusals": "tests.golden.refusals",
     "images": "tests.golden.images",
-    "explain": "tests.support.golden_explain",
+    "explain": "tests.golden.explain",
 }
 
 

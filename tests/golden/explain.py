@@ -11,7 +11,6 @@ import json
 import pwd
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
@@ -23,7 +22,6 @@ from entrypoint.numbers import read_cpus
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
-PLACE = Path(__file__).parents[1] / "data/golden/explain"
 ROOT, SITE, EXAMPLES = "/opt/multinode", "/usr/local/lib/python3.11/dist-packages", "/workspace/transformers"
 GLOO = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo"}
 CCL = {"torch": "2.4.0+cpu", "transformers": "4.46.0", "python": "3.11", "backend": "ccl"}
@@ -131,6 +129,16 @@ CHOSEN = (
     Case("slurm-and-torchrun", ("slurm-step", "torchrun-worker")),
     Case("master-on-the-bridge", ("pytorchjob-master",), (("MASTER_ADDR", ""), ("PET_MASTER_ADDR", "192.0.2.5"))),
     Case("sign-of-more", more=(("WORLD_SIZE", "2"),)),
+    Case("results-that-cannot-be-written", argv=("qa", "--output_dir", "/etc/results")),
+    Case("argfile-that-is-missing", argv=("qa", "/workspace/missing.json")),
+    Case("argfile-that-is-no-object", argv=("glue", "/workspace/list.json")),
+    Case("ccl-without-a-worker", ("pytorchjob-elastic",), (("CCL_WORKER_COUNT", "0"),), stack=WITH_CCL),
+    Case("backend-for-one-process", argv=("qa", "--ddp_backend", "gloo"), box=LAPTOP),
+    Case("mpijob-worker-that-trains", ("mpijob-worker",)),
+    Case("word-before-the-flags", argv=("qa", "squad")),
+    Case("script-that-is-missing", argv=("missing.py",)),
+    Case("name-that-is-none", argv=("smok",)),
+    Case("option-that-is-none", argv=("--nproc", "x", "smoke")),
 )
 
 
@@ -149,17 +157,6 @@ def produce() -> dict[str, str]:
             patcher.fs.reset()
             texts[f"{case.name}.json"] = decide(case, environ, patcher.fs)
     return texts
-
-
-def renew() -> None:
-    """Write the golden data anew, and remove those of cases that are gone."""
-    texts = produce()
-    PLACE.mkdir(parents=True, exist_ok=True)
-    for path in PLACE.glob("*.json"):
-        if path.name not in texts:
-            path.unlink()
-    for name, text in texts.items():
-        (PLACE / name).write_text(text)
 
 
 def decide(case: Case, environ: dict[str, str], system: FakeFilesystem) -> str:
@@ -192,9 +189,10 @@ def run(argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:
 
 
 def furnish(case: Case, system: FakeFilesystem) -> None:
-    """Fill the file system of a container; only root may write outside DIRECTORIES."""
+    """Fill the file system of a container; nobody may write in /etc."""
     stack = json.dumps({**dict(case.stack), "examples": EXAMPLES, "site": SITE})
     mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
+    mine["/workspace/list.json"] = "[]"
     texts = {**case.box.files(), **PROC, **ETC, **mine, **dict(case.limit)}
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():
@@ -206,6 +204,7 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
     for path in DIRECTORIES:
         system.makedirs(path, exist_ok=True)
         system.chmod(path, 0o777)
+    system.chmod("/etc", 0o555)
     for package in PACKAGES:
         system.create_dir(f"{SITE}/{package}.dist-info")
 

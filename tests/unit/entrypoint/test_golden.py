@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.golden_explain import PLACE, cases, produce
+from tests.golden import data
+from tests.golden.explain import cases, produce
 
 
 @pytest.fixture(scope="module")
@@ -14,9 +15,9 @@ def produced() -> dict[str, str]:
 
 
 def test_every_case_has_golden_data_and_no_other_is_there() -> None:
-    assert sorted(f"{case.name}.json" for case in cases()) == sorted(path.name for path in PLACE.iterdir())
+    assert data.recorded("explain").keys() == {f"{case.name}.json" for case in cases()}
 
 
 @pytest.mark.parametrize("name", [case.name for case in cases()])
 def test_the_decision_is_as_recorded(name: str, produced: dict[str, str]) -> None:
-    assert produced[f"{name}.json"] == (PLACE / f"{name}.json").read_text()
+    assert produced[f"{name}.json"] == data.recorded("explain")[f"{name}.json"], data.REMEDY
