@@ -22,8 +22,8 @@ from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.oci import engine as engines
-from images.oci import export, reference, skopeo, transfer
 from images.oci import image as oci
+from images.oci import reference, skopeo, transfer
 from images.oci.engine import Engine
 from images.options import COMMANDS, parser
 from images.plan import catalog, matrix, planner
@@ -137,7 +137,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     _look(made, engine, options.load, context)
     archive = None
     if options.output:
-        archive = str(export.save(options.output, made.image, context.store, options.compression))
+        archive = str(oci.save(options.output, made.image, context.store, options.compression))
         lockfile.beside(Path(archive)).write_text(lockfile.text(lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)

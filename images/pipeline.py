@@ -14,7 +14,6 @@ from images.layers import assemble, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.lock import Archive, BaseImage, Debian, Lock
-from images.oci import export
 from images.oci import image as oci
 from images.oci.compression import of_registry
 from images.plan.planner import Plan
@@ -93,7 +92,7 @@ def image(lock: Lock, tags: tuple[str, ...], context: Context, compression: str)
     parts = (*floor.layers, *above)
     settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, floor), floor.environment)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", floor.history)
-    manifest = export.registry_manifest(config, parts, context.store, of_registry(compression))
+    manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
     made = oci.Image(tags, config, manifest, parts)
     return Finished(made, floor, lock, import_check.modules(wheel.path for wheel in found))
 

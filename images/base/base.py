@@ -15,8 +15,7 @@ from images.base.inspect import Facts
 from images.base.pulled import Foreign
 from images.host.errors import UserFault
 from images.host.store import key_of
-from images.oci.image import Part
-from images.oci.layer import Ground
+from images.oci.layer import Ground, Part
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json, x86_64.

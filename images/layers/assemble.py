@@ -16,8 +16,7 @@ from images.layers.bytecode import Interpreter
 from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
-from images.oci.image import Part
-from images.oci.layer import Ground, Layer, Written
+from images.oci.layer import Ground, Layer, Part, Written
 from images.plan.planner import FAMILY
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")

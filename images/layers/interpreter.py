@@ -16,8 +16,7 @@ from images.base.overlay import OPAQUE, WHITEOUT
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
-from images.oci.image import Part
-from images.oci.layer import Ground
+from images.oci.layer import Ground, Part
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 

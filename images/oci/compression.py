@@ -14,7 +14,7 @@ import zstandard
 
 from images.host.errors import WorldFault
 from images.host.store import CHUNK, Store, sha256
-from images.oci.image import Part
+from images.oci.layer import Part
 
 COMPRESSIONS = ("none", "gzip", "zstd")
 

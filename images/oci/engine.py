@@ -14,8 +14,7 @@ from docker.errors import ContainerError, DockerException, NotFound
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci.export import archive, write_archive
-from images.oci.image import Image
+from images.oci.image import Image, archive, write_archive
 
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).

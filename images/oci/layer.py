@@ -33,6 +33,19 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One layer of an image: its name, what was written, and whether it was there already.
+
+    `packed` is how a layer of somebody else's base is compressed, which it stays; ours are zstd in the store.
+    """
+
+    name: str
+    written: Written
+    reused: bool
+    packed: str | None = None
+
+
+@dataclass(frozen=True)
 class Ground:
     """What lies beneath a layer: folders with (mode, uid, gid), and links such as lib -> usr/lib."""
 

@@ -14,9 +14,8 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
-from images.oci import export
 from images.oci.compression import of_registry
-from images.oci.image import Image
+from images.oci.image import Image, write_layout
 from images.oci.manifest import Descriptor, Manifest, check
 from images.oci.reference import HOST, NAME, Remote
 from images.oci.skopeo import Place, Server
@@ -129,7 +128,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(folder=True) as aside:
-        export.write_layout(aside / "layout", alone, store, of_registry(compression), os.link)
+        write_layout(aside / "layout", alone, store, of_registry(compression), os.link)
         Server(_origin(target), store, access, aside).push(target.tag or "latest")
 
 

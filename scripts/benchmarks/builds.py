@@ -23,8 +23,8 @@ from images.host.progress import Progress
 from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.lock import resolve, source_only
-from images.oci import export
 from images.oci import image as oci
+from images.oci.layer import Part
 from images.plan import catalog, planner
 from scripts.benchmarks import registry
 from scripts.benchmarks.commands import buildkit, call, machine
@@ -153,12 +153,12 @@ def load_base(client: str, cache: Path) -> None:
     store = Store(cache / "multinode")
     row, today = catalog.load().debian, datetime.datetime.now(datetime.timezone.utc).date()
     debian, _ = base.make(store, row, apt.resolve(store, row, today, os.environ), os.environ)
-    part = oci.Part("debian base", debian.written, reused=True)
+    part = Part("debian base", debian.written, reused=True)
     path = {"Env": [f"PATH={entrypoint_layer.ENVIRONMENT['PATH']}"]}
     config = oci.config([part], path, "2024-01-01T00:00:00Z")
-    image = oci.Image((BASE,), config, export.registry_manifest(config, (part,), store, "zstd"), (part,))
+    image = oci.Image((BASE,), config, oci.registry_manifest(config, (part,), store, "zstd"), (part,))
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        archive = export.save(f"{folder}/base.tar", image, store, "none")
+        archive = oci.save(f"{folder}/base.tar", image, store, "none")
         call([client, "load", "--quiet", "--input", str(archive)])
 
 

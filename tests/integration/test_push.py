@@ -16,9 +16,9 @@ import zstandard
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import export, reference, transfer
 from images.oci import image as oci
-from images.oci.layer import Written
+from images.oci import reference, transfer
+from images.oci.layer import Part, Written
 from tests.support.harness import call
 from tests.support.line import line
 from tests.support.registry import running
@@ -55,18 +55,18 @@ def image(store: Store, *layers: Files, compression: str = "zstd") -> oci.Image:
     """Put the layers of an image into the store, as a build does."""
     parts = tuple(part(store, number, files) for number, files in enumerate(layers))
     config = oci.config(parts, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
-    manifest = export.registry_manifest(config, parts, store, compression)
+    manifest = oci.registry_manifest(config, parts, store, compression)
     return oci.Image(("multinode:a", "multinode:b"), config, manifest, parts)
 
 
-def part(store: Store, number: int, files: Files) -> oci.Part:
+def part(store: Store, number: int, files: Files) -> Part:
     tar = layer(files)
     data = zstandard.ZstdCompressor().compress(tar)
     names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
     with store.aside() as path:
         path.write_bytes(data)
         store.keep(path, names[1])
-    return oci.Part(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
+    return Part(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
 
 
 def push(made: oci.Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:

@@ -11,8 +11,8 @@ import pytest
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import import_check
-from images.oci.image import Image, Part
-from images.oci.layer import Written
+from images.oci.image import Image
+from images.oci.layer import Part, Written
 
 PARTS = tuple(Part(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
 

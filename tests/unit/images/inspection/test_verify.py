@@ -11,8 +11,8 @@ import pytest
 
 from images.inspection import verify
 from images.inspection.opened import Inside
-from images.oci.image import Image, Part
-from images.oci.layer import Written
+from images.oci.image import Image
+from images.oci.layer import Part, Written
 
 Files = dict[str, str]
 

@@ -9,8 +9,7 @@ import pytest
 from images.base.base import Floor, of_debian
 from images.host.store import Store
 from images.layers import interpreter
-from images.oci.image import Part
-from images.oci.layer import EPOCH, Ground, Layer
+from images.oci.layer import EPOCH, Ground, Layer, Part
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 OLD = "usr/lib/python3/dist-packages"

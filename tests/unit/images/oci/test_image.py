@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from images.oci import image
-from images.oci.layer import Written
+from images.oci.layer import Part, Written
 
 PARTS = (
-    image.Part("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),
-    image.Part("torch", Written("c" * 64, "d" * 64, 20, 200), reused=False),
+    Part("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),
+    Part("torch", Written("c" * 64, "d" * 64, 20, 200), reused=False),
 )
 
 
@@ -22,6 +22,6 @@ def test_the_configuration_names_uncompressed_layers_in_order() -> None:
 
 
 def test_whether_a_layer_was_reused_does_not_show() -> None:
-    again = tuple(image.Part(part.name, part.written, not part.reused) for part in PARTS)
+    again = tuple(Part(part.name, part.written, not part.reused) for part in PARTS)
 
     assert image.config(PARTS, {}, "t") == image.config(again, {}, "t")
