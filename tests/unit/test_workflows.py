@@ -1,0 +1,44 @@
+"""The workflows start what is here, with options that there are; their schema is checked by scripts/test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+import pytest
+
+from images import options
+from tests.support.harness import ROOT
+
+WORKFLOWS = {path.name: path.read_text() for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+# What a shell or the workflow puts in, each word of it replaced by one value: "$NAME", ${{ … }}.
+VARIABLES = re.compile(r"\$\{\{.*?\}\}|\$\{[^}]*\}|\$\w+|>.*$")
+
+
+def lines(start: str) -> list[str]:
+    """List the commands of all workflows that begin so."""
+    found = [
+        re.findall(rf"(?m)^\s*(?:- )?(?:run: )?(?:sudo (?:--\S+ )*)?({start}.*)$", text) for text in WORKFLOWS.values()
+    ]
+    return [line for each in found for line in each]
+
+
+@pytest.mark.parametrize("line", lines(r"python build\.py"))
+def test_build_py_takes_the_options(line: str) -> None:
+    # ${NAME:+--option "$NAME"} is an option that is there or not.
+    text = re.sub(r'\$\{\w+:\+(--\w+) "\$\w+"\}', r"\1 1.0", line)
+    words = shlex.split(VARIABLES.sub("x", text))[2:]
+    command = words[0] if words[0] in options.COMMANDS else None
+
+    options.parser(command).parse_args([word for word in (words[1:] if command else words) if word != "x"])
+
+
+@pytest.mark.parametrize("line", lines(r"scripts/"))
+def test_the_scripts_can_be_started(line: str) -> None:
+    assert os.access(ROOT / line.split()[0], os.X_OK)
+
+
+def test_there_are_such_lines() -> None:
+    assert len(lines(r"python build\.py")) == 3
+    assert {line.split()[0] for line in lines("scripts/")} == {"scripts/demo", "scripts/smoke", "scripts/test"}
