@@ -103,7 +103,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
         text = found.file(opened.LOCK).decode(errors="replace")
         lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
         made = pipeline.image(lock, (options.image,), context, "zstd").image
-        ours = [context.store.root / "blobs" / part.written.digest / "blob" for part in made.parts]
+        ours = [context.store.place(part.written.digest) for part in made.parts]
         difference = verify.compare(found, made, ours)
     if options.json:
         print(json.dumps(report.verified(options.image, made, difference), indent=1))

@@ -189,7 +189,7 @@ def _download(
 ) -> None:
     """Let apt download what is not in the store, by giving it what is."""
     for deb in present:
-        shutil.copyfile(store.root / "blobs" / deb.sha256 / deb.filename, folder / "cache/archives" / deb.filename)
+        shutil.copyfile(store.place(deb.sha256, deb.filename), folder / "cache/archives" / deb.filename)
     _apt(folder, ("--yes", "--download-only", "install", *wanted), environ)
 
 

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +16,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from images.host import fingerprint
-from images.host.errors import WorldFault
+from images.host.errors import UserFault, WorldFault
 
 CHUNK = 1 << 20
+DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
+LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
+
+
+class Sha256(str):
+    """A sha256 as 64 hexadecimal digits; no other text can be one.
+
+    Raises UserFault for any other value: such names come from locks, bundles and images that somebody else wrote.
+    """
+
+    def __new__(cls, text: object) -> Sha256:
+        if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{64}", text):
+            raise UserFault("that is not a sha256 (64 hexadecimal digits)", repr(text)[:120], DISTRUST)
+        return super().__new__(cls, text)
+
+
+class FileName(str):
+    """The name of a file in one directory: without a separator, neither `.` nor `..`, short enough for a disk.
+
+    Raises UserFault for any other value.
+    """
+
+    def __new__(cls, text: object) -> FileName:
+        fits = isinstance(text, str) and re.fullmatch(r"[^/\0]+", text) and text not in (".", "..")
+        if not fits or len(str(text).encode(errors="surrogatepass")) > LONGEST:
+            raise UserFault("that is not the name of a file", repr(text)[:120], DISTRUST)
+        return super().__new__(cls, str(text))
 
 
 class Cached(NamedTuple):
@@ -46,13 +74,21 @@ class Store:
             with tempfile.TemporaryFile(dir=root / "aside"):
                 pass  # a read-only disk is said now, not after the downloads
 
+    def place(self, digest: str, name: str = "blob") -> Path:
+        """Return where a blob of this sha256 and name lies, or would lie.
+
+        Raises UserFault for what is no sha256 or no file name: nothing outside of the store is ever read, written or
+        removed.
+        """
+        return self.root / "blobs" / Sha256(digest) / FileName(name)
+
     def blob(self, digest: str, name: str = "blob") -> Path | None:
-        """Find a blob by its sha256 in hexadecimal."""
-        path = self.root / "blobs" / digest / name
-        return path if path.is_file() else None
+        """Return where a blob is, by its sha256 in hexadecimal; None where there is none."""
+        path = self.place(digest, name)
+        return path if path.is_file() and not path.is_symlink() else None
 
     def whole(self, digest: str, name: str) -> Path | None:
-        """Find a blob and read it through: a damaged one is removed, so that it is made or fetched again."""
+        """Return where a blob is, after reading it through; a damaged one is removed, and None returned."""
         path = self.blob(digest, name)
         if path and sha256(path) != digest:
             with _disk(self.root):
@@ -62,7 +98,7 @@ class Store:
 
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
         """Move a finished file to its place; the one that is there already stays."""
-        path = self.root / "blobs" / digest / name
+        path = self.place(digest, name)
         with _disk(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared

@@ -54,7 +54,7 @@ def _address(store: Store, url: str, certificate: str | None, advance: Advance) 
 
 
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
-    path = store.root / "blobs" / digest / NAME
+    path = store.place(digest, NAME)
     if next(members(path), None) is None:
         remedy = "an archive with examples/pytorch in it, as a release of transformers has"
         raise UserFault("no examples in that archive", asked, remedy)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO
 
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
@@ -22,7 +23,10 @@ from images.oci.layer import EPOCH
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
 BASE = "base"  # the folder of what belongs to an image that the lock's stands on
-REMEDY = "a folder or .tar that build.py bundle wrote"
+REMEDY = "a directory or .tar that build.py bundle wrote"
+LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
+
+Open = Callable[[str], IO[bytes]]
 
 
 def write(lock: Lock, store: Store, target: str) -> Path:
@@ -52,7 +56,7 @@ def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Pat
     for digest, name in lock.files():
         inside = f"{BASE}/{digest}" if name == BLOB else lockfile.place(name)
         sums[inside] = digest
-        files[inside] = store.root / "blobs" / digest / name
+        files[inside] = store.place(digest, name)
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
     return {LOCK: text, SUMS: listing.encode()}, files
 
@@ -82,7 +86,7 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 
 
 def take(place: str, store: Store) -> str:
-    """Bring everything of a bundle into the store and answer its lock.
+    """Bring everything of a bundle into the store; return its lock.
 
     Raises UserFault when it is no bundle, WorldFault when a file in it is damaged or missing.
     """
@@ -92,36 +96,50 @@ def take(place: str, store: Store) -> str:
             if name != LOCK:
                 _take_one(open_, name, digest, place, store)
         with _file(open_, LOCK, place) as file:
-            text = file.read()
+            text = file.read(LONGEST)
     if hashlib.sha256(text).hexdigest() != sums.get(LOCK):
         raise WorldFault("a file of the bundle is damaged", f"{place}: {LOCK}", "copy the bundle again")
     return text.decode(errors="replace")
 
 
 @contextmanager
-def _opened(place: str) -> Iterator[Callable[[str], IO[bytes]]]:
-    """Open a bundle; what is lent opens a file in it by name."""
+def _opened(place: str) -> Iterator[Open]:
+    """Open a bundle; what is lent opens a regular file in it by name, or raises FileNotFoundError."""
     path = Path(place)
     if path.is_dir():
-        yield lambda name: (path / name).open("rb")
+        yield lambda name: _in_directory(path / name)
         return
     try:
         with tarfile.open(path, "r:") as tar:
-            yield lambda name: cast("IO[bytes]", tar.extractfile(name))
+            yield lambda name: _in_tar(tar, name)
     except FileNotFoundError as error:
         raise UserFault("there is no such bundle", place, REMEDY) from error
     except tarfile.TarError as error:
         raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
 
 
-def _sums(open_: Callable[[str], IO[bytes]], place: str) -> dict[str, str]:
+def _in_directory(path: Path) -> IO[bytes]:
+    if not path.is_file():  # a directory cannot be read, and a pipe would be waited for
+        raise FileNotFoundError(path)
+    return path.open("rb")
+
+
+def _in_tar(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    info = tar.getmember(name)
+    file = tar.extractfile(info) if info.isreg() else None
+    if file is None:
+        raise FileNotFoundError(name)
+    return file
+
+
+def _sums(open_: Open, place: str) -> dict[str, str]:
     try:
         with open_(SUMS) as file:
-            lines = file.read().decode(errors="replace").splitlines()
+            lines = file.read(LONGEST).decode(errors="replace").splitlines()
     except (FileNotFoundError, NotADirectoryError, KeyError) as error:
         raise UserFault("that is not a bundle", f"{place} (no {SUMS})", REMEDY) from error
     rows = [line.split("  ", 1) for line in lines]
-    if not all(len(row) == 2 and len(row[0]) == 64 and _inside(row[1]) for row in rows):
+    if not all(len(row) == 2 and re.fullmatch("[0-9a-f]{64}", row[0]) and _inside(row[1]) for row in rows):
         raise WorldFault("a file of the bundle is damaged", f"{place}: {SUMS}", "copy the bundle again")
     return {name: digest for digest, name in rows}
 
@@ -131,7 +149,7 @@ def _inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
-def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]:
+def _file(open_: Open, name: str, place: str) -> IO[bytes]:
     try:
         return open_(name)
     except (FileNotFoundError, KeyError) as error:
@@ -140,7 +158,7 @@ def _file(open_: Callable[[str], IO[bytes]], name: str, place: str) -> IO[bytes]
         raise WorldFault("a file of the bundle is missing", f"{place}: {name}", remedy) from error
 
 
-def _take_one(open_: Callable[[str], IO[bytes]], name: str, digest: str, place: str, store: Store) -> None:
+def _take_one(open_: Open, name: str, digest: str, place: str, store: Store) -> None:
     base = BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name
     if store.whole(digest, base):
         return

@@ -64,12 +64,8 @@ def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock,
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:
     store, name = context.store, artifact.filename
     digest = fetch(store, place, artifact.sha256, name, context.certificate, context.progress.advance)
-    path = _path(store, digest, name)
+    path = store.place(digest, name)
     if not name.endswith(".whl"):
         row = next(row for row in lock.source_only if row.name == artifact.name)
         digest, name = source_only.to_wheel(store, path, digest, row)
-    return Wheel(artifact.name, artifact.version, digest, _path(store, digest, name))
-
-
-def _path(store: Store, digest: str, name: str) -> Path:
-    return store.root / "blobs" / digest / name
+    return Wheel(artifact.name, artifact.version, digest, store.place(digest, name))

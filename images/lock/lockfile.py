@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from images.host import fingerprint
 from images.host.errors import UserFault
+from images.host.store import FileName, Sha256
 from images.lock.lock import Artifact, Lock
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
@@ -34,8 +35,6 @@ FORMAT = 1  # of the table [tool.multinode]
 MACHINE = "x86_64"
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
-SHA256 = re.compile("[0-9a-f]{64}")
-FILE_NAME = re.compile(r"[^/\\\0.][^/\\\0]*")
 DAMAGED = "make a new lock: build.py lock"
 
 _LOCK = TypeAdapter(Lock)
@@ -101,8 +100,8 @@ def read(content: str, where: str, request: Request) -> Lock:
         found = error.errors()[0]
         value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
         raise UserFault("the lock is damaged", value, DAMAGED) from error
-    except ValueError as error:
-        raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
+    except (ValueError, UserFault) as error:
+        raise UserFault("the lock is damaged", f"{where}: {error.args[0]}", DAMAGED) from error
     return lock
 
 
@@ -179,10 +178,9 @@ def _named(base: str | None) -> str | None:
 
 
 def _check(lock: Lock) -> None:
-    """Raise ValueError for what is of the right type and makes no sense: odd digests and names of files."""
+    """Raise UserFault or ValueError for what has the right type and makes no sense: odd digests and file names."""
     for digest, name in replace(lock, base_image=None).files():
-        if not SHA256.fullmatch(digest) or not FILE_NAME.fullmatch(name):
-            raise ValueError(f"a file of the name {name!r} with the sha256 {digest!r}")
+        Sha256(digest), FileName(name)
     parts = lock.base_image.manifest if lock.base_image else None
     digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
     if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:

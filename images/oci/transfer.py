@@ -58,7 +58,7 @@ class Repository:
             missing = [layer for layer in found.layers if self._store.whole(layer.sha256, "blob") is None]
             if missing:
                 self._first(lambda server: self._pull(server, found, missing, advance))
-        return [self._store.root / "blobs" / layer.sha256 / "blob" for layer in found.layers]
+        return [self._store.place(layer.sha256) for layer in found.layers]
 
     def _pull(self, server: Server, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
         shared = self._aside / "shared" / "sha256"

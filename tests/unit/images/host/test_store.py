@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import WorldFault
-from images.host.store import Store, canonical, default_root, key_of, sha256
+from images.host.errors import UserFault, WorldFault
+from images.host.store import FileName, Sha256, Store, canonical, default_root, key_of, sha256
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:
@@ -101,3 +101,61 @@ def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
 
     assert seen == [True]
     assert list((tmp_path / "locks").iterdir()) == []
+
+
+GOOD = "0" * 64
+ODD_DIGESTS = [
+    "",
+    "0" * 63,
+    "0" * 65,
+    "A" * 64,
+    "../" * 21 + "x",
+    "/etc/passwd".ljust(64, "/"),
+    3,
+    None,
+    "0" * 64 + "\n",
+]
+ODD_NAMES = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0b", "x" * 256, 3, None]
+
+
+@pytest.mark.parametrize("digest", ODD_DIGESTS)
+def test_only_64_hexadecimal_digits_are_a_sha256(digest: object) -> None:
+    with pytest.raises(UserFault, match="not a sha256"):
+        Sha256(digest)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_only_a_name_within_one_directory_is_a_file_name(name: object) -> None:
+    with pytest.raises(UserFault, match="not the name of a file"):
+        FileName(name)
+
+
+@pytest.mark.parametrize("name", ["a.whl", "torch-2.13.0+cpu-cp311.whl", ".hidden", "x" * 255, "ein Name.deb", "é.whl"])
+def test_ordinary_names_are_names(name: str) -> None:
+    assert FileName(name) == name
+
+
+@pytest.mark.parametrize(
+    ("digest", "name"), [("../../victim", "blob"), (GOOD, "../../../victim"), (GOOD, "{root}/victim")]
+)
+def test_no_caller_reads_writes_or_removes_outside_of_the_store(tmp_path: Path, digest: str, name: str) -> None:
+    store, victim = Store(tmp_path / "store"), tmp_path / "victim"
+    victim.write_text("precious")
+    name = name.replace("{root}", str(tmp_path))
+    with store.aside() as mine:
+        mine.write_text("evil")
+        for call in (store.blob, store.whole, lambda d, n: store.keep(mine, d, n)):
+            with pytest.raises(UserFault):
+                call(digest, name)
+
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_in_the_store_is_no_blob(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    (tmp_path / "secret").write_text("secret")
+    place = store.place(GOOD)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "secret")
+
+    assert store.blob(GOOD) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +95,23 @@ def escape(place: Path) -> None:
     (place / "SHA256SUMS").write_text(f"{'0' * 64}  ../../etc/passwd\n")
 
 
+def point_at(place: Path) -> None:
+    """Write a path of 64 characters where a sha256 belongs; the file below it must stay."""
+    (place.parent / "victim").mkdir()
+    (place.parent / "victim/id_rsa").write_text("precious")
+    (place / "SHA256SUMS").write_text(f"{f'{place.parent}/victim'.ljust(64, '/')[-64:]}  wheels/id_rsa\n")
+
+
+def put_a_directory(place: Path) -> None:
+    (place / "debs/tini_1_amd64.deb").unlink()
+    (place / "debs/tini_1_amd64.deb").mkdir()
+
+
+def put_a_pipe(place: Path) -> None:
+    (place / "debs/tini_1_amd64.deb").unlink()
+    os.mkfifo(place / "debs/tini_1_amd64.deb")
+
+
 @pytest.mark.parametrize(
     ("spoil", "words", "code"),
     [
@@ -102,6 +121,9 @@ def escape(place: Path) -> None:
         (change_lock, ("damaged", "pylock.toml"), 1),
         (lose_sums, ("not a bundle", "SHA256SUMS"), 2),
         (escape, ("damaged", "SHA256SUMS"), 1),
+        (point_at, ("damaged", "SHA256SUMS"), 1),
+        (put_a_directory, ("missing", "debs/tini_1_amd64.deb"), 1),
+        (put_a_pipe, ("missing", "debs/tini_1_amd64.deb"), 1),
     ],
 )
 def test_what_is_wrong_with_a_bundle_is_named(
@@ -115,6 +137,7 @@ def test_what_is_wrong_with_a_bundle_is_named(
 
     assert caught.value.exit_code == code
     assert all(word in str(caught.value) for word in words)
+    assert all(path.read_text() == "precious" for path in tmp_path.glob("victim/*"))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "text.tar"])
@@ -143,3 +166,14 @@ def test_what_is_missing_offline_is_named_with_its_origin(locked: Lock, tmp_path
 
     for word in ("torch-2.13.0+cpu-x.whl", "tini_1_amd64.deb (Debian's mirror", "seqeval-1.tar.gz (PyPI)", "--offline"):
         assert word in str(caught.value)
+
+
+def test_a_directory_in_the_place_of_a_file_in_a_tar(locked: Lock, store: Store, tmp_path: Path) -> None:
+    place = bundle.write(locked, store, str(tmp_path / "bundle"))
+    put_a_directory(place)
+    with tarfile.open(tmp_path / "bundle.tar", "w") as tar:
+        for path in sorted(place.rglob("*")):
+            tar.add(path, path.relative_to(place).as_posix(), recursive=False)
+
+    with pytest.raises(Fault, match="missing"):
+        bundle.take(str(tmp_path / "bundle.tar"), Store(tmp_path / "other"))
