@@ -136,6 +136,15 @@ class Store:
             place.parent.mkdir(parents=True, exist_ok=True)
             path.replace(place)
 
+    def forget(self, *kinds: str) -> None:
+        """Remove the records of these kinds and every unpacked tree, so that the next build makes all of that again.
+
+        Blobs stay: what was downloaded is not downloaded again. For benchmarks; not to be called while a build runs.
+        """
+        for kind in kinds:
+            shutil.rmtree(self.root / "records" / kind, ignore_errors=True)
+        shutil.rmtree(self.root / "trees", ignore_errors=True)
+
     def tree(self, key: str) -> Path:
         """Name the place of an unpacked root file system; it is whole if it exists."""
         return self.root / "trees" / key

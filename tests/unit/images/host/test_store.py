@@ -41,6 +41,20 @@ def test_a_damaged_blob_is_removed(tmp_path: Path) -> None:
     assert store.blob(digest) is None
 
 
+def test_what_is_forgotten_is_made_again_from_the_downloads(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    digest = keep(store, b"a wheel", "a.whl")
+    store.tree("base").mkdir(parents=True)
+    for kind in ("layers", "bases"):
+        store.cached(kind, "inputs", lambda: "made")
+
+    store.forget("layers", "bytecode")
+
+    assert not store.cached("layers", "inputs", lambda: "made").reused
+    assert store.cached("bases", "inputs", lambda: "made").reused
+    assert store.blob(digest, "a.whl") and not store.tree("base").exists()
+
+
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from scripts.benchmarks.commands import call, machine
+from benchmarks.commands import build_py, call, machine
 
-ROOT = Path(__file__).resolve().parents[2]
-IMAGE = "multinode-bench-start:latest"
+IMAGE = "multinode-benchmark-start:latest"
 ENTRYPOINT = ["python3", "-I", "-S", "/opt/multinode"]
-# What is started in the container, by turns: `true`, Python itself, and `true` by way of the entrypoint.
+# What is started in the container, by turns: `true`, Python itself, and `true` through the entrypoint.
 COMMANDS = {"bypassed": ["true"], "python": [*ENTRYPOINT[:3], "-c", "pass"], "ours": [*ENTRYPOINT, "true"]}
 LOOP = """\
 import json, os, sys, time
@@ -36,11 +33,11 @@ print(json.dumps({name: each[1:] for name, each in took.items()}))
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """Start the same command by way of the entrypoint and without it, in turn; the first of each is not counted.
+    """Start the same command through the entrypoint and without it, in turn; the first of each is not counted.
 
     On a busy machine only the processor time says something of the entrypoint.
     """
-    call([sys.executable, str(ROOT / "build.py"), "--examples", "none", "--tag", IMAGE])
+    call(build_py("--examples", "none", "--tag", IMAGE))
     plain = ["docker", "run", "--rm", "--network", "none"]
     inside = json.loads(
         call([*plain, "--entrypoint", "python3", IMAGE, "-I", "-S", "-c", LOOP, json.dumps(COMMANDS), str(runs)])
@@ -56,7 +53,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Write medians, what the entrypoint adds, and the ratio as a table in Markdown."""
+    """Return medians, what the entrypoint adds, and the ratio as a table in Markdown."""
     medians = {name: statistics.median(each) * 1000 for name, each in result["runs"].items()}
     rows = [
         ("`true` in a running container", "ours", "bypassed"),

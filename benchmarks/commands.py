@@ -5,35 +5,42 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from images.host.errors import UserFault, WorldFault
 
+ROOT = Path(__file__).resolve().parents[1]
 SLOW = 1800  # seconds after which a command is taken for dead
 
 
 def call(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Run a command and answer what it printed; a failure ends the benchmark."""
+    """Run a command and return what it printed; a failure ends the benchmark."""
     try:
         done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=SLOW)
     except FileNotFoundError as error:
         raise UserFault("a program is missing", command[0], f"apt-get install {command[0]}") from error
     if done.returncode:
         said = done.stderr.strip()[-600:]
-        raise WorldFault("a command failed", f"{' '.join(command[:3])}: {said}", "mend that and run it again")
+        raise WorldFault("a command failed", f"{' '.join(command[:3])}: {said}", "correct that and run it again")
     return done.stdout
 
 
+def build_py(*words: str) -> list[str]:
+    """Return a command line of build.py."""
+    return [sys.executable, str(ROOT / "build.py"), *words]
+
+
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Give every command the same environment."""
+    """Return the environment of every command."""
     return {**os.environ, "DOCKER_BUILDKIT": "1", **(more or {})}
 
 
 def buildkit() -> str:
-    """Find a Docker client that drives BuildKit: with buildx, or old enough to have it built in."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        client = Path(folder) / "docker"
+    """Return a Docker client that drives BuildKit: with buildx, or old enough to have it built in."""
+    for directory in os.environ.get("PATH", "").split(os.pathsep):
+        client = Path(directory) / "docker"
         if not os.access(client, os.X_OK):
             continue
         help_text = subprocess.run([client, "build", "--help"], env=environment(), capture_output=True, text=True)
@@ -43,7 +50,7 @@ def buildkit() -> str:
 
 
 def machine(client: str) -> str:
-    """Describe this machine in a line."""
+    """Return a description of this machine in a line."""
     info = Path("/proc/cpuinfo").read_text()
     model = next((line.split(": ")[1] for line in info.splitlines() if line.startswith("model name")), "unknown")
     engine = call([client, "version", "--format", "{{.Server.Version}}"]).strip()

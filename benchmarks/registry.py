@@ -1,4 +1,4 @@
-"""A registry of our own on loopback (Debian's docker-registry), and what lies in it."""
+"""An empty registry on loopback (Debian's docker-registry), and how much is stored in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.
 
 @contextlib.contextmanager
 def running(work: Path) -> Iterator[str]:
-    """Run an empty registry on a free port of loopback (Debian's docker-registry); answer its address."""
+    """Run an empty registry on a free port of loopback; yield its address."""
     data = work / "registry"
     shutil.rmtree(data, ignore_errors=True)
     with socket.socket() as probe:
@@ -59,13 +59,13 @@ def await_answer(address: str, child: subprocess.Popen[bytes]) -> None:
 
 
 def stored(work: Path) -> int:
-    """Add up the bytes in the registry."""
+    """Return the bytes of everything in the registry."""
     files = (work / "registry").rglob("data")
     return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def manifest_size(address: str, name: str, tag: str) -> int:
-    """Add up the compressed layers of an image in the registry, in bytes."""
+    """Return the compressed size of an image in the registry, in bytes."""
     request = urllib.request.Request(f"http://{address}/v2/{name}/manifests/{tag}", headers={"Accept": MANIFESTS})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return sum(layer["size"] for layer in json.load(answer)["layers"])

@@ -1,9 +1,8 @@
-"""What the benchmark prints, from figures made by hand."""
+"""What the benchmarks print, from figures made by hand."""
 
 from __future__ import annotations
 
-from scripts.bench import table
-from scripts.benchmarks import start
+from benchmarks import builds, start
 
 MB = 1_000_000
 
@@ -24,7 +23,7 @@ def test_medians_and_ratios_stand_side_by_side() -> None:
         "unpacked": {"ours": 1300 * MB, "theirs": 2600 * MB},
     }  # fmt: skip
 
-    lines = table(result).splitlines()
+    lines = builds.table(result).splitlines()
 
     assert "| 12.0 s | 48.0 s | 0.25 |" in lines[2]
     assert "| 350.0 MB | 700.0 MB | 0.50 |" in lines[7]
