@@ -95,18 +95,18 @@ class Stored:
     def _blob(self, part: Descriptor) -> Path:
         if path := self.store.whole(part.sha256, "blob"):
             return path
-        remedy = "--base with the folder or archive that the lock was made with, or --offline BUNDLE made from the lock"
+        remedy = "--base with the directory or archive that the lock was made from, or --offline BUNDLE of the lock"
         raise WorldFault("a part of the base is missing", f"{self.name}: {part.digest}", remedy)
 
 
-def bring(wanted: Reference, store: Store, access: Access, advance: Advance) -> Foreign:
+def bring(named: Reference, store: Store, access: Access, advance: Advance) -> Foreign:
     """Bring an image into the store and read it; `advance` hears of every byte that is fetched.
 
     Raises UserFault when it is not there, not for linux/amd64 or no image, WorldFault when it cannot be had whole.
     """
-    found, config, paths = _parts(wanted, store, access, advance)
+    found, config, paths = _parts(named, store, access, advance)
     layers, known = _read(store, found, config, paths)
-    return Foreign(name=str(wanted), manifest=found, config=config, layers=layers, facts=known)
+    return Foreign(name=str(named), manifest=found, config=config, layers=layers, facts=known)
 
 
 def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Foreign:
@@ -114,29 +114,29 @@ def again(found: Manifest, name: str | None, store: Store, access: Access | None
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
     """
-    wanted = reference.parse(name) if name else None
+    named = reference.parse(name) if name else None
     called = name or found.digest
     with ExitStack() as stack:
         source: Source = Stored(store, called)
-        if isinstance(wanted, reference.Remote) and access:
-            remote = replace(wanted, digest=found.digest)
+        if isinstance(named, reference.Remote) and access:
+            remote = replace(named, digest=found.digest)
             source = stack.enter_context(transfer.repository(remote, store, access))
         config = _config(source, found, called, advance)
         layers, known = _read(store, found, config, source.layers(found, advance))
     return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
 
 
-def contents(wanted: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
+def contents(named: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
     """Bring an image into the store; return its configuration and its layers, from the lowest, as they are packed."""
-    _, config, paths = _parts(wanted, store, access, advance)
+    _, config, paths = _parts(named, store, access, advance)
     return config, paths
 
 
 def _parts(
-    wanted: Reference, store: Store, access: Access, advance: Advance
+    named: Reference, store: Store, access: Access, advance: Advance
 ) -> tuple[Manifest, Mapping[str, Any], list[Path]]:
-    name = str(wanted)
-    with _source(wanted, store, access) as source:
+    name = str(named)
+    with _source(named, store, access) as source:
         found = manifest.resolve(source.manifest, name)
         config = _config(source, found, name, advance)
         return found, config, source.layers(found, advance)
@@ -151,14 +151,14 @@ def environment(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 @contextmanager
-def _source(wanted: Reference, store: Store, access: Access) -> Iterator[Source]:
-    if isinstance(wanted, reference.Remote):
-        with transfer.repository(wanted, store, access) as source:
+def _source(named: Reference, store: Store, access: Access) -> Iterator[Source]:
+    if isinstance(named, reference.Remote):
+        with transfer.repository(named, store, access) as source:
             yield source
-    elif isinstance(wanted, reference.Folder):
-        yield layout.in_folder(wanted, store)
+    elif isinstance(named, reference.Directory):
+        yield layout.in_directory(named, store)
     else:
-        with layout.in_archive(wanted, store) as archive:
+        with layout.in_archive(named, store) as archive:
             yield archive
 
 
@@ -201,7 +201,7 @@ def _under(layer: Descriptor, diff_id: str, path: Path, unpacked: int) -> Under:
 
 
 def _lay(tree: Tree, number: int, path: Path, diff_id: str) -> int:
-    """Lay one layer over the tree, check it against the configuration, and answer its size unpacked, in bytes."""
+    """Lay one layer over the tree, check it against the configuration, and return its size unpacked, in bytes."""
     with compressed.opened(path) as plain:
         try:
             with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:

@@ -1,4 +1,4 @@
-"""Look into a finished image: one that an engine has, an archive, a layout, or one in a registry."""
+"""Read what is in a finished image: one that an engine has, an archive, a layout, or one in a registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SBOM = "opt/multinode/sbom.cdx.json"
 
 @dataclass(frozen=True)
 class Inside:
-    """An image that lies open: its name, its configuration, and its layers from the lowest, however they are packed."""
+    """An opened image: its name, its configuration, and its layers from the lowest, however they are compressed."""
 
     name: str
     config: Mapping[str, Any]
@@ -33,15 +33,15 @@ class Inside:
         return [str(diff_id).removeprefix("sha256:") for diff_id in self.config["rootfs"]["diff_ids"]]
 
     def file(self, path: str) -> bytes:
-        """Read a file of ours, which lies in one of the highest layers.
+        """Read a file that build.py wrote, which is in one of the highest layers.
 
-        Raises UserFault when it is not there: the image is not one of ours.
+        Raises UserFault when it is not there: build.py did not make the image.
         """
         for layer in reversed(self.layers):
             for info, data in entries(layer):
                 if info.name.removeprefix("./") == path and data is not None:
                     return data.read()
-        remedy = "an image that build.py made (a derived one: the image it stands on)"
+        remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
 
@@ -59,15 +59,15 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     Its layers are copied aside and gone afterwards.
     """
     with store.aside(folder=True) as place:
-        wanted = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
-        config, layers = pulled.contents(wanted, Store(place), access, lambda _: None)
+        named = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
+        config, layers = pulled.contents(named, Store(place), access, lambda _: None)
         yield Inside(name, config, tuple(layers))
 
 
 def _on_disk(name: str) -> reference.Reference | None:
     path = Path(name)
     if path.is_dir():
-        return reference.Folder(str(path))
+        return reference.Directory(str(path))
     return reference.Archive(str(path)) if path.is_file() else None
 
 

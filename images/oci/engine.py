@@ -70,12 +70,12 @@ def _send(engine: Engine, image: Image, chunks: Iterator[bytes]) -> None:
 
 def _present(engine: Engine, image: Image) -> int:
     """Count the lowest layers that some image in the engine has already: `docker load` does not open those."""
-    wanted = [f"sha256:{part.written.diff_id}" for part in image.parts]
+    diff_ids = [f"sha256:{part.written.diff_id}" for part in image.parts]
     try:
         known = [other.attrs["RootFS"].get("Layers") or [] for other in engine.client.images.list()]
     except (DockerException, OSError):
         return 0
-    return max((_common(wanted, layers) for layers in known), default=0)
+    return max((_common(diff_ids, layers) for layers in known), default=0)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -117,7 +117,7 @@ def save(target: str, image: Image, store: Store, compression: str) -> Path:
     """
     path = Path(target)
     if not path.absolute().parent.is_dir():
-        raise UserFault("no such folder", path.absolute().parent, "--output with a path in a folder that exists")
+        raise UserFault("no such directory", path.absolute().parent, "--output with a path in a directory that exists")
     try:
         if target.endswith("/") or path.is_dir():
             write_layout(path, image, store, compression)

@@ -1,4 +1,4 @@
-"""Images out of files: an OCI layout in a folder or a tar, and what `docker save` writes since Docker 1.10."""
+"""Images read from files: an OCI layout in a directory or a tar, and what `docker save` writes since Docker 1.10."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.oci import manifest
 from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, Manifest, digest_of, encode, read
-from images.oci.reference import Archive, Folder
+from images.oci.reference import Archive, Directory
 
-REMEDY = "oci:FOLDER with index.json in it, or archive:FILE from docker save"
+REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 
 Open = Callable[[str], IO[bytes]]  # a file of the layout by its path; KeyError or OSError when it is not there
 
@@ -38,7 +38,7 @@ class Layout:
         names = [_names(entry) for entry in entries]
         listed = _listed([name for name, _ in names])
         if self._tag is None and len(set(names)) > 1 and len({entry.get("digest") for entry in entries}) > 1:
-            raise UserFault("there are several images", f"{self._name} ({listed})", "oci:FOLDER:TAG")
+            raise UserFault("there are several images", f"{self._name} ({listed})", "oci:DIRECTORY:TAG")
         meant = [entry for entry, known in zip(entries, names, strict=True) if self._tag is None or self._tag in known]
         if not meant:
             raise UserFault("there is no such image", f"{self._name} (it has {listed or 'none'})", REMEDY)
@@ -126,8 +126,8 @@ class Saved:
             raise UserFault("the image is not whole", f"{self._name} (no {path})", "docker save it again") from error
 
 
-def in_folder(reference: Folder, store: Store) -> Layout:
-    """Open an OCI layout in a folder.
+def in_directory(reference: Directory, store: Store) -> Layout:
+    """Open an OCI layout in a directory.
 
     Raises UserFault when there is none.
     """
@@ -196,7 +196,7 @@ def _entries(index: Mapping[str, Any]) -> list[Any]:
 
 
 def _names(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Answer how an entry of an index is called, and its tag alone."""
+    """Return the name of an entry of an index, and its tag alone."""
     found = entry.get("annotations")
     annotations = found if isinstance(found, dict) else {}
     tag = str(annotations.get(TAG, ""))

@@ -121,7 +121,7 @@ def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
     for part, known in ((config, CONFIGS), *((layer, LAYERS) for layer in layers)):
         if part.media_type not in known:
             remedy = "a container image for Linux whose layers are all in the registry"
-            raise UserFault("that is no image that can be built upon", f"{name} (holds {part.media_type})", remedy)
+            raise UserFault("that is not an image that can be a base", f"{name} (holds {part.media_type})", remedy)
     return Manifest(digest, config, layers)
 
 

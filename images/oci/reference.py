@@ -18,7 +18,7 @@ LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
 ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
 
-REMEDY = "name:tag, host:port/name@sha256:..., oci:FOLDER or archive:FILE"
+REMEDY = "name:tag, host:port/name@sha256:..., oci:DIRECTORY or archive:FILE"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Directory:
     """An image in an OCI layout on disk; without a tag it is the only one there."""
 
     path: str
@@ -55,7 +55,7 @@ class Archive:
         return f"archive:{self.path}"
 
 
-Reference = Remote | Folder | Archive
+Reference = Remote | Directory | Archive
 
 
 def parse(text: str) -> Reference:
@@ -67,7 +67,7 @@ def parse(text: str) -> Reference:
     if colon and kind in ("oci", "archive"):
         if not rest or "\0" in rest:
             raise UserFault("a reference has no path", repr(text), REMEDY)
-        return Archive(rest) if kind == "archive" else _folder(rest)
+        return Archive(rest) if kind == "archive" else _directory(rest)
     return Archive(text) if _is_archive(text) else _remote(text)
 
 
@@ -103,9 +103,9 @@ def target(text: str) -> Remote:
     return found
 
 
-def _folder(text: str) -> Folder:
+def _directory(text: str) -> Directory:
     path, colon, tag = text.rpartition(":")
-    return Folder(path, tag) if colon and path and TAG.fullmatch(tag) else Folder(text)
+    return Directory(path, tag) if colon and path and TAG.fullmatch(tag) else Directory(text)
 
 
 def _remote(text: str, remedy: str = REMEDY) -> Remote:

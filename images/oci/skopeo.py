@@ -116,9 +116,9 @@ class Place:
     name: str
     plain: bool
 
-    def called(self, wanted: str) -> str:
+    def called(self, tag_or_digest: str) -> str:
         """Return the reference of a tag or a digest."""
-        return f"{self.host}/{self.name}{'@' if ':' in wanted else ':'}{wanted}"
+        return f"{self.host}/{self.name}{'@' if ':' in tag_or_digest else ':'}{tag_or_digest}"
 
 
 class Server:
@@ -128,17 +128,17 @@ class Server:
         self._place, self._store, self._access, self._aside = place, store, access, aside
         self._trouble: Fault | None = None
 
-    def inspect(self, wanted: str, *options: str) -> bytes:
+    def inspect(self, tag_or_digest: str, *options: str) -> bytes:
         """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
         tls = ["--tls-verify=false"] if self._place.plain else []
-        reference = self._place.called(wanted)
+        reference = self._place.called(tag_or_digest)
         return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, PULL)
 
     def pull(self, digest: str, tick: Callable[[], None]) -> None:
         """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
         tls = ["--src-tls-verify=false"] if self._place.plain else []
         # The first option keeps layers that are not compressed as they are. The manifest that skopeo writes may be
-        # another one (OCI's for one of Docker's) and is not read: what is wanted are the layers.
+        # another one (OCI's for one of Docker's) and is not read: only the layers matter.
         options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
         reference = self._place.called(digest)
         self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, PULL, tick)
@@ -154,16 +154,17 @@ class Server:
     ) -> bytes:
         """Run skopeo; once more where that may help: what it has copied by then is not copied again."""
         command, *rest = arguments
+        environ = self._environ
         line = ["skopeo", "--insecure-policy", command, "--authfile", self._authfile, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
-                done = process.run(line, self._environ, INSTALL, out=file, cwd=self._aside, tick=tick)
+                done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick)
             if done.code == 0:
                 return answer.read_bytes()
             fault, again = refusal(done.err, shown, self._place.host, refusals, self._store.root)
-            if self._trouble and isinstance(fault, UserFault):
-                raise self._trouble  # a login that could not be read may be the very one that is missing
+            if self._trouble and fault.fact in (refusals["login"][1], refusals["denied"][1]):
+                raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or not again:
                 raise fault
             self._access.wait(pause)

@@ -36,10 +36,10 @@ class Repository:
 
     def manifest(self, digest: str | None) -> bytes:
         """Return a manifest or an index by digest, or for None the one that the reference means."""
-        wanted = digest or self._remote.digest or self._remote.tag or "latest"
-        data = self._first(lambda server: server.inspect(wanted))
-        if ":" in wanted:
-            check(data, wanted, str(self._remote))
+        known = digest or self._remote.digest
+        data = self._first(lambda server: server.inspect(known or self._remote.tag or "latest"))
+        if known:
+            check(data, known, str(self._remote))
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:

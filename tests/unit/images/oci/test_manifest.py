@@ -67,7 +67,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (b'{"schemaVersion": 1, "fsLayers": []}', UserFault, "first format"),
         (changed(layers=None), WorldFault, "a manifest is damaged"),
         (changed(config={}), WorldFault, "a manifest is damaged"),
-        (changed(layers=[FOREIGN]), UserFault, "no image that can be built upon"),
+        (changed(layers=[FOREIGN]), UserFault, "not an image that can be a base"),
         (json.dumps({"manifests": [entry("amd64")]}).encode(), WorldFault, "another digest"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Folder, Reference, Remote, name, parse, target
+from images.oci.reference import Archive, Directory, Reference, Remote, name, parse, target
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -25,9 +25,9 @@ DIGEST = "sha256:" + "0a" * 32
         (f"registry:5000/name@{DIGEST}", Remote("registry:5000", "name", None, DIGEST)),
         (f"localhost/a/b:t@{DIGEST}", Remote("localhost", "a/b", "t", DIGEST)),
         ("[::1]:5000/a", Remote("[::1]:5000", "a", "latest")),
-        ("oci:folder", Folder("folder")),
-        ("oci:/a/b:1.0", Folder("/a/b", "1.0")),
-        ("oci:/a:b/c", Folder("/a:b/c")),
+        ("oci:folder", Directory("folder")),
+        ("oci:/a/b:1.0", Directory("/a/b", "1.0")),
+        ("oci:/a:b/c", Directory("/a:b/c")),
         ("archive:/a/b", Archive("/a/b")),
         ("./a.tar", Archive("./a.tar")),
         ("folder/a.tar.gz", Archive("folder/a.tar.gz")),
