@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.harness import ALONE, EXAMPLES, IMAGES, built, has_docker, remove_images
+from tests.support.harness import ALONE, EXAMPLES, IMAGES, built, has_docker, remove_images, tags
 
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,7 +19,7 @@ settings.load_profile("patient")
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave no image of the tests in the engine."""
     if ALONE and not hasattr(session.config, "workerinput"):
-        remove_images()
+        remove_images(tags())
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,19 @@ def module_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="multinode-test-") as name:
         Path(name).chmod(0o755)  # another user may read it
         yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def module_tag() -> Iterator[Callable[[str], str]]:
+    """Name images of a module, which are removed with it."""
+    given: list[str] = []
+
+    def tag(name: str) -> str:
+        given.append(f"{IMAGES}:{name}")
+        return given[-1]
+
+    yield tag
+    remove_images(given)
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import ccl_wheels, locks
-from tests.support.harness import HARDENED, IMAGES, build, built, run
+from tests.support.harness import HARDENED, build, built, run
 from tests.support.stand_in import derived, write
 
 SITE = "/usr/local/lib/python3.11/dist-packages"
@@ -53,10 +54,12 @@ def wheelhouse(module_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def layout(engine: None, wheelhouse: Path, module_path: Path) -> tuple[Path, dict[str, Any]]:
+def layout(
+    engine: None, wheelhouse: Path, module_path: Path, module_tag: Callable[[str], str]
+) -> tuple[Path, dict[str, Any]]:
     """Build on Debian, into Docker and into a layout."""
     place = module_path / "layout"
-    wheels = ("--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:ccl")
+    wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl"))
     return place, built(*OPTIONS, *wheels, "--base", "debian", "--output", f"{place}/")
 
 
@@ -159,14 +162,16 @@ def test_numpy_and_pyarrow_are_of_one_generation(wheelhouse: Path, tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def upon(layout: tuple[Path, dict[str, Any]], wheelhouse: Path, module_path: Path) -> tuple[Path, dict[str, Any]]:
+def upon(
+    layout: tuple[Path, dict[str, Any]], wheelhouse: Path, module_path: Path, module_tag: Callable[[str], str]
+) -> tuple[Path, dict[str, Any]]:
     """Build on a base like Intel's: the planned bindings are in it, and an older IPEX."""
     folder = module_path / "upon"
     older = ccl_wheels.ipex(folder / "older", "2.3.0")
     files = {**installed(wheelhouse / "oneccl_bind_pt-2.4.0+cpu-cp311-cp311-linux_x86_64.whl"), **installed(older)}
     made, _ = derived(layout[0], files, "1")
     base = ("--base", f"oci:{write(folder / 'base', made)}", "--python", "3.11")
-    wheels = ("--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:ccl-upon")
+    wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl-upon"))
     return folder / "layout", built(*OPTIONS, *base, *wheels, "--output", f"{folder}/layout/")
 
 

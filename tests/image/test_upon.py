@@ -8,7 +8,7 @@ import os
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ OPTIONS = ("--python", "3.11", "--examples", "none")
 def debian(module_path: Path) -> Path:
     """Build on Debian, for its lowest layer and its lock."""
     place = module_path / "debian"
-    built("--no-load", "--no-bytecode", "--examples", "none", "--output", f"{place}/")
+    built("--no-load", "--examples", "none", "--output", f"{place}/")
     return place
 
 
@@ -82,10 +82,10 @@ def pushed(like_intels: tuple[Path, list[str]], module_path: Path) -> Iterator[s
 
 
 @pytest.fixture(scope="module")
-def upon(pushed: str, module_path: Path) -> tuple[Path, dict[str, Any]]:
+def upon(pushed: str, module_path: Path, module_tag: Callable[[str], str]) -> tuple[Path, dict[str, Any]]:
     """Build on it, from the registry, into a layout and into Docker where there is one."""
     place = module_path / "layout"
-    tag = ("--tag", f"{IMAGES}:upon")
+    tag = ("--tag", module_tag("upon"))
     return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
 
 

@@ -86,13 +86,18 @@ def has_docker() -> bool:
     return subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False).returncode == 0
 
 
-def remove_images() -> None:
-    """Take the tags of this session out of the engine, and with them the images that nobody else has tagged."""
-    if shutil.which("docker"):
-        command = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", IMAGES]
-        listed = subprocess.run(command, capture_output=True, timeout=60, text=True, check=False)
-        for tag in listed.stdout.split():
-            subprocess.run(["docker", "rmi", "--force", tag], capture_output=True, timeout=600, check=False)
+def tags() -> list[str]:
+    """List the images of this session that the engine has."""
+    if shutil.which("docker") is None:
+        return []
+    command = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", IMAGES]
+    return subprocess.run(command, capture_output=True, timeout=60, text=True, check=False).stdout.split()
+
+
+def remove_images(tags: Sequence[str]) -> None:
+    """Remove tags from the engine, and with them the images that nobody else has tagged."""
+    for tag in tags:
+        subprocess.run(["docker", "rmi", "--force", tag], capture_output=True, timeout=600, check=False)
 
 
 def assert_three_parts(done: Done, code: int, value: str, remedy: str) -> None:
