@@ -12,14 +12,12 @@ from tests.cluster.nodes import Cluster, Container, Node
 from tests.support.harness import HARDENED, call
 
 COMPOSE = Path(__file__).with_name("compose.yaml")
-# docker-compose 1.x and the plugin of newer engines take the same file and the same words.
-COMMAND = "docker-compose" if call(["docker", "compose", "version"]).code else "docker compose"
 
 
 @pytest.fixture(scope="session")
 def docker_compose_command() -> str:
-    """Name the compose of this machine, for pytest-docker."""
-    return COMMAND
+    """Name the compose of this machine: 1.x and the plugin of newer engines take the same file and the same words."""
+    return "docker-compose" if call(["docker", "compose", "version"]).code else "docker compose"
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +27,15 @@ def docker_compose_file() -> str:
 
 
 @pytest.fixture(scope="session")
-def docker_compose_project_name(image: str, keys: Path, monkeypatch_session: pytest.MonkeyPatch) -> Iterator[str]:
+def docker_compose_project_name(
+    docker_compose_command: str, image: str, keys: Path, monkeypatch_session: pytest.MonkeyPatch
+) -> Iterator[str]:
     """Name the project, and leave nothing of it behind even where it did not come up."""
     monkeypatch_session.setenv("MULTINODE_TEST_IMAGE", image)
     monkeypatch_session.setenv("MULTINODE_TEST_KEYS", str(keys))
     name = f"multinode{os.getpid()}"
     yield name
-    compose = [*COMMAND.split(), "--file", str(COMPOSE), "--project-name", name]
+    compose = [*docker_compose_command.split(), "--file", str(COMPOSE), "--project-name", name]
     call([*compose, "logs", "--no-color"])
     call([*compose, "down", "--timeout", "2", "--volumes", "--remove-orphans"], seconds=120)
 

@@ -162,16 +162,16 @@ def test_numpy_and_pyarrow_are_of_one_generation(wheelhouse: Path, tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def upon(
+def on_base(
     layout: tuple[Path, dict[str, Any]], wheelhouse: Path, module_path: Path, module_tag: Callable[[str], str]
 ) -> tuple[Path, dict[str, Any]]:
     """Build on a base like Intel's: the planned bindings are in it, and an older IPEX."""
-    folder = module_path / "upon"
+    folder = module_path / "pulled"
     older = ccl_wheels.ipex(folder / "older", "2.3.0")
     files = {**installed(wheelhouse / "oneccl_bind_pt-2.4.0+cpu-cp311-cp311-linux_x86_64.whl"), **installed(older)}
     made, _ = derived(layout[0], files, "1")
     base = ("--base", f"oci:{write(folder / 'base', made)}", "--python", "3.11")
-    wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl-upon"))
+    wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl-pulled"))
     return folder / "layout", built(*OPTIONS, *base, *wheels, "--output", f"{folder}/layout/")
 
 
@@ -181,17 +181,17 @@ def installed(wheel: Path) -> dict[str, bytes]:
         return {f"{SITE}/{name}".lstrip("/"): archive.read(name) for name in archive.namelist()}
 
 
-def test_bindings_of_the_base_stay_and_are_found(upon: tuple[Path, dict[str, Any]]) -> None:
-    kept = locks.read(locks.path_beside(upon[0])).base_image
-    environ = said(upon[1]["image"], ENVIRON, *HARDENED)
-    versions = run(upon[1]["image"], "pip", "list", "--format=json")
+def test_bindings_of_the_base_stay_and_are_found(on_base: tuple[Path, dict[str, Any]]) -> None:
+    kept = locks.read(locks.path_beside(on_base[0])).base_image
+    environ = said(on_base[1]["image"], ENVIRON, *HARDENED)
+    versions = run(on_base[1]["image"], "pip", "list", "--format=json")
 
     assert kept and "oneccl-bind-pt" in kept.kept
     assert "intel-extension-for-pytorch" not in kept.kept
     assert environ["CCL_ROOT"] == ROOT
     rows = {row["name"]: row["version"] for row in json.loads(versions.out)}
     assert rows["intel_extension_for_pytorch"] == "2.4.0"
-    assert run(upon[1]["image"], "test", "-e", GUIDE).code == 0
+    assert run(on_base[1]["image"], "test", "-e", GUIDE).code == 0
 
 
 def test_the_lock_builds_the_same_again(layout: tuple[Path, dict[str, Any]], wheelhouse: Path) -> None:

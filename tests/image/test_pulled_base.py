@@ -82,10 +82,10 @@ def pushed(like_intels: tuple[Path, list[str]], module_path: Path) -> Iterator[s
 
 
 @pytest.fixture(scope="module")
-def upon(pushed: str, module_path: Path, module_tag: Callable[[str], str]) -> tuple[Path, dict[str, Any]]:
+def on_base(pushed: str, module_path: Path, module_tag: Callable[[str], str]) -> tuple[Path, dict[str, Any]]:
     """Build on it, from the registry, into a layout and into Docker where there is one."""
     place = module_path / "layout"
-    tag = ("--tag", module_tag("upon"))
+    tag = ("--tag", module_tag("pulled"))
     return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
 
 
@@ -106,9 +106,9 @@ def entries(path: Path) -> dict[str, tarfile.TarInfo]:
 
 
 def test_the_layers_of_the_base_stay_as_they_are(
-    upon: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]]
+    on_base: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]]
 ) -> None:
-    place, answer = upon
+    place, answer = on_base
     manifest = json.loads(blob(place, answer["digest"]).read_text())
     config = json.loads(blob(place, answer["id"]).read_text())
 
@@ -118,8 +118,8 @@ def test_the_layers_of_the_base_stay_as_they_are(
     assert config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
 
 
-def test_what_is_hidden_lies_in_a_layer_of_its_own(upon: tuple[Path, dict[str, Any]]) -> None:
-    layers = listing(upon[0])
+def test_what_is_hidden_lies_in_a_layer_of_its_own(on_base: tuple[Path, dict[str, Any]]) -> None:
+    layers = listing(on_base[0])
     hidden = [path for path in layers[2] if "/.wh." in path]
 
     assert f"{SITE}/.wh.tqdm-4.0.0.dist-info" in hidden
@@ -129,8 +129,8 @@ def test_what_is_hidden_lies_in_a_layer_of_its_own(upon: tuple[Path, dict[str, A
     assert any(path.startswith(f"{SITE}/tqdm/") for layer in layers[3:] for path in layer)
 
 
-def test_no_file_of_the_base_is_replaced_but_the_passwd(upon: tuple[Path, dict[str, Any]]) -> None:
-    layers = listing(upon[0])
+def test_no_file_of_the_base_is_replaced_but_the_passwd(on_base: tuple[Path, dict[str, Any]]) -> None:
+    layers = listing(on_base[0])
     below = {path for layer in layers[:2] for path, info in layer.items() if not info.isdir()} - set(OLD) - set(LACKING)
     above = {path for layer in layers[3:] for path, info in layer.items() if not info.isdir()}
 
@@ -139,22 +139,22 @@ def test_no_file_of_the_base_is_replaced_but_the_passwd(upon: tuple[Path, dict[s
 
 
 def test_a_mirror_stands_in_for_a_registry_that_nobody_reaches(
-    upon: tuple[Path, dict[str, Any]], pushed: str, tmp_path: Path
+    on_base: tuple[Path, dict[str, Any]], pushed: str, tmp_path: Path
 ) -> None:
     host, _, name = pushed.partition("/")
     options = ("--base", f"registry.invalid/{name}", "--registry-mirror", host, *OPTIONS, "--no-load")
 
     answer = built(*options, "--output", f"{tmp_path}/layout/")
 
-    assert [row["digest"] for row in answer["layers"][:-1]] == [row["digest"] for row in upon[1]["layers"][:-1]]
+    assert [row["digest"] for row in answer["layers"][:-1]] == [row["digest"] for row in on_base[1]["layers"][:-1]]
     lock = locks.read(locks.path_beside(tmp_path / "layout"))
     assert lock.base_image and lock.base_image.reference == f"registry.invalid/{name}"
 
 
 @pytest.fixture
-def image(engine: None, upon: tuple[Path, dict[str, Any]]) -> str:
+def image(engine: None, on_base: tuple[Path, dict[str, Any]]) -> str:
     """Name the image in Docker."""
-    return str(upon[1]["image"])
+    return str(on_base[1]["image"])
 
 
 @pytest.mark.parametrize(
@@ -199,22 +199,22 @@ def test_what_the_base_lacked_is_there_and_loads(image: str) -> None:
 
 
 def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
-    upon: tuple[Path, dict[str, Any]], tmp_path: Path
+    on_base: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    lock = str(locks.path_beside(upon[0]))
+    lock = str(locks.path_beside(on_base[0]))
     again = built("--lock", lock, "--no-load")
-    assert (again["id"], again["digest"]) == (upon[1]["id"], upon[1]["digest"])
+    assert (again["id"], again["digest"]) == (on_base[1]["id"], on_base[1]["digest"])
     assert build("bundle", "--lock", lock, "--output", str(tmp_path / "bundle")).code == 0
 
-    command = ["--offline", str(tmp_path / "bundle"), "--no-load", "--tag", f"{IMAGES}:upon"]
+    command = ["--offline", str(tmp_path / "bundle"), "--no-load", "--tag", f"{IMAGES}:on_base"]
     other = built(*command, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
 
-    assert other["digest"] == upon[1]["digest"]
+    assert other["digest"] == on_base[1]["digest"]
     assert not (tmp_path / "bundle" / "wheels").joinpath("six-1.17.0-py2.py3-none-any.whl").exists()
 
 
-def test_the_sbom_has_the_packages_of_the_base(upon: tuple[Path, dict[str, Any]]) -> None:
-    done = build("sbom", str(upon[0]))
+def test_the_sbom_has_the_packages_of_the_base(on_base: tuple[Path, dict[str, Any]]) -> None:
+    done = build("sbom", str(on_base[0]))
 
     assert done.code == 0
     purls = [row["purl"] for row in json.loads(done.out)["components"] if "purl" in row]
@@ -222,20 +222,20 @@ def test_the_sbom_has_the_packages_of_the_base(upon: tuple[Path, dict[str, Any]]
     assert any(purl.startswith("pkg:pypi/six@") for purl in purls)
 
 
-def test_an_image_on_a_base_is_what_its_lock_says(upon: tuple[Path, dict[str, Any]]) -> None:
-    done = build("verify", str(upon[0]))
+def test_an_image_on_a_base_is_what_its_lock_says(on_base: tuple[Path, dict[str, Any]]) -> None:
+    done = build("verify", str(on_base[0]))
 
     assert done.code == 0
 
 
 def test_a_layout_is_as_good_as_a_registry(
-    upon: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]], tmp_path: Path
+    on_base: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     answer = built("--base", f"oci:{like_intels[0]}", *OPTIONS, "--no-load", "--output", f"{tmp_path}/layout/")
     lock = locks.read(locks.path_beside(tmp_path / "layout"))
 
     names = [row["name"] for row in answer["layers"]]
-    ours = {row["name"]: row["digest"] for row in upon[1]["layers"]}
+    ours = {row["name"]: row["digest"] for row in on_base[1]["layers"]}
     assert {row["name"]: row["digest"] for row in answer["layers"] if row["name"] != "multinode"} == {
         name: ours[name] for name in names if name != "multinode"
     }
