@@ -16,7 +16,7 @@ class Machine(NamedTuple):
     """The part of the machine that this process may use.
 
     cores: physical cores this process may keep busy; quota in processors, None if unlimited;
-    nodes: the processors of each NUMA node that has any of ours; pinned: a launcher gave this process fewer than the
+    nodes: its processors by NUMA node, where there are any; pinned: a launcher gave this process fewer than the
     container has, which can keep `around` cores busy; narrowed: fewer than the host has online, by a cpuset or a mask;
     siblings: our processors, core by core.
     """
@@ -90,7 +90,7 @@ def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
 
 
 def count_sockets(files: Files, cpus: frozenset[int]) -> int:
-    """Count the sockets that have a processor of ours."""
+    """Count the sockets that have one of these processors."""
     left, sockets = set(cpus), 0
     while left:
         cpu = min(left)
@@ -102,7 +102,7 @@ def count_sockets(files: Files, cpus: frozenset[int]) -> int:
 
 
 def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:
-    """List the NUMA nodes that have processors of ours; a node with memory alone has none."""
+    """List these processors by NUMA node; a node with memory alone has none."""
     online = sorted(read_cpus(files(NODE.format("online")) or ""))
     found = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
     return tuple(node for node in found if node) or (cpus,)

@@ -59,7 +59,7 @@ def check_threads(view: View) -> Finding:
 
 
 def check_numa(view: View) -> Finding:
-    """List the NUMA nodes that have processors of ours."""
+    """List the NUMA nodes whose processors this container may use."""
     machine = view.decision.machine
     nodes = " | ".join(write_cpus(node) for node in machine.nodes)
     return Finding(f"{len(machine.nodes)} node(s) on {machine.sockets} socket(s): {nodes}")

@@ -1,4 +1,4 @@
-"""Where keys are looked for, and what is said where there is none."""
+"""Where keys are found, what is said where there is none, and the port of sshd."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.cluster import keys as module
-from entrypoint.cluster.keys import Keys, find_keys, write_client
+from entrypoint.cluster.keys import Keys, find_keys, read_port, write_client
 from entrypoint.container.files import make_private
 from entrypoint.errors import Refusal
 
@@ -49,3 +49,10 @@ def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> 
     assert {"StrictHostKeyChecking yes", "Port 2222", f"UserKnownHostsFile {tmp_path}/known_hosts"} <= set(config)
     known = (tmp_path / "known_hosts").read_text()
     assert known == "@cert-authority * ssh-ed25519 AAAA me\n* ssh-ed25519 AAAA me\n"
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
+def test_ports(text: str) -> None:
+    assert read_port({}) == 2222
+    with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
+        read_port({"MULTINODE_SSH_PORT": text})

@@ -1,13 +1,11 @@
-"""What launch and worker make of their arguments, without starting anything."""
+"""What launch makes of its arguments, without starting anything."""
 
 from __future__ import annotations
 
 import pytest
 
 from entrypoint.cluster.hosts import Host
-from entrypoint.cluster.keys import read_port
 from entrypoint.cluster.launch import bootstrap, job_variables, read_request, share_cores
-from entrypoint.cluster.sshd import escape, set_env, strip
 from entrypoint.errors import Refusal
 from tests.support.machines import Box, look_at
 
@@ -46,23 +44,6 @@ def test_an_operator_s_ssh_arguments_stay() -> None:
     found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x")
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
-
-
-def test_a_session_s_environment() -> None:
-    environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
-    assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
-    assert escape("plain") == "plain"
-
-
-def test_sshd_keeps_only_the_name_of_its_user() -> None:
-    assert strip({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {"LD_PRELOAD": "/b/libnss_wrapper.so"}
-
-
-@pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
-def test_ports(text: str) -> None:
-    assert read_port({}) == 2222
-    with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
-        read_port({"MULTINODE_SSH_PORT": text})
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def test_other_words_are_refused() -> None:
         doctor(Job(DOCTOR, DOCTOR, ["--jsno"]), decide, HEALTHY.stack, "/root")
 
 
-@pytest.mark.parametrize(("launcher", "told"), [("alone", True), ("mpijob-worker", False)])
-def test_a_refused_training_is_told_where_one_was_meant(launcher: str, told: bool) -> None:
+@pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
+def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, reported: bool) -> None:
     def decide(job: Job) -> Decision:
         if job.trains:
             raise Refusal("no", "1", "unset RANK")
@@ -107,4 +107,4 @@ def test_a_refused_training_is_told_where_one_was_meant(launcher: str, told: boo
 
     decision, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
     assert decision.world.launcher == launcher
-    assert (refusal is not None) is told
+    assert (refusal is not None) is reported

@@ -7,7 +7,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import Scene, crowd, is_training, spread
+from entrypoint.tuning.scene import Scene, is_training, spread
 from entrypoint.tuning.variables import tune
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
@@ -151,9 +151,3 @@ def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> N
 
 def test_ranks_by_a_slip_of_the_finger_are_not_listed() -> None:
     assert "CCL_WORKER_AFFINITY" not in values(ALONE._replace(local_size=999_999_999), look_at(TWO), CCL)
-
-
-@pytest.mark.parametrize(("count", "says"), [(1, False), (2, False), (3, True)])
-def test_processes_that_share_cores_are_told(count: int, says: bool) -> None:
-    assert bool(crowd(ALONE._replace(local_size=count), look_at(SMALL))) == says
-    assert not crowd(BOTH._replace(local_size=count), look_at(SMALL))

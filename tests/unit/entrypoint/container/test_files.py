@@ -1,0 +1,66 @@
+"""Files that may be missing, private directories, and programs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from entrypoint.container.files import can_write, make_private, read_file, read_text, which, write_private
+from entrypoint.errors import Refusal
+
+
+def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing", f"{tmp_path}/a\0b"):
+        assert read_text(str(path)) is None
+
+
+def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\xff")
+    assert read_text(str(tmp_path / "file")) == "a\ufffd"
+
+
+def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(str(tmp_path / "pipe")) is None
+
+
+def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert can_write(f"{tmp_path}/a/b/c")
+    assert not can_write(f"{tmp_path}/file/a")
+
+
+def test_a_private_directory_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(0o777)
+    for name in ("new/below", "open"):
+        assert stat.S_IMODE(Path(make_private(f"{tmp_path}/{name}")).stat().st_mode) == 0o700
+
+
+def test_a_link_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(Refusal, match="belongs to somebody else"):
+        make_private(f"{tmp_path}/link")
+
+
+def test_a_file_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Refusal, match="cannot be made"):
+        make_private(f"{tmp_path}/file")
+
+
+def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) -> None:
+    path = Path(write_private(f"{tmp_path}/file", "a\udcff"))
+    assert path.read_bytes() == b"a\xff"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_programs(tmp_path: Path) -> None:
+    (tmp_path / "program").touch(0o755)
+    (tmp_path / "text").touch(0o644)
+    environ = {"PATH": f"/nowhere:{tmp_path}"}
+    assert which("program", environ) == which(f"{tmp_path}/program", {}) == f"{tmp_path}/program"
+    assert which("text", environ) is which("missing", environ) is None
