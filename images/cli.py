@@ -103,15 +103,16 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
         text = found.file(opened.LOCK).decode(errors="replace")
         lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
         made = pipeline.image(lock, (options.image,), context, "zstd").image
-        ours = [context.store.place(part.written.digest) for part in made.parts]
-        difference = verify.compare(found, made, ours)
+        own = [context.store.place(part.written.digest) for part in made.parts]
+        difference = verify.compare(found, made, own)
+        identity = found.id
     if options.json:
-        print(json.dumps(report.verified(options.image, made, difference), indent=1))
+        print(json.dumps(report.verified(options.image, identity, made.digest, difference), indent=1))
     if difference:
         remedy = "find out who changed it; build.py --lock builds what the lock says"
         raise WorldFault("the image is not what its lock says", difference.text, remedy)
     out.print(
-        f"verified       {options.image}: {len(made.parts)} layers, id {made.id}", highlight=False, soft_wrap=True
+        f"verified       {options.image}: {len(made.parts)} layers, id {identity}", highlight=False, soft_wrap=True
     )
 
 

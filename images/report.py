@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +53,7 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
-def verified(name: str, made: oci.Image, difference: Difference | None) -> dict[str, Any]:
-    """Say what a comparison found, as JSON has it."""
-    found = None
-    if difference:
-        found = {"layer": difference.layer, "path": difference.path, "image": difference.image}
-        found["rebuilt"] = difference.rebuilt
-    return {"image": name, "same": difference is None, "id": made.id, "digest": made.digest, "difference": found}
+def verified(name: str, identity: str, digest: str, difference: Difference | None) -> dict[str, Any]:
+    """Return what a comparison found, as JSON has it; `identity` is the image's own, `digest` the rebuilt one's."""
+    found = dataclasses.asdict(difference) if difference else None
+    return {"image": name, "same": difference is None, "id": identity, "digest": digest, "difference": found}

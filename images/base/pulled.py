@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 from images.base import inspect
 from images.base.inspect import Facts
@@ -126,10 +126,21 @@ def again(found: Manifest, name: str | None, store: Store, access: Access | None
     return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
 
 
-def contents(named: Reference, store: Store, access: Access, advance: Advance) -> tuple[Mapping[str, Any], list[Path]]:
-    """Bring an image into the store; return its configuration and its layers, from the lowest, as they are packed."""
-    _, config, paths = _parts(named, store, access, advance)
-    return config, paths
+class Contents(NamedTuple):
+    """An image in the store: its manifest and configuration as they are, and its layers, from the lowest."""
+
+    manifest: bytes
+    config: bytes
+    layers: tuple[Path, ...]
+
+
+def contents(named: Reference, store: Store, access: Access, advance: Advance) -> Contents:
+    """Bring an image into the store as it is; its layers stay packed as they are."""
+    with _source(named, store, access) as source:
+        found = manifest.resolve(source.manifest, str(named))
+        _config(source, found, str(named), advance)
+        config = source.config(found, advance).read_bytes()
+        return Contents(source.manifest(found.digest), config, tuple(source.layers(found, advance)))
 
 
 def _parts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,26 +12,34 @@ from typing import IO, Any, cast
 
 from images.base import pulled
 from images.host.context import Access
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci import compression, engine, reference
+from images.oci import compression, engine, manifest, reference
 
 LOCK = "opt/multinode/pylock.toml"
 SBOM = "opt/multinode/sbom.cdx.json"
+LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 
 
 @dataclass(frozen=True)
 class Inside:
-    """An opened image: its name, its configuration, and its layers from the lowest, however they are compressed."""
+    """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest."""
 
     name: str
-    config: Mapping[str, Any]
+    manifest: bytes
+    raw_config: bytes
     layers: tuple[Path, ...]
 
     @property
-    def diff_ids(self) -> list[str]:
-        """List the sha256 of the unpacked layers, in hexadecimal."""
-        return [str(diff_id).removeprefix("sha256:") for diff_id in self.config["rootfs"]["diff_ids"]]
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration."""
+        found: Mapping[str, Any] = json.loads(self.raw_config)
+        return found
+
+    @property
+    def id(self) -> str:
+        """Return the digest of the configuration, by which engines know the image."""
+        return manifest.digest_of(self.raw_config)
 
     def file(self, path: str) -> bytes:
         """Read a file that build.py wrote, which is in one of the highest layers.
@@ -40,16 +49,23 @@ class Inside:
         for layer in reversed(self.layers):
             for info, data in entries(layer):
                 if info.name.removeprefix("./") == path and data is not None:
-                    return data.read()
+                    return data.read(LONGEST)
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
 
 def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    """Yield the entries of a layer with their data, which must be read before the next one."""
-    with compression.opened(layer) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-        for info in tar:
-            yield info, tar.extractfile(info) if info.isreg() else None
+    """Yield the entries of a layer with their data, which must be read before the next one.
+
+    Raises WorldFault when it is not a whole tar.
+    """
+    try:
+        with compression.opened(layer) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+            for info in tar:
+                yield info, tar.extractfile(info) if info.isreg() else None
+                vars(tar)["members"].clear()  # tarfile remembers every entry of a stream, which nobody asks for again
+    except tarfile.TarError as error:
+        raise WorldFault("a layer is not a tar", f"{layer.parent.name} ({error})", manifest.DAMAGED) from error
 
 
 @contextmanager
@@ -60,8 +76,8 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """
     with store.aside(folder=True) as place:
         named = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
-        config, layers = pulled.contents(named, Store(place), access, lambda _: None)
-        yield Inside(name, config, tuple(layers))
+        found = pulled.contents(named, Store(place), access, lambda _: None)
+        yield Inside(name, found.manifest, found.config, found.layers)
 
 
 def _on_disk(name: str) -> reference.Reference | None:

@@ -1,10 +1,11 @@
-"""Whether an image is what its lock says: built again, and compared layer by layer."""
+"""Whether an image is what its lock says: built again, and compared by content, configuration and manifest."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -12,52 +13,67 @@ from typing import IO
 
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
+from images.oci import compression, manifest
 from images.oci.image import Image
+
+ABSENT = "absent"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing that differs: the layer, the path in it, and what stands on either side."""
+    """The first thing that differs: the part of the image, the path in it, and what stands on either side.
 
-    layer: str
+    `part` is `layer NAME`, `configuration` or `manifest`.
+    """
+
+    part: str
     path: str
     image: str
     rebuilt: str
 
     @property
     def text(self) -> str:
-        """Put it into a line."""
-        place = f"layer {self.layer}" + (f", /{self.path}" if self.path else "")
+        """Return it as one line."""
+        place = f"{self.part}, {self.path}" if self.path else self.part
         return f"{place}: {self.image} in the image, {self.rebuilt} rebuilt"
 
 
-def compare(inside: Inside, made: Image, ours: Sequence[Path]) -> Difference | None:
-    """Compare an image with the one built from its lock; `ours` are the files of our layers, from the lowest.
+def compare(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
+    """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
 
-    None means that every layer and the configuration are the same, so the image id is.
+    None means: the same content in every layer, whatever the configuration says of it, the same configuration (user,
+    entrypoint, environment, labels, history and all else), and a manifest that says nothing more than we write.
     """
-    names = [part.name for part in made.parts]
-    mine = [part.written.diff_id for part in made.parts]
-    for name, theirs, here, image_layer, our_layer in zip_longest(names, inside.diff_ids, mine, inside.layers, ours):
-        if theirs is None or here is None:
-            return Difference(name or "above ours", "", *_counts(inside, made))
-        if theirs != here:
-            return _first(name, image_layer, our_layer) or Difference(name, "", f"sha256:{theirs}", f"sha256:{here}")
+    return _layers(inside, made, own) or _configuration(inside, made) or _manifest(inside)
+
+
+def _layers(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
+    for part, theirs, mine in zip_longest(made.parts, inside.layers, own):
+        if theirs is None or part is None:
+            name = f"layer {part.name}" if part else "the layers above"
+            return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.parts)} layers")
+        if (digest := _unpacked(theirs)) != part.written.diff_id:
+            name = f"layer {part.name}"
+            plain = Difference(name, "", f"sha256:{digest}", f"sha256:{part.written.diff_id}")
+            return _first(name, theirs, mine) or plain
     return None
 
 
-def _counts(inside: Inside, made: Image) -> tuple[str, str]:
-    return f"{len(inside.layers)} layers", f"{len(made.parts)} layers"
+def _unpacked(layer: Path) -> str:
+    """Return the sha256 of a layer, unpacked."""
+    with compression.opened(layer) as plain:
+        plain.rest()
+        return plain.sha256
 
 
-def _first(name: str, theirs: Path, ours: Path) -> Difference | None:
+def _first(name: str, theirs: Path, own: Path) -> Difference | None:
     """Find the first entry that differs, in the order of our layer."""
-    left, right = _listing(theirs), _listing(ours)
+    left, right = _listing(theirs), _listing(own)
     for path in [*right, *(path for path in left if path not in right)]:
         if left.get(path) != right.get(path):
-            return Difference(name, path, left.get(path, "absent"), right.get(path, "absent"))
+            return Difference(name, f"/{path}", left.get(path, ABSENT), right.get(path, ABSENT))
     order = next((pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]), None)
-    return Difference(name, order[0], "another order of files", "") if order else None
+    return Difference(name, f"/{order[0]}", "another order of files", "the usual one") if order else None
 
 
 def _listing(layer: Path) -> dict[str, str]:
@@ -76,5 +92,32 @@ def _describe(info: tarfile.TarInfo, data: IO[bytes] | None) -> str:
 
 
 def _kind(info: tarfile.TarInfo) -> str:
-    kinds = ((info.isdir(), "folder"), (info.issym(), "link to"), (info.islnk(), "hard link to"))
+    kinds = ((info.isdir(), "directory"), (info.issym(), "link to"), (info.islnk(), "hard link to"))
     return next((kind for found, kind in kinds if found), "special file")
+
+
+def _configuration(inside: Inside, made: Image) -> Difference | None:
+    """Compare every value of the configurations; an engine may have written the same values in another order."""
+    theirs, mine = dict(_values(inside.config)), dict(_values(json.loads(made.config)))
+    for path in [*mine, *(path for path in theirs if path not in mine)]:
+        if theirs.get(path) != mine.get(path):
+            return Difference("configuration", ".".join(path), theirs.get(path, ABSENT), mine.get(path, ABSENT))
+    return None
+
+
+def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield every value of a JSON text as (keys that lead to it, JSON); an empty object or list is a value."""
+    if isinstance(value, Mapping) and value:
+        for key, part in sorted(value.items()):
+            yield from _values(part, (*path, str(key)))
+    elif isinstance(value, list) and value:
+        for number, part in enumerate(value):
+            yield from _values(part, (*path, f"[{number}]"))
+    else:
+        yield path, json.dumps(value)
+
+
+def _manifest(inside: Inside) -> Difference | None:
+    """Refuse what we never write: annotations, addresses of layers, a subject; how layers are packed is free."""
+    more = next(iter(manifest.unusual(inside.manifest)), None)
+    return Difference("manifest", more, "present", ABSENT) if more else None

@@ -27,6 +27,7 @@ LAYERS = (
 TAG = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"
 
+DESCRIPTOR = ("mediaType", "digest", "size")
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
@@ -123,6 +124,14 @@ def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
             remedy = "a container image for Linux whose layers are all in the registry"
             raise UserFault("that is not an image that can be a base", f"{name} (holds {part.media_type})", remedy)
     return Manifest(digest, config, layers)
+
+
+def unusual(data: bytes) -> list[str]:
+    """Return the fields of an image's manifest that `write` never writes, such as annotations or a layer's urls."""
+    raw = read(data, "manifest")
+    named = {"config": raw["config"], **{f"layers[{number}]": row for number, row in enumerate(raw["layers"])}}
+    within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in DESCRIPTOR]
+    return [*(key for key in raw if key not in ("schemaVersion", "mediaType", "config", "layers")), *within]
 
 
 def _list(raw: Mapping[str, Any], key: str, name: str) -> list[object]:

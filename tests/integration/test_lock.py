@@ -88,6 +88,24 @@ def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path
     assert changed in done.err
 
 
+def test_a_changed_user_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    place = tmp_path / "changed"
+    call(["cp", "-r", str(layout[0]), str(place)])
+    index = json.loads((place / "index.json").read_text())
+    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_bytes())
+    config = json.loads(blob(place, manifest["config"]["digest"]).read_bytes())
+    config["config"]["User"] = "0:0"
+    manifest["config"] |= put(place, json.dumps(config).encode())
+    index["manifests"][0] |= put(place, json.dumps(manifest).encode())
+    (place / "index.json").write_text(json.dumps(index))
+
+    done = build("verify", "--json", str(place))
+
+    assert done.code == 1
+    found = json.loads(done.out)["difference"]
+    assert (found["part"], found["path"], found["image"]) == ("configuration", "config.User", '"0:0"')
+
+
 def change_a_byte(layout: Path, place: Path) -> str:
     """Copy a layout with one byte changed in a file of the layer that holds transformers; answer the file's path."""
     call(["cp", "-r", str(layout), str(place)])
@@ -105,7 +123,7 @@ def change_a_byte(layout: Path, place: Path) -> str:
     manifest["config"] |= put(place, json.dumps(config).encode())
     index["manifests"][0] |= put(place, json.dumps(manifest).encode())
     (place / "index.json").write_text(json.dumps(index))
-    return path.decode()
+    return f"/{path.decode()}"
 
 
 def blob(place: Path, digest: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from images.oci.image import Image
 from images.oci.layer import Part, Written
 
 Files = dict[str, str]
+MANIFEST = b'{"schemaVersion": 2, "mediaType": "x", "config": {}, "layers": []}'
 
 
 def layer(path: Path, files: Files, mode: int = 0o644) -> str:
@@ -34,8 +36,9 @@ def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int =
     ids = [f"sha256:{layer(path, files, mode)}" for path, files in zip(left, theirs, strict=True)]
     mine = [layer(path, files) for path, files in zip(right, ours, strict=True)]
     parts = tuple(Part(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
-    inside = Inside("x", {"rootfs": {"diff_ids": ids}}, tuple(left))
-    return verify.compare(inside, Image(("x",), b"", b"", parts), right)
+    config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
+    inside = Inside("x", MANIFEST, config, tuple(left))
+    return verify.compare(inside, Image(("x",), config, b"", parts), right)
 
 
 SAME: Files = {"a": "1", "b": "2"}
@@ -44,13 +47,13 @@ SAME: Files = {"a": "1", "b": "2"}
 @pytest.mark.parametrize(
     ("theirs", "ours", "place"),
     [
-        ([SAME, {"a": "1", "b": "3"}], [SAME, SAME], ("part 1", "b")),
-        ([{"a": "1"}], [SAME], ("part 0", "b")),
-        ([{**SAME, "c": "more"}], [SAME], ("part 0", "c")),
-        ([{"a": "->x", "b": "2"}], [SAME], ("part 0", "a")),
-        ([{"b": "2", "a": "1"}], [SAME], ("part 0", "b")),
-        ([SAME, SAME], [SAME], ("above ours", "")),
-        ([SAME], [SAME, SAME], ("part 1", "")),
+        ([SAME, {"a": "1", "b": "3"}], [SAME, SAME], ("layer part 1", "/b")),
+        ([{"a": "1"}], [SAME], ("layer part 0", "/b")),
+        ([{**SAME, "c": "more"}], [SAME], ("layer part 0", "/c")),
+        ([{"a": "->x", "b": "2"}], [SAME], ("layer part 0", "/a")),
+        ([{"b": "2", "a": "1"}], [SAME], ("layer part 0", "/b")),
+        ([SAME, SAME], [SAME], ("the layers above", "")),
+        ([SAME], [SAME, SAME], ("layer part 1", "")),
     ],
 )
 def test_the_first_difference_is_named(
@@ -59,7 +62,7 @@ def test_the_first_difference_is_named(
     found = compared(tmp_path, theirs, ours)
 
     assert found is not None
-    assert (found.layer, found.path) == place
+    assert (found.part, found.path) == place
 
 
 def test_both_hashes_are_told(tmp_path: Path) -> None:
@@ -79,3 +82,93 @@ def test_a_mode_is_a_difference(tmp_path: Path) -> None:
 
 def test_equal_images_are_equal(tmp_path: Path) -> None:
     assert compared(tmp_path, [SAME, SAME], [SAME, SAME]) is None
+
+
+CONFIG = {
+    "created": "2026-01-01T00:00:00Z",
+    "config": {
+        "User": "1000:0",
+        "Env": ["A=1", "B=2"],
+        "Labels": {"multinode.torch": "2.13.0"},
+        "Entrypoint": ["tini"],
+    },
+    "rootfs": {"type": "layers", "diff_ids": []},
+    "history": [{"created_by": "multinode: torch"}],
+}
+
+
+def with_config(changed: bytes, manifest: bytes = MANIFEST) -> verify.Difference | None:
+    """Compare images without layers."""
+    made = Image(("x",), json.dumps(CONFIG).encode(), b"", ())
+    return verify.compare(Inside("x", manifest, changed, ()), made, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"User": "0:0"}, "config.User"),
+        ({"Entrypoint": ["sh", "-c", "x"]}, "config.Entrypoint.[0]"),
+        ({"Entrypoint": []}, "config.Entrypoint.[0]"),
+        ({"Env": ["A=1", "B=2", "LD_PRELOAD=/x"]}, "config.Env.[2]"),
+        ({"Env": ["A=1"]}, "config.Env.[1]"),
+        ({"Labels": {"multinode.torch": "2.14.0"}}, "config.Labels.multinode.torch"),
+        ({"OnBuild": ["RUN x"]}, "config.OnBuild.[0]"),
+        ({"Healthcheck": {"Test": ["CMD", "x"]}}, "config.Healthcheck.Test.[0]"),
+        ({"user": "0:0"}, "config.user"),  # engines read keys without regard to their case
+        ({"Volumes": {}}, "config.Volumes"),
+    ],
+)
+def test_a_change_of_the_configuration_is_named(changes: dict[str, object], path: str) -> None:
+    found = with_config(json.dumps({**CONFIG, "config": {**CONFIG["config"], **changes}}).encode())  # type: ignore[dict-item]
+
+    assert found is not None
+    assert (found.part, found.path) == ("configuration", path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"history": []}, "history.[0].created_by"),
+        ({"created": "2026-01-02T00:00:00Z"}, "created"),
+        ({"variant": "v3"}, "variant"),
+        ({"config.User": "1000:0", "config": {**CONFIG["config"], "User": "0:0"}}, "config.User"),  # type: ignore[dict-item]
+    ],
+)
+def test_nothing_beside_the_settings_may_differ_either(changes: dict[str, object], path: str) -> None:
+    found = with_config(json.dumps({**CONFIG, **changes}).encode())
+
+    assert found is not None
+    assert (found.part, found.path) == ("configuration", path)
+
+
+def test_the_same_values_in_another_order_are_the_same() -> None:
+    assert with_config(json.dumps(dict(reversed(CONFIG.items())), indent=3).encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"annotations": {"a": "b"}}, "annotations"),
+        ({"subject": {}}, "subject"),
+        ({"layers": [{"mediaType": "x", "digest": "x", "size": 1, "urls": ["http://x"]}]}, "layers[0].urls"),
+    ],
+)
+def test_what_a_manifest_says_more_is_named(more: dict[str, object], path: str) -> None:
+    data = json.dumps({**json.loads(MANIFEST), **more}).encode()
+
+    found = with_config(json.dumps(CONFIG).encode(), data)
+
+    assert found is not None
+    assert (found.part, found.path) == ("manifest", path)
+
+
+def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_says(tmp_path: Path) -> None:
+    mine = layer(tmp_path / "mine", SAME)
+    layer(tmp_path / "theirs", {**SAME, "backdoor": "x"})
+    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{mine}"]}}).encode()
+    made = Image(("x",), config, b"", (Part("part 0", Written(mine, mine, 1, 1), reused=True),))
+
+    found = verify.compare(Inside("x", MANIFEST, config, (tmp_path / "theirs",)), made, [tmp_path / "mine"])
+
+    assert found is not None
+    assert (found.part, found.path) == ("layer part 0", "/backdoor")
