@@ -1,12 +1,15 @@
-"""The options of each command."""
+"""The options of each command, and the request that they make."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 
 from images.host.errors import Parser
+from images.oci import reference
+from images.plan import planner
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -140,3 +143,19 @@ def _effort() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
     return made
+
+
+def request(options: argparse.Namespace) -> planner.Request:
+    """Return what was asked for."""
+    tasks = tuple(task for task in (options.tasks or "").split(",") if task)
+    tag = next(iter(names(options)), None)
+    same = {field.name for field in fields(planner.Request)} - {"tasks", "tag"}
+    return planner.Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
+
+
+def names(options: argparse.Namespace) -> list[str]:
+    """Return the names that the image is to have.
+
+    Raises UserFault when one is no name.
+    """
+    return [reference.name(text) for text in options.tag]

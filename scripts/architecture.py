@@ -27,6 +27,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("layers",),
         ("inspection",),
         ("options", "report", "pipeline"),
+        ("commands",),
         ("cli",),
     ),
     "entrypoint": (

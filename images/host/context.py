@@ -16,6 +16,15 @@ from images.host.store import Store
 Made = TypeVar("Made")
 
 
+@dataclass(frozen=True)
+class World:
+    """What the program is given from outside: environment variables, the day, and a clock in seconds."""
+
+    environ: Mapping[str, str]
+    today: datetime.date
+    clock: Callable[[], float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """How registries are reached.

@@ -1,0 +1,173 @@
+"""The commands that work with files: lock, bundle, verify, sbom and build."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from images import pipeline, report
+from images.host import pip_config
+from images.host.context import Access, Context, World
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.progress import Progress
+from images.host.store import Store, default_root
+from images.inspection import import_check, opened, verify
+from images.lock import bundle, lockfile
+from images.lock.lock import Lock
+from images.oci import engine as engines
+from images.oci import image as oci
+from images.oci import reference, skopeo, transfer
+from images.oci.engine import Engine
+from images.options import names, request
+from images.plan import catalog, planner
+
+
+def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = planner.resolve(request(options), catalog.load())
+    text = lockfile.text(pipeline.resolve(planned, _context(options, world)), beside=True)
+    if options.output:
+        Path(options.output).write_text(text)
+    else:
+        print(text, end="")
+
+
+def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    lock = _lock_of(options, context)
+    pipeline.download(lock, context)
+    with context.progress.step("writing the bundle"):
+        place = bundle.write(lock, context.store, options.output)
+    if options.json:
+        print(json.dumps({"bundle": str(place), "files": len(lock.files())}))
+    out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, soft_wrap=True)
+
+
+def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    with opened.opened(options.image, context.store, context.access) as found:
+        text = found.file(opened.LOCK).decode(errors="replace")
+        lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
+        made = pipeline.image(lock, (options.image,), context, "zstd").image
+        own = [context.store.place(part.written.digest) for part in made.parts]
+        difference = verify.compare(found, made, own)
+        identity = found.id
+    if options.json:
+        print(json.dumps(report.verified(options.image, identity, made.digest, difference), indent=1))
+    if difference:
+        remedy = "find out who changed it; build.py --lock builds what the lock says"
+        raise WorldFault("the image is not what its lock says", difference.text, remedy)
+    out.print(
+        f"verified       {options.image}: {len(made.parts)} layers, id {identity}", highlight=False, soft_wrap=True
+    )
+
+
+def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    with opened.opened(options.image, context.store, context.access) as found:
+        sys.stdout.write(found.file(opened.SBOM).decode(errors="replace"))
+
+
+def _build(options: argparse.Namespace, world: World, out: Console) -> None:
+    start = world.clock()
+    targets = [reference.target(text) for text in options.push]
+    if targets:
+        skopeo.require(world.environ, f"--push {targets[0]}")
+    engine = _engine(options.load, world.environ)
+    context = _context(options, world)
+    lock = _lock_of(options, context)
+    tags = tuple(names(options)) or (lock.tag,)
+    made = pipeline.image(lock, tags, context, options.compression)
+    if engine:
+        with context.progress.step(f"loading into {engine.name}"):
+            engines.load(engine, made.image, context.store)
+    _look(made, engine, options.load, context)
+    archive = None
+    if options.output:
+        archive = str(oci.save(options.output, made.image, context.store, options.compression))
+        lockfile.beside(Path(archive)).write_text(lockfile.text(lock, beside=True))
+    pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
+    outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)
+    if options.json:
+        print(json.dumps(report.fields(outcome), indent=1))
+    report.show(outcome, out)
+
+
+def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:
+    with context.progress.step(f"pushing to {target}"):
+        transfer.push(image, target, context.store, context.access, compression)
+    return f"{target}@{image.digest}"
+
+
+def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
+    """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
+    if engine:
+        run = import_check.in_engine(engine, made.image)
+        remedy = "another --transformers; the image stays loaded for a look at it"
+    elif load is False and engines.find(context.environ, seconds=5):
+        return  # the image is not for the engine here, and unpacking it costs as much as building it
+    else:
+        run = import_check.unpacked(made.floor, made.image, context.store)
+        remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
+    with context.progress.step("importing every package once"):
+        import_check.imports(made.image, made.modules, run, context.store, remedy)
+
+
+def _context(options: argparse.Namespace, world: World) -> Context:
+    jobs = getattr(options, "jobs", 1)
+    if jobs < 1:
+        raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
+    offline = getattr(options, "offline", None) is not None
+    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
+    access = Access(
+        environ=world.environ, certificate=pip.certificate if pip else None,
+        mirror=getattr(options, "registry_mirror", None), say=progress.say,
+    )  # fmt: skip
+    return Context(
+        store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
+        jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),
+    )  # fmt: skip
+
+
+def _on_disk(options: argparse.Namespace) -> str | None:
+    """Return the layout or archive that was named as the base."""
+    base = getattr(options, "base", None)
+    return base if lockfile.on_disk(base) else None
+
+
+def _lock_of(options: argparse.Namespace, context: Context) -> Lock:
+    """Return the lock that was named, the one of the bundle, or a new one."""
+    asked = request(options)
+    if options.offline:
+        if options.lock:
+            raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
+        with context.progress.step("taking the bundle"):
+            text = bundle.take(options.offline, context.store)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked)
+    if options.lock:
+        if not Path(options.lock).is_file():
+            raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
+        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
+    if context.pip is None:
+        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
+    planned = planner.resolve(asked, catalog.load())
+    for note in planned.notes:
+        context.progress.say(f"note: {note}")
+    return pipeline.resolve(planned, context)
+
+
+def _engine(asked: bool | None, environ: Mapping[str, str]) -> Engine | None:
+    engine = None if asked is False else engines.find(environ)
+    if asked and engine is None:
+        remedy = "start Docker (or install podman), or --no-load --output FILE"
+        raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
+    return engine
+
+
+HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {
+    "build": _build, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+}  # fmt: skip
