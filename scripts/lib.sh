@@ -6,10 +6,11 @@ dockerd_pid=""
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
-# Say the fact, the value that caused it and what to type instead; end the script.
+# fail CODE FACT VALUE REMEDY: say what is wrong, the value that caused it and what to type instead; end the script with
+# code 2 for the user's mistake, 1 for everything else.
 fail() {
-    printf '\nerror: %s: %s\n  try: %s\n' "$1" "$2" "$3" >&2
-    exit 1
+    printf '\nerror: %s: %s\n  try: %s\n' "${@:2}" >&2
+    exit "$1"
 }
 
 # Install those of the given package=program pairs whose program (or file) is missing; return 1 if that needs root.
@@ -84,7 +85,7 @@ end_docker() {
 find_engine() {
     engine=docker
     docker_answers && return 0
-    [ -z "${DOCKER_HOST:-}" ] || fail "no Docker daemon answers" "DOCKER_HOST=$DOCKER_HOST" "unset DOCKER_HOST"
+    [ -z "${DOCKER_HOST:-}" ] || fail 1 "no Docker daemon answers" "DOCKER_HOST=$DOCKER_HOST" "unset DOCKER_HOST"
     if command -v podman > /dev/null; then
         engine=podman
         prepare_podman
@@ -94,7 +95,7 @@ find_engine() {
     install_missing docker.io=dockerd iptables=iptables || true
     # With systemd, the package has started the daemon already.
     docker_answers || start_docker "" ||
-        fail "no container engine" "no Docker daemon answers, and no podman" "start Docker, or apt-get install podman"
+        fail 1 "no container engine" "no Docker daemon answers, and no podman" "start Docker, or apt-get install podman"
 }
 
 # Let podman start containers inside a container or a small virtual machine, and find them by name on a network.

@@ -1,0 +1,85 @@
+"""scripts/lib.sh where programs are missing or do not answer; programs in a directory of the test stand for them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import ROOT, Done, call
+
+# What the scripts may use on any machine.
+TOOLS = ("bash", "cat", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sleep", "tail", "timeout")
+ANSWERS = "#!/bin/sh\nexit 0\n"
+NO_DAEMON = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n"
+PODMAN = '#!/bin/sh\ncase "$*" in *NetworkBackend*) echo netavark ;; *Runtime*) echo runc ;; esac\n'
+APT_GET = '#!/bin/sh\necho "apt-get $*"\n'
+
+
+def run(place: Path, script: str, programs: dict[str, str], environ: dict[str, str] | None = None) -> Done:
+    """Run lines of shell after scripts/lib.sh, with these programs and the machine's usual tools in PATH."""
+    for name in TOOLS:
+        found = shutil.which(name, path="/usr/bin:/bin")
+        assert found
+        (place / name).symlink_to(found)
+    for name, text in programs.items():
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    lines = f"set -euo pipefail; source scripts/lib.sh; python3() {{ :; }}; {script}"
+    return call(["bash", "-c", lines], env={"PATH": str(place), **(environ or {})}, seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("programs", "engine"),
+    [
+        ({"docker": ANSWERS}, "docker"),
+        ({"docker": ANSWERS, "podman": PODMAN}, "docker"),
+        ({"docker": NO_DAEMON, "podman": PODMAN}, "podman"),
+        ({"podman": PODMAN}, "podman"),
+    ],
+)
+def test_the_engine_is_the_one_that_answers(tmp_path: Path, programs: dict[str, str], engine: str) -> None:
+    names = {"aardvark-dns": ANSWERS, "iptables": ANSWERS}
+
+    done = run(tmp_path, 'install_missing() { :; }; find_engine; echo "$engine"', {**programs, **names})
+
+    assert (done.code, done.out) == (0, f"{engine}\n")
+
+
+def test_a_client_without_a_daemon_has_the_daemon_installed(tmp_path: Path) -> None:
+    """The client that is there is no reason to leave the daemon out."""
+    script = "id() { echo 0; }; start_docker() { false; }; find_engine"
+
+    done = run(tmp_path, script, {"docker": NO_DAEMON, "apt-get": APT_GET})
+
+    assert done.code == 1
+    assert "== installing docker.io iptables" in done.err
+    assert "error: no container engine: no Docker daemon answers, and no podman\n  try: start Docker" in done.err
+
+
+def test_an_address_where_nobody_answers_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, "find_engine", {"docker": NO_DAEMON, "podman": PODMAN}, {"DOCKER_HOST": "unix:///nowhere"})
+
+    assert done.code == 1
+    assert done.err == ("\nerror: no Docker daemon answers: DOCKER_HOST=unix:///nowhere\n  try: unset DOCKER_HOST\n")
+
+
+def test_who_may_not_install_is_given_the_command(tmp_path: Path) -> None:
+    done = run(tmp_path, "id() { echo 1000; }; install_missing one=sh two=cat three=nowhere", {"apt-get": APT_GET})
+
+    assert done.code == 1
+    assert done.err == "\n== not installed: one three; as root on Debian or Ubuntu: apt-get install one three\n"
+
+
+def test_nothing_is_installed_twice(tmp_path: Path) -> None:
+    done = run(tmp_path, f"install_missing one=cat two={ROOT}/pyproject.toml", {"apt-get": APT_GET})
+
+    assert (done.code, done.text) == (0, "")
+
+
+def test_smoke_without_an_image_says_what_to_type() -> None:
+    done = call(["scripts/smoke"])
+
+    assert done.code == 2
+    assert done.err.startswith("\nerror: no image is named: scripts/smoke\n  try: scripts/smoke IMAGE")
