@@ -18,18 +18,18 @@ from images.host.progress import Progress
 from images.host.store import Store, default_root
 from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
-from images.lock.lock import Lock
 from images.oci import engine as engines
 from images.oci import image as oci
 from images.oci import reference, skopeo, transfer
 from images.oci.engine import Engine
 from images.options import names, request
+from images.pipeline import Locked
 from images.plan import catalog, planner
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
     planned = planner.resolve(request(options), catalog.load())
-    text = lockfile.text(pipeline.resolve(planned, _context(options, world)), beside=True)
+    text = lockfile.text(pipeline.resolve(planned, _context(options, world)).lock, beside=True)
     if options.output:
         Path(options.output).write_text(text)
     else:
@@ -38,8 +38,9 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
-    lock = _lock_of(options, context)
-    pipeline.download(lock, context)
+    locked = _locked(options, context)
+    pipeline.download(locked, context)
+    lock = locked.lock
     with context.progress.step("writing the bundle"):
         place = bundle.write(lock, context.store, options.output)
     if options.json:
@@ -52,7 +53,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     with opened.opened(options.image, context.store, context.access) as found:
         text = found.file(opened.LOCK).decode(errors="replace")
         lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
-        made = pipeline.image(lock, (options.image,), context, "zstd").image
+        made = pipeline.image(Locked(lock), (options.image,), context, "zstd").image
         own = [context.store.place(part.written.digest) for part in made.parts]
         difference = verify.compare(found, made, own)
         identity = found.id
@@ -79,9 +80,9 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require(world.environ, f"--push {targets[0]}")
     engine = _engine(options.load, world.environ)
     context = _context(options, world)
-    lock = _lock_of(options, context)
-    tags = tuple(names(options)) or (lock.tag,)
-    made = pipeline.image(lock, tags, context, options.compression)
+    locked = _locked(options, context)
+    tags = tuple(names(options)) or (locked.lock.tag,)
+    made = pipeline.image(locked, tags, context, options.compression)
     if engine:
         with context.progress.step(f"loading into {engine.name}"):
             engines.load(engine, made.image, context.store)
@@ -89,7 +90,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     archive = None
     if options.output:
         archive = str(oci.save(options.output, made.image, context.store, options.compression))
-        lockfile.beside(Path(archive)).write_text(lockfile.text(lock, beside=True))
+        lockfile.beside(Path(archive)).write_text(lockfile.text(made.lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
@@ -111,7 +112,7 @@ def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, con
     elif load is False and engines.find(context.environ, seconds=5):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
-        run = import_check.unpacked(made.floor, made.image, context.store)
+        run = import_check.unpacked(made.base, made.image, context.store)
         remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
     with context.progress.step("importing every package once"):
         import_check.imports(made.image, made.modules, run, context.store, remedy)
@@ -139,7 +140,7 @@ def _on_disk(options: argparse.Namespace) -> str | None:
     return base if lockfile.on_disk(base) else None
 
 
-def _lock_of(options: argparse.Namespace, context: Context) -> Lock:
+def _locked(options: argparse.Namespace, context: Context) -> Locked:
     """Return the lock that was named, the one of the bundle, or a new one."""
     asked = request(options)
     if options.offline:
@@ -147,11 +148,11 @@ def _lock_of(options: argparse.Namespace, context: Context) -> Lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
             text = bundle.take(options.offline, context.store)
-        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked)
+        return Locked(lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked))
     if options.lock:
         if not Path(options.lock).is_file():
             raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-        return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
+        return Locked(lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked))
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
     planned = planner.resolve(asked, catalog.load())

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images.base import apt
-from images.base.base import Floor
+from images.base import additions, apt, debian, pulled, replaced
+from images.base.apt import Choice
+from images.base.base import Base
 from images.host.context import Context
+from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.inspection import import_check, sbom, sonames
 from images.layers import assemble, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.lock import Archive, BaseImage, Debian, Lock
+from images.lock.lock import Archive, Artifact, BaseImage, Debian, Lock
 from images.oci import image as oci
+from images.oci import reference
 from images.oci.compression import of_registry
 from images.plan.planner import Plan
 
@@ -24,22 +28,30 @@ class Finished:
     """An image, its base, the lock it was made from, and the modules that can be imported in it."""
 
     image: oci.Image
-    floor: Floor
+    base: Base
     lock: Lock
     modules: list[str]
 
 
-def resolve(planned: Plan, context: Context) -> Lock:
+@dataclass(frozen=True)
+class Locked:
+    """A lock, and its base where that was pulled to make the lock."""
+
+    lock: Lock
+    base: Base | None = None
+
+
+def resolve(planned: Plan, context: Context) -> Locked:
     """Return the lock of a plan: every file that goes in, as of the plan's days.
 
     What has no hash before it is there is downloaded for it.
     """
-    image = on_base.bring(planned, context)
-    chosen = _debs(planned, context) if image is None else on_base.debs_for(image, _debs(planned, context), context)
+    base = _pull(planned, context) if planned.base_reference else None
+    chosen = _lacking(base, planned, context) if base else _debs(planned, context)
     with context.progress.step("resolving"):
         found = resolving.packages(planned, context)
-    base_image = on_base.standing(image, planned.python, found.artifacts) if image else None
-    return Lock(
+    base_image = _base_image(base, found.artifacts) if base else None
+    lock = Lock(
         torch=str(planned.torch.version), transformers=str(planned.transformers.version), python=planned.python,
         glibc=planned.base.glibc, backend=planned.backend, module=planned.torch.module,
         base=_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
@@ -48,6 +60,48 @@ def resolve(planned: Plan, context: Context) -> Lock:
         debian=Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs),
         examples=_examples(planned, context), base_image=base_image,
     )  # fmt: skip
+    return Locked(lock, base)
+
+
+def _pull(planned: Plan, context: Context) -> Base:
+    """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
+    assert planned.base_reference, "a base that is made here is not pulled"
+    wanted = reference.parse(planned.base_reference)
+    try:
+        with context.progress.step("fetching the base"):
+            parts = pulled.fetch(wanted, context.store, context.access, context.progress.advance)
+    except Fault as fault:
+        raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or --base debian") from fault
+    base = pulled.read(parts, planned.python, planned.base.glibc, context.store)
+    if base.facts.sshd is None:
+        context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
+    return base
+
+
+def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
+    """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
+    names = additions.lacking(base.facts)
+    packages, store = additions.packages(names), context.store
+    with context.progress.step("choosing Debian's packages"):
+        debs = apt.named(store, planned.debian.suite, packages, context.today, context.environ)
+    additions.read(store, debs, names, base.facts, context.environ)
+    return Choice(debs, "")
+
+
+def _debs(planned: Plan, context: Context) -> Choice:
+    with context.progress.step("choosing Debian's packages"):
+        return apt.resolve(context.store, planned.debian, context.today, context.environ)
+
+
+def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
+    """Return what a lock says of a pulled base, and which planned packages it has at the planned version.
+
+    Raises UserFault when a package must be replaced that has no list of its files.
+    """
+    assert base.manifest, "a base that is made here has no manifest"
+    planned = [(artifact.name, artifact.version) for artifact in artifacts]
+    decision = replaced.decide(base.facts, base.site.python, planned)
+    return BaseImage(base.manifest, tuple(project for project, _ in decision.keep), base.name)
 
 
 def _name(planned: Plan, image: BaseImage | None) -> str:
@@ -65,36 +119,62 @@ def _examples(planned: Plan, context: Context) -> Archive | None:
     return Archive(examples.NAME, taken[0]) if taken else None
 
 
-def _debs(planned: Plan, context: Context) -> apt.Choice:
-    with context.progress.step("choosing Debian's packages"):
-        return apt.resolve(context.store, planned.debian, context.today, context.environ)
-
-
-def download(lock: Lock, context: Context) -> None:
+def download(locked: Locked, context: Context) -> None:
     """Bring every file of a lock into the store.
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    on_base.locked_base(lock, context)
-    collect.everything(lock, context)
+    if locked.base is None and locked.lock.base_image:
+        _parts(locked.lock.base_image, context)
+    collect.everything(locked.lock, context)
 
 
-def image(lock: Lock, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
+def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
-    base = on_base.locked_base(lock, context)
+    lock = locked.lock
+    base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
     found = collect.everything(lock, context)
-    ready = on_base.ready(lock, base, context)
-    taken = _archive(lock, context.store)
-    listed = sbom.write(lock, found, ready.origin, context.store)
-    floor = on_base.with_bindings(ready, lock, found)
-    sonames.refuse(found, floor.libraries, ready.hidden, context.store, trimmed=lock.trim)
-    above = assemble.layers(lock, found, floor, ready.extras, taken, listed, context)
-    parts = (*floor.layers, *above)
-    settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, floor), floor.environment)
-    config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", floor.history)
+    base = on_base.with_bindings(base or _made(lock, context), lock, found)
+    hidden = on_base.hidden(base, lock)
+    sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
+    extras = on_base.extras(base, lock, hidden, context)
+    listed = sbom.write(lock, found, base, context.store)
+    above = assemble.layers(lock, found, base, extras, _archive(lock, context.store), listed, context)
+    parts = (*base.layers, *above)
+    settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, base), base.environment)
+    config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
     made = oci.Image(tags, config, manifest, parts)
-    return Finished(made, floor, lock, import_check.modules(wheel.path for wheel in found))
+    return Finished(made, base, lock, import_check.modules(wheel.path for wheel in found))
+
+
+def _made(lock: Lock, context: Context) -> Base:
+    choice = Choice(lock.debian.debs, lock.debian.sources)
+    with context.progress.step("Debian base"):
+        return debian.make(context.store, lock.debian, choice, lock.python, context.environ)
+
+
+def _pulled(lock: Lock, known: BaseImage, context: Context) -> Base:
+    base = pulled.read(_parts(known, context), lock.python, lock.glibc, context.store)
+    return replace(base, name=known.reference)
+
+
+def _parts(known: BaseImage, context: Context) -> pulled.Parts:
+    """Fetch the base of a lock, from the store where it is there.
+
+    Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
+    """
+    store, advance = context.store, context.progress.advance
+    with context.progress.step("fetching the base"):
+        if context.base is None:
+            return pulled.again(
+                known.manifest, known.reference, store, context.access if context.pip else None, advance
+            )
+        parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
+    if parts.manifest.digest != known.manifest.digest:
+        value = f"{context.base} ({parts.manifest.digest}, not {known.manifest.digest})"
+        raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")
+    return parts
 
 
 def _archive(lock: Lock, store: Store) -> tuple[str, Path] | None:

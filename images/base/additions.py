@@ -10,9 +10,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base import elf
 from images.base.apt import Deb, complaint
-from images.base.inspect import Facts
+from images.base.base import Facts
+from images.base.inspect import needed
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -79,7 +79,9 @@ def links(facts: Facts, interpreter: str) -> dict[str, str]:
     found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
     for name in (TCMALLOC, "libnss_wrapper.so"):
         place = f"{LIBRARY}/{name}"
-        if (there := facts.libraries.get(name)) and facts.ground.resolve(there) != facts.ground.resolve(place):
+        if (there := facts.libraries.get(name)) and facts.directories.resolve(there) != facts.directories.resolve(
+            place
+        ):
             found[place] = f"/{there}"
     found |= {
         f"usr/local/bin/{name}": f"/{interpreter}" for name in ("python", "python3") if name not in facts.commands
@@ -103,8 +105,8 @@ def read(
         if path is None:
             raise WorldFault("a package of Debian is missing", piece.package, "build again, or make a new lock")
         found[piece.place] = data = _file(store, path, piece.source, environ)
-        if name != "tini" and (needed := elf.needed(data, "GLIBC")) > Version(facts.glibc or "0"):
-            reasons.append(f"{name} of {piece.package} needs glibc {needed}")
+        if name != "tini" and (newest := needed(data, "GLIBC")) > Version(facts.glibc or "0"):
+            reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
         raise UserFault(f"what the base lacks does not run on its glibc {facts.glibc}", "; ".join(reasons), remedy)
@@ -133,7 +135,7 @@ def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
     """Fill a layer with them; where Debian's library folder is not searched, lib64 gets a link."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
-    if LIBRARY not in facts.ground.folders:
+    if LIBRARY not in facts.directories.owners:
         for place in sorted(place for place in files if place.startswith(LIBRARY)):
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 

@@ -1,4 +1,4 @@
-"""Which Debian packages a base is made of: chosen by apt in folders of its own, each kept by its sha256."""
+"""Which Debian packages an image has: chosen by apt in directories of its own, each kept by its sha256."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 import errno
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +19,9 @@ from images.host.store import Store, disk_fault, key_of, sha256
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
 MARK = "SOURCE: "
 SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
+# What apt-get indextargets prints of a source: its address and its suite.
+TARGET = "$(REPO_URI) $(RELEASE)"
+ARCHIVES = "cache/archives"  # where apt downloads to
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # What debootstrap calls minbase. Only the suite itself is asked: updates may say otherwise of a package's importance.
@@ -41,18 +44,18 @@ SETTINGS = (
     ("Acquire::AllowInsecureRepositories", "false"),
     ("Acquire::ForceHash", "SHA256"),  # of what is printed: apt's default is MD5 there
     ("Acquire::Languages", "none"),
-    ("Dir::State", "{folder}/state"),
-    ("Dir::State::lists", "{folder}/state/lists"),
-    ("Dir::State::extended_states", "{folder}/state/extended_states"),
-    ("Dir::State::status", "{folder}/status"),
-    ("Dir::Cache", "{folder}/cache"),
-    ("Dir::Cache::archives", "{folder}/cache/archives"),
-    ("Dir::Etc::sourcelist", "{folder}/sources.list"),
+    ("Dir::State", "{aside}/state"),
+    ("Dir::State::lists", "{aside}/state/lists"),
+    ("Dir::State::extended_states", "{aside}/state/extended_states"),
+    ("Dir::State::status", "{aside}/status"),
+    ("Dir::Cache", "{aside}/cache"),
+    ("Dir::Cache::archives", "{aside}/cache/archives"),
+    ("Dir::Etc::sourcelist", "{aside}/sources.list"),
     ("Dir::Etc::sourceparts", "/dev/null"),
     ("Dir::Etc::preferences", "/dev/null"),
     ("Dir::Etc::preferencesparts", "/dev/null"),
 )
-# Lists that would be added to, and commands of the machine's that look after its own folders.
+# Lists that would be added to, and commands of the machine's that tidy its own directories.
 CLEARED = (
     "APT::Architectures",
     "APT::Update::Pre-Invoke",
@@ -97,19 +100,46 @@ class Choice:
     sources: str
 
 
-def resolve(store: Store, row: Wanted, today: datetime.date, environ: Mapping[str, str]) -> Choice:
-    """Choose the packages of a base, once a day, and bring each into the store; answer them in order.
+def resolve(store: Store, wanted: Wanted, today: datetime.date, environ: Mapping[str, str]) -> Choice:
+    """Choose the packages of a base that is made here, once a day, and download each into the store.
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
     """
-    key = key_of([fingerprint.sources(), row.suite, row.packages])
+
+    def choose() -> Choice:
+        sources = default_sources(wanted.suite, environ)
+        names = (MINBASE.format(suite=wanted.suite), *ALWAYS, *wanted.packages)
+        return Choice(_choose(store, sources, ("install", *names), environ), sources)
+
+    return _daily(store, [wanted.suite, wanted.packages], today, choose)
+
+
+def named(
+    store: Store, suite: str, names: Sequence[str], today: datetime.date, environ: Mapping[str, str]
+) -> tuple[Deb, ...]:
+    """Choose single packages without what they depend on, once a day, and download each into the store.
+
+    This needs no mmdebstrap on a machine whose own apt knows the suite. Raises WorldFault as `resolve` does.
+    """
+    if not names:
+        return ()
+
+    def choose() -> Choice:
+        sources = machine_sources(suite, environ) or default_sources(suite, environ)
+        # The sources are not kept: a lock names no mirror of one machine.
+        return Choice(_choose(store, sources, ("download", *names), environ), "")
+
+    return _daily(store, [suite, "alone", names], today, choose).debs
+
+
+def _daily(store: Store, inputs: Sequence[object], today: datetime.date, choose: Callable[[], Choice]) -> Choice:
+    key = key_of([*inputs, MINBASE, ALWAYS, fingerprint.sources()])
     record = store.record("debs", key)
     known = Choice(tuple(Deb(*fields) for fields in record["debs"]), record["sources"]) if record else None
     if record and known and record["day"] == today.isoformat() and not missing(store, known.debs):
         return known
     try:
-        sources = default_sources(row.suite, environ)
-        found = Choice(_choose(store, row, sources, environ), sources)
+        found = choose()
     except WorldFault:
         if known is None:
             raise
@@ -120,12 +150,12 @@ def resolve(store: Store, row: Wanted, today: datetime.date, environ: Mapping[st
 
 
 def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
-    """Name the packages that the store does not have whole."""
+    """Return the packages that the store does not have whole."""
     return [deb for deb in debs if not store.whole(deb.sha256, deb.filename)]
 
 
 def default_sources(suite: str, environ: Mapping[str, str]) -> str:
-    """Ask mmdebstrap for the sources.list of a suite (sources.list(5)): archive, updates, security."""
+    """Return the sources.list of a suite as mmdebstrap writes it (sources.list(5)): archive, updates, security."""
     path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
     command = ["mmdebstrap", "--mode=chrootless", "--variant=custom", f"--setup-hook={SHOW}", suite, "/dev/null"]
     done = process.run(command, {**environ, "PATH": path, "LC_ALL": "C.UTF-8"}, REMEDY)
@@ -135,41 +165,52 @@ def default_sources(suite: str, environ: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _choose(store: Store, row: Wanted, sources: str, environ: Mapping[str, str]) -> tuple[Deb, ...]:
-    wanted = (MINBASE.format(suite=row.suite), *ALWAYS, *row.packages)
-    with store.aside(folder=True) as folder:
-        _lay_out(folder, sources)
-        _apt(folder, ("update",), environ)
-        found = chosen(_apt(folder, ("--print-uris", "install", *wanted), environ))
-        lacking = missing(store, found)
-        if lacking:
-            _download(store, folder, [deb for deb in found if deb not in lacking], wanted, environ)
+def machine_sources(suite: str, environ: Mapping[str, str]) -> str:
+    """Return where the machine's own apt has a suite from (sources.list(5)); nothing where it has another suite."""
+    command = ["apt-get", "indextargets", f"--format={TARGET}", "Identifier: Packages", "Component: main"]
+    done = process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
+    suites = "|".join((suite, f"{suite}-updates", f"{suite}-security"))
+    found = sorted(set(re.findall(rf"(?m)^\S+ (?:{suites})$", done.out)))
+    return "".join(f"deb {line} main\n" for line in found) if f" {suite}\n" in done.out else ""
+
+
+def _choose(store: Store, sources: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
+    """Ask apt-get, by a command of its own and what that takes, which packages those are, and download them."""
+    with store.aside(folder=True) as place:
+        aside = place.resolve()
+        _lay_out(aside, sources)
+        _apt(aside, ("update",), environ)
+        found = chosen(_apt(aside, ("--print-uris", *question), environ))
+        if lacking := missing(store, found):
+            for deb in (deb for deb in found if deb not in lacking):  # apt does not download what it finds here
+                shutil.copyfile(store.place(deb.sha256, deb.filename), aside / ARCHIVES / deb.filename)
+            _apt(aside, ("--yes", "--download-only", *question), environ)
             for deb in lacking:
-                _ingest(store, folder / "cache/archives" / deb.filename, deb)
+                _ingest(store, aside / ARCHIVES / deb.filename, deb)
     return found
 
 
-def _lay_out(folder: Path, sources: str) -> None:
-    for name in ("state/lists/partial", "cache/archives/partial"):
-        (folder / name).mkdir(parents=True)
-    (folder / "status").touch()
-    (folder / "sources.list").write_text(signed(sources))
-    (folder / "apt.conf").write_text(configuration(folder))
+def _lay_out(aside: Path, sources: str) -> None:
+    for name in ("state/lists/partial", f"{ARCHIVES}/partial"):
+        (aside / name).mkdir(parents=True)
+    (aside / "status").touch()
+    (aside / "sources.list").write_text(signed(sources))
+    (aside / "apt.conf").write_text(configuration(aside))
 
 
 def signed(sources: str) -> str:
-    """Name Debian's keyring in every source: apt's own need not be Debian's."""
+    """Return sources with Debian's keyring named in each: apt's own need not be Debian's."""
     return re.sub(r"(?m)^deb (?!\[)", f"deb [signed-by={KEYRING}] ", sources)
 
 
-def configuration(folder: Path) -> str:
-    """Write what apt reads after the machine's own configuration (apt.conf(5))."""
+def configuration(aside: Path) -> str:
+    """Return what apt reads after the machine's own configuration (apt.conf(5))."""
     cleared = [f"#clear {key};" for key in CLEARED]
-    return "\n".join([*cleared, *(f'{key} "{value.format(folder=folder)}";' for key, value in SETTINGS), ""])
+    return "\n".join([*cleared, *(f'{key} "{value.format(aside=aside)}";' for key, value in SETTINGS), ""])
 
 
 def chosen(printed: str) -> tuple[Deb, ...]:
-    """Read what `apt-get --print-uris` answers, one line a package: URI, file name, size, hash.
+    """Return what `apt-get --print-uris` printed, one line a package: URI, file name, size, hash.
 
     Raises WorldFault where it is not that, or the hash not a SHA256.
     """
@@ -184,35 +225,25 @@ def chosen(printed: str) -> tuple[Deb, ...]:
     return tuple(sorted(found))
 
 
-def _download(
-    store: Store, folder: Path, present: Sequence[Deb], wanted: Sequence[str], environ: Mapping[str, str]
-) -> None:
-    """Let apt download what is not in the store, by giving it what is."""
-    for deb in present:
-        shutil.copyfile(store.place(deb.sha256, deb.filename), folder / "cache/archives" / deb.filename)
-    _apt(folder, ("--yes", "--download-only", "install", *wanted), environ)
-
-
 def _ingest(store: Store, path: Path, deb: Deb) -> None:
     if not path.is_file() or sha256(path) != deb.sha256:
         raise WorldFault("apt did not download what it chose", deb.filename, "run it again")
     store.keep(path, deb.sha256, deb.filename)
 
 
-def _apt(folder: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
-    command = ["apt-get", f"--config-file={folder}/apt.conf", "--quiet=2", *arguments]
-    done = process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
+def _apt(aside: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+    # `apt-get download` writes into the directory that it is started in.
+    command = ["env", f"--chdir={aside}/{ARCHIVES}", "apt-get", f"--config-file={aside}/apt.conf", "--quiet=2"]
+    done = process.run([*command, *arguments], {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
     if re.search("enough free space|No space left", done.err):
-        raise disk_fault(folder.parents[1], errno.ENOSPC)
+        raise disk_fault(aside.parents[1], errno.ENOSPC)
     if done.code:
-        remedy = (
-            "check that Debian's mirror can be reached (apt-get update), the clock, and that the keyring is there: "
-        )
+        remedy = "check that Debian's mirror can be reached (apt-get update), the clock, and the keyring of Debian: "
         raise WorldFault("apt could not choose Debian's packages", complaint(done), remedy + REMEDY)
     return done.out
 
 
 def complaint(done: process.Result) -> str:
-    """Say why apt or mmdebstrap failed: its lines marked as errors, else its last one."""
+    """Return why apt or mmdebstrap failed: its lines marked as errors, else its last one."""
     said = [line for line in done.err.splitlines() if line.startswith("E:")] or done.err.strip().splitlines()[-1:]
     return " ".join(said) or f"exit code {done.code}"

@@ -1,21 +1,18 @@
-"""What an image stands on, of whatever origin: the only thing that the layers above need to know of a base."""
+"""What a base image is, wherever it comes from: its layers, what is in them, and its Python."""
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from packaging.version import Version
 
-from images.base import additions
-from images.base.debian import Debian
-from images.base.inspect import Facts
-from images.base.pulled import Foreign
+from images.base.installed import Distribution
 from images.host.errors import UserFault
 from images.host.store import key_of
-from images.oci.layer import Ground, Part
+from images.oci.layer import Directories, Part
+from images.oci.manifest import Manifest
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json, x86_64.
@@ -32,9 +29,38 @@ GLIBCXX = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a root file system has; every path is relative to the root.
+
+    `pythons` maps 3.X to an interpreter, `sites` 3.X to the directories that it imports from, first the one that pip
+    writes to. `listing` maps directories that packages have files in to the names there. `commands` maps python3 and
+    python to the 3.X that they start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list
+    of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads.
+    """
+
+    release: Mapping[str, str]
+    glibc: str | None
+    musl: bool
+    pythons: Mapping[str, str]
+    sites: Mapping[str, tuple[str, ...]]
+    distributions: tuple[Distribution, ...]
+    listing: Mapping[str, tuple[str, ...]]
+    packages: Mapping[str, str]
+    passwd: str
+    sshd: str | None
+    shell: str | None
+    tini: str | None
+    directories: Directories
+    commands: Mapping[str, str]
+    libraries: Mapping[str, str]
+    status: str
+    glibcxx: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Site:
-    """Where packages go: the Python (3.N), the folder that it imports from, and what scripts are started with."""
+    """Where packages go: the Python (3.N), the directory that it imports from, and what scripts are started with."""
 
     python: str
     folder: str
@@ -42,100 +68,56 @@ class Site:
 
 
 def of_debian(python: str) -> Site:
-    """Name Debian's folder for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
+    """Return Debian's directory for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
     return Site(python, f"usr/local/lib/python{python}/dist-packages", "/usr/bin/python3")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floor:
-    """A base: its layers from the lowest, what lies in them, and its Python.
+class Base:
+    """A base image in the store, made here or pulled; its layers are in order from the lowest.
 
-    `interpreter` is a path relative to the root, `name` what labels call the base, `digest` that of its manifest.
-    `links` are made in our own layer, path -> target. `environment` and `history` are those of the base's
-    configuration; a base made here has none. `sites` are the folders that its Python imports packages from,
-    and `libraries` the paths of its shared libraries.
+    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image. `links`
+    (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
     """
 
-    layers: tuple[Part, ...]
-    ground: Ground
-    packages: Mapping[str, str]
-    passwd: str
-    interpreter: str
-    site: Site
     name: str | None
+    layers: tuple[Part, ...]
+    facts: Facts
+    site: Site
     links: Mapping[str, str]
-    sites: tuple[str, ...]
-    libraries: tuple[str, ...] = ()
-    digest: str | None = None
+    manifest: Manifest | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
 
     @property
+    def digest(self) -> str | None:
+        """Return the digest of a pulled image; a base that was made here has none."""
+        return self.manifest.digest if self.manifest else None
+
+    @property
+    def interpreter(self) -> str:
+        """Return the path of its Python, relative to the root."""
+        return self.facts.pythons[self.site.python]
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Return the directories that its Python imports packages from, first the one that pip writes to."""
+        return self.facts.sites[self.site.python]
+
+    @property
     def identity(self) -> str:
-        """Name what bytecode depends on: the layers, and which Python of them."""
-        if self.digest is None:
-            return self.layers[0].written.diff_id
+        """Return what bytecode depends on: the layers, and which Python of them."""
         return key_of([[part.written.diff_id for part in self.layers], self.interpreter, self.site.folder])
 
 
-def on_debian(debian: Debian, suite: str, python: str, *, reused: bool) -> Floor:
-    """Stand on a root file system that was made here."""
-    return Floor(
-        layers=(Part("debian base", debian.written, reused),),
-        ground=debian.ground,
-        packages=debian.packages,
-        passwd=debian.passwd,
-        interpreter=f"usr/bin/python{python}",
-        site=of_debian(python),
-        name=f"debian:{suite}",
-        links=additions.GUIDE,
-        sites=(of_debian(python).folder, "usr/lib/python3/dist-packages"),
-        libraries=debian.libraries,
-    )
-
-
-def on_image(image: Foreign, name: str | None, python: str) -> Floor:
-    """Stand on an image of others, whose layers stay as they are."""
-    known = image.facts
-    interpreter = known.pythons[python]
-    layers = tuple(
-        Part(f"base {number}", under.written, reused=True, packed=under.compression)
-        for number, under in enumerate(image.layers, 1)
-    )
-    return Floor(
-        layers=layers,
-        ground=known.ground,
-        packages=known.packages,
-        passwd=known.passwd,
-        interpreter=interpreter,
-        site=Site(python, known.sites[python][0], f"/{posixpath.normpath(interpreter)}"),
-        name=name,
-        links=additions.links(known, interpreter),
-        sites=known.sites[python],
-        libraries=tuple(known.libraries.values()),
-        digest=image.digest,
-        environment=image.environment,
-        history=_history(image.config, len(layers)),
-    )
-
-
-def _history(config: Mapping[str, Any], layers: int) -> tuple[Mapping[str, Any], ...]:
-    """Take the history of a configuration if it accounts for every layer: engines refuse one that does not."""
-    found = config.get("history")
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-    if sum(not row.get("empty_layer") for row in rows) == layers:
-        return tuple(rows)
-    return tuple({"created_by": f"base {number}"} for number in range(1, layers + 1))
-
-
-def refuse(image: Foreign, python: str, glibc: str) -> None:
+def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:
     """Refuse a base that cannot work: musl, glibc or libstdc++ too old for wheels of `glibc`, no Python `python` (3.X).
 
     Raises UserFault that names every reason at once.
     """
-    if reasons := list(_reasons(image.facts, python, glibc)):
+    if reasons := list(_reasons(facts, python, glibc)):
         remedy = f"a base with glibc {glibc} or newer and Python {python}, or --base debian"
-        raise UserFault("that base cannot work", f"{image.name}: {'; '.join(reasons)}", remedy)
+        raise UserFault("that base cannot work", f"{name}: {'; '.join(reasons)}", remedy)
 
 
 def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:

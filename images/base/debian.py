@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import shlex
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-import zstandard
-
-from images.base import repository
+from images.base import additions, inspect
 from images.base.apt import ALWAYS, REMEDY, Choice, Deb, Wanted, complaint
-from images.base.installed import debian_packages
+from images.base.base import Base, of_debian
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci.layer import EPOCH, Ground, Layer, Written
+from images.oci.layer import EPOCH, Directories, Layer, Part, Written
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
@@ -46,83 +43,59 @@ CLEANED = (
 )
 DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 
-LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")
+REMAKE = "build.py lock makes a new lock"
 
+REPOSITORY = "debs"  # in the root file system while it is made
 # Put into the root while it is made: nobody needs one that survives a power cut before it is a tar.
 UNSAFE = "etc/dpkg/dpkg.cfg.d/unsafe-io"
-SOURCES = f"{repository.FOLDER}/sources.list"
+SOURCES = f"{REPOSITORY}/sources.list"
 # apt runs outside of the root, whose place only the hooks know: as root and in a user namespace alike.
-BEFORE = f'echo "deb [trusted=yes] file:$1/{repository.FOLDER} ./" >"$1/etc/apt/sources.list"'
-AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{repository.FOLDER}" "$1/{UNSAFE}"'
+BEFORE = f'echo "deb [trusted=yes] file:$1/{REPOSITORY} ./" >"$1/etc/apt/sources.list"'
+AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
 
 
-@dataclass(frozen=True)
-class Debian:
-    """A finished base: its layer, what later layers must know of it, its packages as name -> version and as files.
-
-    `libraries` are the paths of its shared libraries.
-    """
-
-    written: Written
-    ground: Ground
-    packages: Mapping[str, str]
-    passwd: str
-    debs: tuple[Deb, ...]
-    libraries: tuple[str, ...] = ()
-
-
-def make(store: Store, row: Wanted, choice: Choice, environ: Mapping[str, str]) -> tuple[Debian, bool]:
-    """Make the base from exactly these packages, without network; answer it, and whether the store had it.
+def make(store: Store, wanted: Wanted, choice: Choice, python: str, environ: Mapping[str, str]) -> Base:
+    """Make the base from exactly these packages, without network, for Python `python` (3.X).
 
     The same packages give the same bytes. Raises WorldFault when one is not in the store.
     """
-    parts = tuple(sorted(choice.debs))
-    inputs = [row.suite, row.packages, [deb.sha256 for deb in parts], choice.sources]
+    parts = Choice(tuple(sorted(choice.debs)), choice.sources)
+    inputs = [wanted.suite, wanted.packages, [deb.sha256 for deb in parts.debs], choice.sources]
     made = store.cached(
-        "bases", inputs, lambda: _plain(_build(store, row, Choice(parts, choice.sources), environ)),
+        "bases", inputs, lambda: _build(store, wanted, parts, environ),
         lambda known: store.blob(known["written"][1]) is not None,
     )  # fmt: skip
-    return _from_plain(made.value, parts), made.reused
+    facts = inspect.from_plain(made.value["facts"])
+    if python not in facts.pythons:
+        raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
+    return Base(
+        name=f"debian:{wanted.suite}",
+        layers=(Part("debian base", Written(*made.value["written"]), made.reused),),
+        facts=facts,
+        site=of_debian(python),
+        links=additions.links(facts, facts.pythons[python]),
+    )
 
 
-def _from_plain(record: Mapping[str, Any], debs: tuple[Deb, ...]) -> Debian:
-    folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["folders"].items()}
-    ground = Ground(folders, record["links"])
-    written, libraries = Written(*record["written"]), tuple(record["libraries"])
-    return Debian(written, ground, record["packages"], record["passwd"], debs, libraries)
-
-
-def _plain(made: Debian) -> dict[str, object]:
-    w = made.written
-    return {
-        "written": [w.diff_id, w.digest, w.size, w.unpacked],
-        "folders": made.ground.folders,
-        "links": made.ground.links,
-        "packages": made.packages,
-        "passwd": made.passwd,
-        "libraries": made.libraries,
-    }
-
-
-def _build(store: Store, row: Wanted, choice: Choice, environ: Mapping[str, str]) -> Debian:
+def _build(store: Store, wanted: Wanted, choice: Choice, environ: Mapping[str, str]) -> dict[str, object]:
     path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
     env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
-        repository.write(store, choice.debs, {SOURCES: choice.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
-        _bootstrap(row, parts, raw, env)
-        ground, installed, passwd, libraries = _facts(raw)
-        _check(choice.debs, installed)
-        with tarfile.open(raw) as source, Layer(out, Ground()) as layer:
+        pack(store, choice.debs, {SOURCES: choice.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
+        _bootstrap(wanted, parts, raw, env)
+        with tarfile.open(raw) as source, Layer(out, Directories()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
+        facts, _ = inspect.read([(out, f"sha256:{written.diff_id}")], {})
+        _check(choice.debs, facts.packages)
         store.keep(out, written.digest)
-    return Debian(written, ground, installed, passwd, choice.debs, libraries)
+    return {"written": astuple(written), "facts": inspect.plain(facts)}
 
 
-def _bootstrap(row: Wanted, parts: Path, out: Path, env: Mapping[str, str]) -> None:
+def _bootstrap(wanted: Wanted, parts: Path, out: Path, env: Mapping[str, str]) -> None:
     command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
-    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *row.packages])]
+    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *wanted.packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     command += [
         f"--setup-hook=tar-in {shlex.quote(str(parts))} /",
@@ -170,71 +143,48 @@ def _with_time_of_source(pyc: bytes) -> bytes:
     return pyc if flags else pyc[:8] + min(mtime, EPOCH).to_bytes(4, "little") + pyc[12:]
 
 
-def _facts(raw: Path) -> tuple[Ground, dict[str, str], str, tuple[str, ...]]:
-    folders, links, libraries = {}, {}, []
-    texts = {"var/lib/dpkg/status": "", "etc/passwd": ""}
-    with tarfile.open(raw) as source:
-        for info in source:
-            name = info.name.removeprefix("./").rstrip("/")
-            if info.isdir() and name:
-                folders[name] = (info.mode, info.uid, info.gid)
-            elif info.issym() and "/" not in name:
-                links[name] = info.linkname.lstrip("/")
-            elif name in texts:
-                texts[name] = _text(source, info)
-            elif LIBRARY.search(name):
-                libraries.append(name)
-    ground = Ground(folders, links)
-    paths = tuple(sorted(map(ground.resolve, libraries)))
-    return ground, debian_packages(texts["var/lib/dpkg/status"]), texts["etc/passwd"], paths
+def pack(store: Store, debs: Sequence[Deb], more: Mapping[str, str], out: Path, environ: Mapping[str, str]) -> None:
+    """Write packages, the index of a flat repository of them, and more files (path -> text) as one tar.
 
+    mmdebstrap's apt installs from it without a network.
 
-def _text(source: tarfile.TarFile, info: tarfile.TarInfo) -> str:
-    file = source.extractfile(info)
-    return file.read().decode(errors="replace") if file else ""
-
-
-def texts(store: Store, debian: Debian, names: Sequence[str]) -> dict[str, str]:
-    """Read files out of the base's layer by their paths, in which `*` is any part of one name; answer path -> text.
-
-    Links count as files, and so do the paths through them: Debian shares one copyright file between packages.
-    Raises WorldFault when the layer is not in the store.
+    Raises WorldFault when a package is not in the store.
     """
-    blob = store.blob(debian.written.digest)
-    if blob is None:
-        raise WorldFault("the layer of the base is not in the store", debian.written.digest, "run the build again")
-    pattern = _pattern(names)
-    every = _read(blob, _pattern([posixpath.basename(name) for name in names]))
-    return {path: every[path] for path in sorted(every) if pattern.fullmatch(path)}
+    index = []
+    with tarfile.open(out, "w") as tar:
+        for deb in debs:
+            path = _deb(store, deb)
+            size = path.stat().st_size
+            index.append(paragraph(_control(path, environ), deb.sha256, size))
+            with path.open("rb") as data:
+                tar.addfile(_entry(f"{REPOSITORY}/{deb.sha256}.deb", size), data)
+        for name, text in {f"{REPOSITORY}/Packages": "\n".join(index), **more}.items():
+            tar.addfile(_entry(name, len(text.encode())), io.BytesIO(text.encode()))
 
 
-def _read(blob: Path, ends: re.Pattern[str]) -> dict[str, str]:
-    """Read the files whose last name matches, also as they are called through links."""
-    found, links = {}, {}
-    with (
-        blob.open("rb") as file,
-        zstandard.ZstdDecompressor().stream_reader(file) as plain,
-        tarfile.open(fileobj=plain, mode="r|") as layer,
-    ):
-        for info in layer:
-            if info.issym():
-                target = posixpath.join("/", posixpath.dirname(info.name), info.linkname)
-                links[info.name] = posixpath.normpath(target).lstrip("/")
-            elif info.islnk():
-                links[info.name] = info.linkname
-            elif info.isreg() and ends.fullmatch(posixpath.basename(info.name)):
-                found[info.name] = _text(layer, info)
-    return {**_through(links, found), **found}
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = size, EPOCH
+    return info
 
 
-def _pattern(names: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(name).replace(r"\*", "[^/]*") for name in names))
+def paragraph(control: str, sha256: str, size: int) -> str:
+    """Return a package's paragraph of a Packages index from its control file (deb-control(5))."""
+    return f"{control.rstrip()}\nFilename: ./{sha256}.deb\nSize: {size}\nSHA256: {sha256}\n"
 
 
-def _through(links: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    return {
-        link + path[len(target) :]: text
-        for link, target in links.items()
-        for path, text in found.items()
-        if path == target or path.startswith(target + "/")
-    }
+def _deb(store: Store, deb: Deb) -> Path:
+    path = store.whole(deb.sha256, deb.filename)
+    if path is None:
+        remedy = "Debian's mirrors drop old packages; use the bundle that was made with the lock"
+        raise WorldFault("a Debian package is not in the store", f"{deb.filename} (sha256 {deb.sha256})", remedy)
+    return path
+
+
+def _control(path: Path, environ: Mapping[str, str]) -> str:
+    done = process.run(["dpkg-deb", "--field", str(path)], environ, REMEDY)
+    if done.code:
+        raise WorldFault(
+            "a file is not a Debian package", path.name, f"remove {path} and run it again: {complaint(done)}"
+        )
+    return done.out

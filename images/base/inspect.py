@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import IO, Any
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, cast
 
-from images.base import elf
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from packaging.version import Version
+
+from images.base.base import Facts
 from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
-from images.oci.layer import Ground
+from images.host.errors import WorldFault
+from images.oci import compression
+from images.oci.layer import Directories
+from images.oci.manifest import DAMAGED
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LIBRARIES = (
@@ -36,34 +47,34 @@ BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]+\.[0-9]+)
 LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
 
+MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a root file system has; every path is relative to the root.
+# What pyelftools raises for damaged files besides its own errors; found by changing bytes at random.
+BROKEN = (ELFError, AssertionError, AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError)
 
-    `pythons` maps 3.X to an interpreter, `sites` 3.X to the folders it imports from, first the one that pip writes to.
-    `listing` maps directories that packages have files in to the names there. `commands` maps python3 and python to the
-    3.X that they start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list of packages.
-    `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads.
+
+def read(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
+    """Read layers from the lowest, each given with the diff_id that it must have; return the sizes unpacked, too.
+
+    `environment` is the image's own, for its PATH. Sizes are in bytes. Raises WorldFault when a layer is damaged.
     """
+    tree = Tree()
+    sizes = [add(tree, number, *layer) for number, layer in enumerate(layers)]
+    return gather(tree, environment), sizes
 
-    release: Mapping[str, str]
-    glibc: str | None
-    musl: bool
-    pythons: Mapping[str, str]
-    sites: Mapping[str, tuple[str, ...]]
-    distributions: tuple[Distribution, ...]
-    listing: Mapping[str, tuple[str, ...]]
-    packages: Mapping[str, str]
-    passwd: str
-    sshd: str | None
-    shell: str | None
-    tini: str | None
-    ground: Ground
-    commands: Mapping[str, str]
-    libraries: Mapping[str, str]
-    status: str
-    glibcxx: Mapping[str, str]
+
+def add(tree: Tree, number: int, path: Path, diff_id: str) -> int:
+    """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
+    with compression.opened(path) as plain:
+        try:
+            with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+                tree.add(tar, number, keep)
+        except tarfile.TarError as error:
+            raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", DAMAGED) from error
+        plain.rest()
+    if f"sha256:{plain.sha256}" != diff_id:
+        raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
+    return plain.size
 
 
 def keep(path: str, content: IO[bytes]) -> str | None:
@@ -74,7 +85,7 @@ def keep(path: str, content: IO[bytes]) -> str | None:
         found = BANNER.search(content.read(LONGEST))
         return found[1].decode() if found else None
     if LIBSTDCXX.match(path):
-        symbols = elf.provided(content.read(LONGEST_LIBRARY), "GLIBCXX")
+        symbols = provided(content.read(LONGEST_LIBRARY), "GLIBCXX")
         return str(symbols) if symbols else None
     return None
 
@@ -94,7 +105,7 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         pythons=pythons, sites=sites, distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
-        ground=_ground(tree),
+        directories=_directories(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
         glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
     )  # fmt: skip
@@ -106,15 +117,15 @@ def plain(facts: Facts) -> dict[str, Any]:
 
 
 def from_plain(record: Mapping[str, Any]) -> Facts:
-    """Read back what `plain` wrote, after JSON made lists of its tuples."""
+    """Return the facts that `plain` wrote, after JSON made lists of its tuples."""
     installed = [
         Distribution(**{**row, "files": None if row["files"] is None else tuple(row["files"])})
         for row in record["distributions"]
     ]
-    folders = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["ground"]["folders"].items()}
+    owners = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["directories"]["owners"].items()}
     tuples = {key: {name: tuple(value) for name, value in record[key].items()} for key in ("sites", "listing")}
-    ground = Ground(folders, record["ground"]["links"])
-    return Facts(**{**record, **tuples, "distributions": tuple(installed), "ground": ground})
+    directories = Directories(owners, record["directories"]["links"])
+    return Facts(**{**record, **tuples, "distributions": tuple(installed), "directories": directories})
 
 
 def assignments(text: str) -> dict[str, str]:
@@ -183,12 +194,47 @@ def _libraries(tree: Tree) -> dict[str, str]:
     return {name: path for name in names if (path := _has(tree, LIBRARIES, name))}
 
 
-def _ground(tree: Tree) -> Ground:
-    """Note folders with their owners, and the links that lead to folders."""
-    folders, links = {}, {}
+def _directories(tree: Tree) -> Directories:
+    """Note directories with their owners, and the links that lead to directories."""
+    owners, links = {}, {}
     for path, node in tree.walk():
         if node.kind == "d":
-            folders[path] = (node.mode, node.uid, node.gid)
+            owners[path] = (node.mode, node.uid, node.gid)
         elif node.kind == "l" and (target := tree.folder(path)) is not None:
             links[path] = target
-    return Ground(folders, links)
+    return Directories(owners, links)
+
+
+def soname(library: bytes) -> str | None:
+    """Return the name that the loader knows a library by (DT_SONAME); None if it has none or is no ELF file."""
+    tags = _entries(library, ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
+    return next((str(tag.soname) for tag in tags), None)
+
+
+def needed(library: bytes, prefix: str) -> Version:
+    """Return the newest symbol version `<prefix>_N.N` that a library asks of others; 0 if it asks for none."""
+    return _newest(_entries(library, ".gnu.version_r", _version_names), prefix) or Version("0")
+
+
+def provided(library: bytes, prefix: str) -> Version | None:
+    """Return the newest symbol version `<prefix>_N.N` that a library has; None if it has none or is no ELF file."""
+    return _newest(_entries(library, ".gnu.version_d", _version_names), prefix)
+
+
+def _entries(library: bytes, name: str, entries: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """List the entries of a section; a damaged file has none."""
+    try:
+        section = ELFFile(io.BytesIO(library)).get_section_by_name(name)
+        return list(islice(entries(section), MOST)) if section else []
+    except BROKEN:
+        return []
+
+
+def _version_names(section: Any) -> Iterable[str]:
+    return (str(part.name) for _, parts in section.iter_versions() for part in parts)
+
+
+def _newest(names: Sequence[str], prefix: str) -> Version | None:
+    """Compare what is a version; others, such as GLIBCXX_TUNABLES or GLIBC_PRIVATE, are names only."""
+    matches = (re.fullmatch(rf"{prefix}_([0-9]+(?:\.[0-9]+)+)", name, re.ASCII) for name in names)
+    return max((Version(match[1]) for match in matches if match), default=None)

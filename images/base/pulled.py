@@ -1,63 +1,53 @@
-"""Any image as a base: into the store by its own digests, and what must be known of it."""
+"""An image of others as a base: its parts come into the store by their digests, and are read once."""
 
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from images.base import inspect
-from images.base.inspect import Facts
-from images.base.overlay import Tree
+from images.base import additions, inspect
+from images.base.base import Base, Site, refuse
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci import compression as compressed
-from images.oci import layout, manifest, reference, transfer
-from images.oci.layer import Written
+from images.oci import compression, layout, manifest, reference, transfer
+from images.oci.layer import Part, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reference import Reference
 
 CONFIG_LIMIT = 8 << 20  # bytes
 
 
-@dataclass(frozen=True)
-class Under:
-    """A layer of the base as its registry has it, and how it is packed: none, gzip or zstd."""
-
-    written: Written
-    compression: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class Foreign:
-    """An image of others in the store: `config` is its whole configuration."""
+class Parts:
+    """The parts of an image in the store: its manifest, its configuration, and its layers as they are packed.
+
+    `name` is what messages call it, `reference` its name in a registry, None where it does not come from one.
+    """
 
     name: str
+    reference: str | None
     manifest: Manifest
     config: Mapping[str, Any]
-    layers: tuple[Under, ...]
-    facts: Facts
+    layers: tuple[Path, ...]
 
     @property
-    def digest(self) -> str:
-        """The digest of its manifest."""
-        return self.manifest.digest
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What a container of it starts from: Env, Entrypoint, Cmd, User, WorkingDir, Labels and so on."""
-        return self.config.get("config") or {}
+    def diff_ids(self) -> list[str]:
+        """Return the digests of the layers as they are unpacked."""
+        return [*self.config["rootfs"]["diff_ids"]]
 
     @property
     def environment(self) -> dict[str, str]:
-        """Its variables."""
-        return environment(self.config)
+        """Return the variables of the configuration."""
+        settings = self.config.get("config")
+        found = settings.get("Env") if isinstance(settings, dict) else None
+        pairs = (str(line).partition("=") for line in found or ())
+        return {name: value for name, _, value in pairs}
 
 
 class Source(Protocol):
@@ -99,18 +89,19 @@ class Stored:
         raise WorldFault("a part of the base is missing", f"{self.name}: {part.digest}", remedy)
 
 
-def bring(named: Reference, store: Store, access: Access, advance: Advance) -> Foreign:
-    """Bring an image into the store and read it; `advance` hears of every byte that is fetched.
+def fetch(named: Reference, store: Store, access: Access, advance: Advance) -> Parts:
+    """Fetch an image into the store, checked by its digests; `advance` is called with the size of what came.
 
     Raises UserFault when it is not there, not for linux/amd64 or no image, WorldFault when it cannot be had whole.
     """
-    found, config, paths = _parts(named, store, access, advance)
-    layers, known = _read(store, found, config, paths)
-    return Foreign(name=str(named), manifest=found, config=config, layers=layers, facts=known)
+    name = str(named)
+    with _source(named, store, access) as source:
+        found = manifest.resolve(source.manifest, name)
+        return _parts(source, found, name, name if isinstance(named, reference.Remote) else None, advance)
 
 
-def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Foreign:
-    """Bring an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
+def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Parts:
+    """Fetch an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
     """
@@ -121,9 +112,34 @@ def again(found: Manifest, name: str | None, store: Store, access: Access | None
         if isinstance(named, reference.Remote) and access:
             remote = replace(named, digest=found.digest)
             source = stack.enter_context(transfer.repository(remote, store, access))
-        config = _config(source, found, called, advance)
-        layers, known = _read(store, found, config, source.layers(found, advance))
-    return Foreign(name=called, manifest=found, config=config, layers=layers, facts=known)
+        return _parts(source, found, called, name, advance)
+
+
+def read(parts: Parts, python: str, glibc: str, store: Store) -> Base:
+    """Return the base that an image is for Python `python` (3.X) and wheels of `glibc`; it is read once.
+
+    Raises UserFault when it cannot be one, WorldFault when a layer is damaged.
+    """
+
+    def inspected() -> dict[str, object]:
+        facts, sizes = inspect.read([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+        return {"facts": inspect.plain(facts), "sizes": sizes}
+
+    record = store.cached(
+        "pulled", [parts.manifest.config.digest, *(row.digest for row in parts.manifest.layers)], inspected
+    ).value
+    facts = inspect.from_plain(record["facts"])
+    refuse(facts, parts.name, python, glibc)
+    return Base(
+        name=parts.reference,
+        layers=tuple(_layers(parts, record["sizes"])),
+        facts=facts,
+        site=Site(python, facts.sites[python][0], f"/{facts.pythons[python]}"),
+        links=additions.links(facts, facts.pythons[python]),
+        manifest=parts.manifest,
+        environment=parts.environment,
+        history=_history(parts),
+    )
 
 
 class Contents(NamedTuple):
@@ -143,22 +159,25 @@ def contents(named: Reference, store: Store, access: Access, advance: Advance) -
         return Contents(source.manifest(found.digest), config, tuple(source.layers(found, advance)))
 
 
-def _parts(
-    named: Reference, store: Store, access: Access, advance: Advance
-) -> tuple[Manifest, Mapping[str, Any], list[Path]]:
-    name = str(named)
-    with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, name)
-        config = _config(source, found, name, advance)
-        return found, config, source.layers(found, advance)
+def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Part]:
+    rows = zip(parts.manifest.layers, parts.diff_ids, parts.layers, sizes, strict=True)
+    for number, (layer, diff_id, path, unpacked) in enumerate(rows, 1):
+        written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)
+        yield Part(f"base {number}", written, reused=True, packed=compression.detect(path))
 
 
-def environment(config: Mapping[str, Any]) -> dict[str, str]:
-    """Read the variables of a configuration."""
-    settings = config.get("config")
-    found = settings.get("Env") if isinstance(settings, dict) else None
-    pairs = (str(line).partition("=") for line in found or ())
-    return {name: value for name, _, value in pairs}
+def _history(parts: Parts) -> tuple[Mapping[str, Any], ...]:
+    """Take the history of a configuration if it accounts for every layer: engines refuse one that does not."""
+    found = parts.config.get("history")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    if sum(not row.get("empty_layer") for row in rows) == len(parts.layers):
+        return tuple(rows)
+    return tuple({"created_by": f"base {number}"} for number in range(1, len(parts.layers) + 1))
+
+
+def _parts(source: Source, found: Manifest, name: str, known: str | None, advance: Advance) -> Parts:
+    config = _config(source, found, name, advance)
+    return Parts(name=name, reference=known, manifest=found, config=config, layers=tuple(source.layers(found, advance)))
 
 
 @contextmanager
@@ -174,7 +193,7 @@ def _source(named: Reference, store: Store, access: Access) -> Iterator[Source]:
 
 
 def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
-    """Read the configuration, and refuse another architecture before a layer is fetched."""
+    """Return the configuration; refuse another architecture before a layer is fetched."""
     if found.config.size > CONFIG_LIMIT:
         raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
     try:
@@ -188,38 +207,3 @@ def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Map
     if not isinstance(diff_ids, list) or len(diff_ids) != len(found.layers):
         raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
     return cast("Mapping[str, Any]", config)
-
-
-def _read(
-    store: Store, found: Manifest, config: Mapping[str, Any], paths: Sequence[Path]
-) -> tuple[tuple[Under, ...], Facts]:
-    """Read all layers once; the second time, what was found is in the store."""
-
-    def read() -> dict[str, object]:
-        tree = Tree()
-        sizes = [_lay(tree, *row) for row in zip(range(len(paths)), paths, config["rootfs"]["diff_ids"], strict=True)]
-        return {"sizes": sizes, "facts": inspect.plain(inspect.gather(tree, environment(config)))}
-
-    inputs = [found.config.digest, [layer.digest for layer in found.layers]]
-    record = store.cached("foreign", inputs, read).value
-    rows = zip(found.layers, config["rootfs"]["diff_ids"], paths, record["sizes"], strict=True)
-    return tuple(_under(*row) for row in rows), inspect.from_plain(record["facts"])
-
-
-def _under(layer: Descriptor, diff_id: str, path: Path, unpacked: int) -> Under:
-    written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)
-    return Under(written, compressed.detect(path))
-
-
-def _lay(tree: Tree, number: int, path: Path, diff_id: str) -> int:
-    """Lay one layer over the tree, check it against the configuration, and return its size unpacked, in bytes."""
-    with compressed.opened(path) as plain:
-        try:
-            with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-                tree.add(tar, number, inspect.keep)
-        except tarfile.TarError as error:
-            raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", DAMAGED) from error
-        plain.rest()
-    if f"sha256:{plain.sha256}" != diff_id:
-        raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
-    return plain.size

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from images.base.inspect import Facts
+from images.base.base import Facts
 from images.base.installed import Distribution
 from images.base.overlay import WHITEOUT
 from images.host.errors import UserFault

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from images.base.base import Floor
+from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.host import process
 from images.host.errors import WorldFault
@@ -97,15 +97,15 @@ def in_engine(engine: Engine, image: Image) -> Run:
     return lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments])
 
 
-def unpacked(floor: Floor, image: Image, store: Store) -> Run:
+def unpacked(base: Base, image: Image, store: Store) -> Run:
     """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
 
     def run(arguments: Sequence[str]) -> str | None:
         with store.aside(folder=True) as root:
-            interpreter.importable(store, floor, image.parts[len(floor.layers) :], root)
-            python = Interpreter(interpreter.unpack(store, floor), floor, tuple(root / folder for folder in LIBRARIES))
+            interpreter.importable(store, base, image.parts[len(base.layers) :], root)
+            python = Interpreter(interpreter.unpack(store, base), base, tuple(root / folder for folder in LIBRARIES))
             script, *names = arguments
-            folders = os.pathsep.join(str(root / site) for site in floor.sites if (root / site).is_dir())
+            folders = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             home = str(root / "home/multinode")
             environment = {**entrypoint_layer.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
             command = [*python.command, "-c", SITES + script, folders, *names]

@@ -7,35 +7,30 @@ from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
 
-from images.base import debian
 from images.base.apt import Deb
-from images.base.debian import Debian
-from images.base.inspect import Facts
-from images.base.pulled import Foreign
+from images.base.base import Base, Facts
 from images.host.store import Store
 from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
 
-STATUS = "var/lib/dpkg/status"
 
-
-def write(locked: Lock, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
+def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal locks give equal bytes."""
-    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, origin, store)).value)
+    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, base)).value)
 
 
-def _make(locked: Lock, found: Sequence[Wheel], origin: Debian | Foreign, store: Store) -> str:
+def _make(locked: Lock, found: Sequence[Wheel], base: Base) -> str:
     from images.inspection import components  # a tenth of a second that most builds do not need
 
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
     listed = components.of_wheels(found)
-    if isinstance(origin, Debian):
-        listed += components.of_debian(debian.texts(store, origin, [STATUS]).get(STATUS, ""), hashes)
+    if base.manifest is None:
+        listed += components.of_debian(base.facts.status, hashes, _distro(base.facts))
     else:
         listed += components.of_debian("\n".join(map(_paragraph, locked.debian.debs)), hashes)
-        listed += components.of_debian(origin.facts.status, distro=_distro(origin.facts))
-        listed += components.of_installed(_kept(origin.facts, locked))
+        listed += components.of_debian(base.facts.status, distro=_distro(base.facts))
+        listed += components.of_installed(_kept(base.facts, locked))
     listed.append(components.program("multinode", None, "Apache-2.0"))
     release = str(locked.transformers)
     if locked.examples:

@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from images.base import elf
-from images.base.inspect import LIBRARIES
+from images.base.inspect import LIBRARIES, soname
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
@@ -91,7 +90,7 @@ def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, 
                 continue
             if not (left_out and left_out.match(f"data/{path}")):
                 if info.CRC not in inside:
-                    inside[info.CRC] = elf.soname(archive.read(info))
+                    inside[info.CRC] = soname(archive.read(info))
                 yield path, info.CRC, sorted({name, inside[info.CRC] or name})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from images.base.base import Floor
+from images.base.base import Base
 from images.host.context import Context
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl
@@ -16,7 +16,7 @@ from images.layers.bytecode import Interpreter
 from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
-from images.oci.layer import Ground, Layer, Part, Written
+from images.oci.layer import Directories, Layer, Part, Written
 from images.plan.planner import FAMILY
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
@@ -41,19 +41,19 @@ class Extra:
 
 
 def layers(
-    lock: Lock, found: Sequence[Wheel], floor: Floor, extras: Sequence[Extra], archive: tuple[str, Path] | None,
+    lock: Lock, found: Sequence[Wheel], base: Base, extras: Sequence[Extra], archive: tuple[str, Path] | None,
     sbom: str, context: Context,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
     store, compiler = context.store, None
     if lock.bytecode:
-        compiler = Compiler(store, bytecode.unpacked(store, floor))
+        compiler = Compiler(store, bytecode.unpacked(store, base))
 
     def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
-        return _wheel_layer(name, members, extra, lock, floor, store, compiler)
+        return _wheel_layer(name, members, extra, lock, base, store, compiler)
 
     def extra(one: Extra) -> Part:
-        return _part(store, one.name, one.inputs, floor.ground, one.fill)
+        return _part(store, one.name, one.inputs, base.facts.directories, one.fill)
 
     tasks: list[Callable[[], Part]] = [lambda e=e: extra(e) for e in extras]  # type: ignore[misc]
     groups = [
@@ -61,7 +61,7 @@ def layers(
         for name, belongs in GROUPS
     ]
     tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(lock, floor, sbom, store, compiler))
+    tasks.append(lambda: _own_layer(lock, base, sbom, store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
@@ -79,29 +79,29 @@ class Compiler:
 
 
 def _wheel_layer(
-    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, lock: Lock, floor: Floor, store: Store,
+    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, lock: Lock, base: Base, store: Store,
     compiler: Compiler | None,
 ) -> Part:  # fmt: skip
     compiled = compiler.compiled(members) if compiler else {}
-    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], lock.trim, astuple(floor.site)]
+    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], lock.trim, astuple(base.site)]
 
     def fill(layer: Layer) -> None:
         twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, lock.module, trimmed=lock.trim)
         for wheel in members:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
             shared = twins if wheel.project == oneccl.BINDINGS else {}
-            wheels.write(layer, wheel.path, floor.site, pyc, shared, trimmed=lock.trim)
+            wheels.write(layer, wheel.path, base.site, pyc, shared, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])
 
-    return _part(store, name, inputs, floor.ground, fill)
+    return _part(store, name, inputs, base.facts.directories, fill)
 
 
-def _own_layer(lock: Lock, floor: Floor, sbom: str, store: Store, compiler: Compiler | None) -> Part:
+def _own_layer(lock: Lock, base: Base, sbom: str, store: Store, compiler: Compiler | None) -> Part:
     files = entrypoint_layer.files()
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
     texts = {
-        "stack.json": json.dumps(entrypoint_layer.stack(lock, floor), indent=1) + "\n",
+        "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
         lockfile.NAME: lockfile.text(lock),
         "sbom.cdx.json": sbom,
         "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in lock.artifacts),
@@ -109,31 +109,35 @@ def _own_layer(lock: Lock, floor: Floor, sbom: str, store: Store, compiler: Comp
     inputs = [
         sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),
         texts,
-        floor.passwd,
-        floor.site.python,
-        sorted(floor.links.items()),
+        base.facts.passwd,
+        base.site.python,
+        sorted(base.links.items()),
     ]
     return _part(
-        store, "multinode", inputs, floor.ground, lambda layer: entrypoint_layer.write(layer, files, pyc, texts, floor)
+        store,
+        "multinode",
+        inputs,
+        base.facts.directories,
+        lambda layer: entrypoint_layer.write(layer, files, pyc, texts, base),
     )
 
 
-def _part(store: Store, name: str, inputs: object, ground: Ground, fill: Callable[[Layer], None]) -> Part:
+def _part(store: Store, name: str, inputs: object, below: Directories, fill: Callable[[Layer], None]) -> Part:
     """Take a layer from the store by the hash of its inputs, or write it."""
 
     def write() -> list[object]:
         with store.aside() as path:
-            with Layer(path, ground) as layer:
+            with Layer(path, below) as layer:
                 fill(layer)
                 written = layer.finish()
             store.keep(path, written.digest)
         return [written.diff_id, written.digest, written.size, written.unpacked]
 
-    decisive = [name, inputs, sorted(ground.links.items()), _owners(ground)]
+    decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
     made = store.cached("layers", decisive, write, lambda known: store.blob(known[1]) is not None)
     return Part(name, Written(*made.value), made.reused)
 
 
-def _owners(ground: Ground) -> list[object]:
+def _owners(below: Directories) -> list[object]:
     """Name the folders of the base that are not as a layer would make them: whatever passes through them shows it."""
-    return [[path, *owner] for path, owner in sorted(ground.folders.items()) if owner != (0o755, 0, 0)]
+    return [[path, *owner] for path, owner in sorted(below.owners.items()) if owner != (0o755, 0, 0)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base.base import Floor
+from images.base.base import Base
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
@@ -26,27 +26,27 @@ class Interpreter:
     """The Python of a base, unpacked: the root folder, the base itself, and further folders of libraries."""
 
     root: Path
-    floor: Floor
+    base: Base
     beside: tuple[Path, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """Say how it is started without root and without entering its root file system: through its own loader."""
-        folders = [self.root / folder for folder in interpreter.libraries(self.floor.interpreter)]
+        folders = [self.root / folder for folder in interpreter.libraries(self.base.interpreter)]
         there = [str(folder) for folder in dict.fromkeys((*folders, *self.beside)) if folder.is_dir()]
         loaders = [f"{folder}/{LOADER}" for folder in there if Path(folder, LOADER).is_file()]
-        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.floor.interpreter)]
+        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.base.interpreter)]
         return [*start, "-I", "-S", "-B"]
 
     @property
     def environment(self) -> dict[str, str]:
         """Say which variables it needs."""
-        return {"PYTHONHOME": str(self.root / posixpath.dirname(posixpath.dirname(self.floor.interpreter)))}
+        return {"PYTHONHOME": str(self.root / posixpath.dirname(posixpath.dirname(self.base.interpreter)))}
 
 
-def unpacked(store: Store, floor: Floor) -> Interpreter:
+def unpacked(store: Store, base: Base) -> Interpreter:
     """Unpack the Python of a base, once."""
-    return Interpreter(interpreter.unpack(store, floor), floor)
+    return Interpreter(interpreter.unpack(store, base), base)
 
 
 def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter) -> dict[str, str]:
@@ -63,7 +63,7 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpre
         def compile_(path: Path = path, left_out: str = left_out) -> str:
             return _compile(store, path, python, left_out)
 
-        inputs = [digest, python.floor.identity, left_out]
+        inputs = [digest, python.base.identity, left_out]
         made[digest] = str(
             store.cached("bytecode", inputs, compile_, lambda known: store.blob(known) is not None).value
         )
@@ -71,7 +71,7 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpre
 
 
 def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
-    site = f"/{python.floor.site.folder}"
+    site = f"/{python.base.site.folder}"
     with store.aside() as out:
         command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
         done = process.run(command, python.environment, "remove the store's folder `trees` and build again")

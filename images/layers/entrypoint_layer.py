@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from images.base.base import Floor
+from images.base.base import Base
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -53,7 +53,7 @@ def _path(below: str) -> str:
     return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
 
 
-def stack(lock: Lock, floor: Floor) -> dict[str, Any]:
+def stack(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what the entrypoint must know of the image it is in."""
     return {
         "torch": lock.version("torch"),
@@ -61,16 +61,16 @@ def stack(lock: Lock, floor: Floor) -> dict[str, Any]:
         "python": lock.python,
         "backend": lock.backend,
         "examples": f"/{PLACE}" if lock.examples else None,
-        "site": f"/{floor.site.folder}",
+        "site": f"/{base.site.folder}",
     }
 
 
-def labels(lock: Lock, floor: Floor) -> dict[str, str]:
+def labels(lock: Lock, base: Base) -> dict[str, str]:
     """Return what an image says of itself to people and scanners, from the lock and not from the request."""
     title = "org.opencontainers.image"
     own = "multinode"
-    base = {f"{title}.base.name": floor.name, f"{title}.base.digest": floor.digest}
-    stated = {name: value for name, value in base.items() if value}
+    below = {f"{title}.base.name": base.name, f"{title}.base.digest": base.digest}
+    stated = {name: value for name, value in below.items() if value}
     return {
         **stated,
         f"{title}.title": "multinode",
@@ -79,7 +79,7 @@ def labels(lock: Lock, floor: Floor) -> dict[str, str]:
         f"{title}.licenses": "Apache-2.0",
         f"{own}.torch": lock.version("torch"),
         f"{own}.transformers": lock.version("transformers"),
-        f"{own}.python": floor.packages.get(f"python{lock.python}", lock.python),
+        f"{own}.python": base.facts.packages.get(f"python{lock.python}", lock.python),
         f"{own}.backend": lock.backend,
         f"{own}.as-of": str(lock.family_as_of),
     }
@@ -107,7 +107,7 @@ def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) ->
         if done.code:
             raise WorldFault("cannot compile the entrypoint", done.err.strip()[-200:], "build with --no-bytecode")
         with zipfile.ZipFile(out) as archive:
-            return {_cached(name, python.floor.site.python): archive.read(name) for name in archive.namelist()}
+            return {_cached(name, python.base.site.python): archive.read(name) for name in archive.namelist()}
 
 
 def with_user(passwd: str) -> str | None:
@@ -125,17 +125,17 @@ def _cached(name: str, python: str) -> str:
 
 
 def write(
-    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], floor: Floor
+    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
 ) -> None:
     """Fill the layer."""
     for path in FOLDERS:
-        layer.folder(path, 0o775, 1000, 0)
-    layer.folder("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
-    if passwd := with_user(floor.passwd):
+        layer.directory(path, 0o775, 1000, 0)
+    layer.directory("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
+    if passwd := with_user(base.facts.passwd):
         layer.file("etc/passwd", passwd.encode())
     for path, data in sorted({**sources, **pyc}.items()):
         layer.file(path, data, 0o755 if data.startswith(b"#!") else 0o644)
     for name, text in sorted(texts.items()):
         layer.file(f"{HOME}/{name}", text.encode())
-    for path, target in sorted(floor.links.items()):
+    for path, target in sorted(base.links.items()):
         layer.link(path, target)

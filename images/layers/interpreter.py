@@ -10,23 +10,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-from images.base.base import Floor
+from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
-from images.oci.layer import Ground, Part
+from images.oci.layer import Directories, Part
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 
 
-def unpack(store: Store, floor: Floor) -> Path:
+def unpack(store: Store, base: Base) -> Path:
     """Unpack the interpreter of a base once; answer the root folder. No root needed: owners are not kept."""
-    root = store.tree(key_of([floor.identity, floor.interpreter]))
+    root = store.tree(key_of([base.identity, base.interpreter]))
     if not root.is_dir():
         with store.aside(folder=True) as aside:
-            _extract(store, floor.layers, floor.ground, aside / "root", _needed(floor.interpreter))
+            _extract(store, base.layers, base.facts.directories, aside / "root", _needed(base.interpreter))
             root.parent.mkdir(exist_ok=True)
             try:
                 (aside / "root").rename(root)
@@ -36,11 +36,11 @@ def unpack(store: Store, floor: Floor) -> Path:
     return root
 
 
-def importable(store: Store, floor: Floor, above: Sequence[Part], root: Path) -> None:
+def importable(store: Store, base: Base, above: Sequence[Part], root: Path) -> None:
     """Unpack what can be imported in an image: the packages of its base, and all that the layers above it bring."""
-    sites = tuple(f"{site}/" for site in floor.sites)
-    _extract(store, floor.layers, floor.ground, root, lambda path: path.startswith(sites))
-    _extract(store, above, floor.ground, root, lambda _: True)
+    sites = tuple(f"{site}/" for site in base.sites)
+    _extract(store, base.layers, base.facts.directories, root, lambda path: path.startswith(sites))
+    _extract(store, above, base.facts.directories, root, lambda _: True)
 
 
 def libraries(interpreter: str) -> tuple[str, ...]:
@@ -52,14 +52,16 @@ def _prefix(interpreter: str) -> str:
     return posixpath.dirname(posixpath.dirname(interpreter))
 
 
-def _extract(store: Store, parts: Sequence[Part], ground: Ground, root: Path, wanted: Callable[[str], bool]) -> None:
+def _extract(
+    store: Store, parts: Sequence[Part], below: Directories, root: Path, wanted: Callable[[str], bool]
+) -> None:
     root.mkdir(exist_ok=True)
     for part in parts:
         path = store.blob(part.written.digest)
         if path is None:
             raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
         with compression.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-            _lay(tar, root, ground, wanted)
+            _lay(tar, root, below, wanted)
 
 
 def _needed(interpreter: str) -> Callable[[str], bool]:
@@ -75,22 +77,22 @@ def _needed(interpreter: str) -> Callable[[str], bool]:
     return wanted
 
 
-def _lay(tar: tarfile.TarFile, root: Path, ground: Ground, wanted: Callable[[str], bool]) -> None:
+def _lay(tar: tarfile.TarFile, root: Path, below: Directories, wanted: Callable[[str], bool]) -> None:
     """Lay one layer over the others; what it hides goes, unless the layer itself brought it."""
     written: set[Path] = set()
     for info in tar:
-        path = ground.resolve(_clean(info.name))
+        path = below.resolve(_clean(info.name))
         folder, name = posixpath.split(path)
         if name.startswith(WHITEOUT):
             _hide(root / folder / name.removeprefix(WHITEOUT) if name != OPAQUE else root / folder, written)
-        elif wanted(path) and _put(tar, info, root, path, ground):
+        elif wanted(path) and _put(tar, info, root, path, below):
             written.add(root / path)
 
 
-def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, ground: Ground) -> bool:
+def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, below: Directories) -> bool:
     place = root / path
     data = tar.extractfile(info) if info.isreg() else None
-    first = root / ground.resolve(_clean(info.linkname)) if info.islnk() else None
+    first = root / below.resolve(_clean(info.linkname)) if info.islnk() else None
     if not (data or info.issym() or (first and first.exists())):
         return False
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,7 @@ def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, gro
     elif first:
         os.link(first, place)
     else:
-        target = ground.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
+        target = below.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
         place.symlink_to(os.path.relpath(root / target, place.parent))
     return True
 

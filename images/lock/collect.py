@@ -56,9 +56,17 @@ def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock,
     """Bring Debian's packages, which only apt knows how to find; raise WorldFault for what is still missing."""
     if any(name.endswith(".deb") for name in lost):
         with context.progress.step("downloading Debian's packages"):
-            apt.resolve(context.store, lock.debian, context.today, context.environ)
+            _debs(lock, context)
     if never := [name for name in missing(lock, context.store) if name not in places]:
         raise gone(never)
+
+
+def _debs(lock: Lock, context: Context) -> None:
+    store, today, environ = context.store, context.today, context.environ
+    if lock.base_image:
+        apt.named(store, lock.debian.suite, [deb.package for deb in lock.debian.debs], today, environ)
+    else:
+        apt.resolve(store, lock.debian, today, environ)
 
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:

@@ -36,7 +36,7 @@ class Written:
 class Part:
     """One layer of an image: its name, what was written, and whether it was there already.
 
-    `packed` is how a layer of somebody else's base is compressed, which it stays; ours are zstd in the store.
+    `packed` is how a layer of a pulled base is compressed, which it stays; all others are zstd in the store.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What lies beneath a layer: folders with (mode, uid, gid), and links such as lib -> usr/lib."""
+class Directories:
+    """The directories below a layer: path -> (mode, uid, gid), and links to directories, such as lib -> usr/lib."""
 
-    folders: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    owners: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
@@ -80,7 +80,7 @@ class Sink:
         return self._position
 
     def finish(self) -> Written:
-        """Flush, and say what was written."""
+        """Flush, and return what was written."""
         self._out(self._zstd.flush())
         return Written(self._plain.hexdigest(), self._packed.hexdigest(), self._size, self._position)
 
@@ -93,13 +93,13 @@ class Sink:
 class Layer:
     """A layer while it is written: fixed times, parents before children, equal files as hard links."""
 
-    def __init__(self, path: Path, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, path: Path, below: Directories) -> None:
+        self._below = below
         self._file = path.open("wb")
         self._sink = Sink(self._file)
         sink = cast("IO[bytes]", self._sink)
         self._tar = tarfile.TarFile(fileobj=sink, mode="w", format=tarfile.PAX_FORMAT, copybufsize=1 << 20)
-        self._folders: set[str] = {""}
+        self._directories: set[str] = {""}
         self._files: dict[tuple[str, int, int, int], str] = {}
 
     def __enter__(self) -> Layer:
@@ -109,28 +109,28 @@ class Layer:
         self._file.close()
 
     def finish(self) -> Written:
-        """Write the end of the tar and say what it was."""
+        """Write the end of the tar and return what was written."""
         self._tar.close()
         return self._sink.finish()
 
-    def folder(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
-        """Add a folder and its parents."""
-        path = posixpath.dirname(self._ground.resolve(f"{path}/."))  # a link to a folder stays one
-        if path in self._folders:
+    def directory(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
+        """Add a directory and its parents."""
+        path = posixpath.dirname(self._below.resolve(f"{path}/."))  # a link to a directory stays one
+        if path in self._directories:
             return
-        self._folders.add(path)
+        self._directories.add(path)
         self.parents(path)
         self._tar.addfile(_info(path, mode, uid, gid, kind=tarfile.DIRTYPE))
 
     def parents(self, path: str) -> None:
-        """Add the folders above a path, with the owners and modes that the base gave them."""
+        """Add the directories above a path, with the owners and modes that the base gave them."""
         parent = posixpath.dirname(path)
-        if parent not in self._folders:
-            self.folder(parent, *self._ground.folders.get(parent, (0o755, 0, 0)))
+        if parent not in self._directories:
+            self.directory(parent, *self._below.owners.get(parent, (0o755, 0, 0)))
 
     def file(self, path: str, data: bytes, mode: int = 0o644, uid: int = 0, gid: int = 0) -> str:
-        """Add a file and answer its sha256 in hexadecimal; a file like an earlier one becomes a link to it."""
-        path = self._ground.resolve(path)
+        """Add a file and return its sha256 in hexadecimal; a file like an earlier one becomes a link to it."""
+        path = self._below.resolve(path)
         self.parents(path)
         digest = hashlib.sha256(data).hexdigest()
         first = self._files.setdefault((digest, mode, uid, gid), path)
@@ -146,7 +146,7 @@ class Layer:
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link."""
-        path = self._ground.resolve(path)
+        path = self._below.resolve(path)
         self.parents(path)
         info = _info(path, 0o777, 0, 0, kind=tarfile.SYMTYPE)
         info.linkname = target

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images.base import apt, repository
-from images.base import debian as base
-from images.base.installed import debian_packages
+from images.base import apt, debian
+from images.base.base import Base
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.plan import catalog
@@ -32,15 +31,15 @@ class Fresh:
 
     store: Store
     choice: apt.Choice
-    debian: base.Debian
+    base: Base
 
 
 @pytest.fixture(scope="module")
 def fresh(module_path: Path) -> Fresh:
     store = Store(module_path / "multinode")
     chosen = apt.resolve(store, ROW, DAY, os.environ)
-    made, reused = base.make(store, ROW, chosen, os.environ)
-    assert not reused
+    made = debian.make(store, ROW, chosen, "3.11", os.environ)
+    assert not made.layers[0].reused
     return Fresh(store, chosen, made)
 
 
@@ -56,8 +55,8 @@ def copy_of(fresh: Fresh, root: Path, *, without: Sequence[str] = ()) -> Store:
 
 
 def test_the_base_is_its_packages(fresh: Fresh) -> None:
-    assert fresh.debian.packages == {deb.package: deb.version for deb in fresh.choice.debs}
-    assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.debian.packages.keys()
+    assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.choice.debs}
+    assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
     assert list(fresh.choice.debs) == sorted(fresh.choice.debs)
     for deb in fresh.choice.debs:
         assert fresh.store.whole(deb.sha256, deb.filename)
@@ -67,13 +66,15 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
 def test_neither_is_made_twice(fresh: Fresh) -> None:
     """Without PATH, nothing can be started."""
     assert apt.resolve(fresh.store, ROW, DAY, {}) == fresh.choice
-    assert base.make(fresh.store, ROW, fresh.choice, {}) == (fresh.debian, True)
+    again = debian.make(fresh.store, ROW, fresh.choice, "3.11", {})
+    assert again.layers[0].reused
+    assert (again.layers[0].written, again.facts) == (fresh.base.layers[0].written, fresh.base.facts)
 
 
 @contextmanager
 def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
     """Open the layer for one reading."""
-    blob = fresh.store.blob(fresh.debian.written.digest)
+    blob = fresh.store.blob(fresh.base.layers[0].written.digest)
     assert blob
     with (
         blob.open("rb") as file,
@@ -105,18 +106,12 @@ def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
 def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
     with opened(fresh) as layer:
         for info in layer:
-            assert not info.name.startswith(repository.FOLDER), info.name
-            assert info.name != base.UNSAFE
+            assert not info.name.startswith(debian.REPOSITORY), info.name
+            assert info.name != debian.UNSAFE
             data = layer.extractfile(info) if info.isreg() else None
             text = data.read() if data else b""
             assert os.fsencode(fresh.store.root) not in text, info.name
             assert b"trusted=yes" not in text, info.name
-
-
-def test_dpkg_knows_every_package(fresh: Fresh) -> None:
-    read = base.texts(fresh.store, fresh.debian, ["var/lib/dpkg/status"])
-
-    assert debian_packages(read["var/lib/dpkg/status"]) == fresh.debian.packages
 
 
 def test_a_lost_package_is_downloaded_again(fresh: Fresh, tmp_path: Path) -> None:
@@ -149,3 +144,37 @@ def test_an_older_choice_is_better_than_none(fresh: Fresh, no_mirror: dict[str, 
     store = copy_of(fresh, tmp_path / "older")
 
     assert apt.resolve(store, ROW, NEXT, no_mirror) == fresh.choice
+
+
+ADDED = ("libgoogle-perftools4", "libnss-wrapper", "libunwind8", "tini")
+
+
+@pytest.fixture
+def without_mmdebstrap(tmp_path: Path) -> dict[str, str]:
+    """Have a mmdebstrap that does nothing but fail."""
+    if not apt.machine_sources(ROW.suite, os.environ):
+        pytest.skip(f"the apt of this machine does not know {ROW.suite}")
+    program = tmp_path / "mmdebstrap"
+    program.write_text("#!/bin/false\n")
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
+def test_single_packages_need_neither_mmdebstrap_nor_the_rest_of_debian(
+    without_mmdebstrap: dict[str, str], tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "store")
+
+    found = apt.named(store, ROW.suite, ADDED, DAY, without_mmdebstrap)
+
+    assert tuple(deb.package for deb in found) == ADDED
+    assert {path.name for path in (store.root / "blobs").glob("*/*")} == {deb.filename for deb in found}
+    assert apt.named(store, ROW.suite, ADDED, DAY, {}) == found  # without PATH: a second choice of the day is none
+
+
+def test_no_packages_are_nobodys_question(tmp_path: Path) -> None:
+    assert apt.named(Store(tmp_path), ROW.suite, (), DAY, {}) == ()
+
+
+def test_a_suite_that_the_machine_does_not_have_has_no_sources_here() -> None:
+    assert apt.machine_sources("no-such-suite", os.environ) == ""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from images.base.pulled import Foreign, again, bring
+from images.base.base import Base
+from images.base.pulled import again, fetch, read
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -76,11 +77,12 @@ class Pull:
         self.root, self.said, self.waited, self.came = root, list[str](), list[float](), list[int]()
         self.environ = {"DOCKER_CONFIG": str(root), "PATH": os.environ["PATH"]}
 
-    def __call__(self, text: str, mirror: str | None = None, certificate: str | None = None) -> Foreign:
+    def __call__(self, text: str, mirror: str | None = None, certificate: str | None = None) -> Base:
         access = Access(
             environ=self.environ, certificate=certificate, mirror=mirror, say=self.said.append, wait=self.waited.append
         )
-        return bring(reference.parse(text), Store(self.root / "store"), access, self.came.append)
+        store = Store(self.root / "store")
+        return read(fetch(reference.parse(text), store, access, self.came.append), "3.10", "2.35", store)
 
     def configure(self, config: object) -> None:
         """Write Docker's configuration."""
@@ -108,8 +110,8 @@ def test_the_base_comes_with_its_own_digests(registry: str, pull: Pull, compress
     found = pull(f"{registry}/{NAME}:{TAG if compression == 'gzip' else compression}")
 
     assert found.digest == image.digest
-    assert [f"sha256:{under.written.digest}" for under in found.layers] == image.layers
-    assert {under.compression for under in found.layers} == {compression}
+    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == image.layers
+    assert {layer.packed for layer in found.layers} == {compression}
     assert found.facts.glibc == "2.35"
     assert sum(pull.came) == sum(len(d) for name, d in image.blobs.items() if name != image.digest)
     assert pull.aside() == []
@@ -118,7 +120,7 @@ def test_the_base_comes_with_its_own_digests(registry: str, pull: Pull, compress
 def test_a_manifest_in_dockers_form_has_the_same_layers(registry: str, pull: Pull) -> None:
     found = pull(f"{registry}/{NAME}:docker")
 
-    assert [f"sha256:{under.written.digest}" for under in found.layers] == Image().layers
+    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == Image().layers
     assert found.digest != Image().digest
 
 
@@ -443,10 +445,11 @@ def test_without_a_skopeo_that_is_new_enough_it_is_said_what_to_install(
 def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None:
     first = pull(f"{registry}/{NAME}:{TAG}")
     access = Access(environ={"PATH": "/nowhere"})
+    assert first.manifest
 
     found = again(first.manifest, f"{registry}/{NAME}:{TAG}", Store(pull.root / "store"), access, lambda _: None)
 
-    assert found.layers == first.layers
+    assert [path.parent.name for path in found.layers] == [layer.written.digest for layer in first.layers]
 
 
 def test_a_full_disk_is_said(pull: Pull) -> None:

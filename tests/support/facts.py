@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import tarfile
 
-from images.base.inspect import Facts, gather, keep
+from images.base.base import Facts
+from images.base.inspect import gather, keep
 from images.base.overlay import Tree
 from tests.support.stand_in import Files, layer
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from images.base.base import refuse
-from images.base.pulled import Foreign, bring
-from images.host.context import Access
 from images.host.errors import UserFault
-from images.host.store import Store
-from images.oci import reference
 from tests.support.elf import library
-from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files, Image, layout, write
+from tests.support.facts import known
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 
 MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
+NEWEST = b"GNU C Library (GNU libc) stable release version 2.99"
 OLD_CXX: Files = {f"{LIBRARY}/libstdc++.so.6": library(has=["GLIBCXX_3.4.22"])}
-
-
-def brought(text: str, store: Path) -> Foreign:
-    return bring(reference.parse(text), Store(store), Access(environ={}), lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +27,27 @@ def brought(text: str, store: Path) -> Foreign:
     ],
 )
 def test_what_cannot_work_is_refused_with_every_reason(
-    tmp_path: Path, layers: list[Files], python: str, glibc: str, reasons: list[str]
+    layers: list[Files], python: str, glibc: str, reasons: list[str]
 ) -> None:
-    write(tmp_path / "layout", layout({"1": Image(layers)}))
-    found = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
-
     with pytest.raises(UserFault) as caught:
-        refuse(found, python, glibc)
+        refuse(known(*layers), "registry/image:1", python, glibc)
 
+    assert caught.value.value.startswith("registry/image:1: ")
     assert all(reason in caught.value.value for reason in reasons)
 
 
-def test_what_can_work_is_not_refused(tmp_path: Path) -> None:
-    write(tmp_path / "layout", layout({"1": Image()}))
+def test_what_can_work_is_not_refused() -> None:
+    refuse(known(SYSTEM, PACKAGES), "registry/image:1", "3.10", "2.35")
 
-    refuse(brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store"), "3.10", "2.35")
+
+@pytest.mark.parametrize(
+    ("glibc", "symbols"),
+    [("2.4", "3.4.8"), ("2.17", "3.4.19"), ("2.28", "3.4.24"), ("2.36", "3.4.30"), ("2.50", "3.4.33")],
+)
+def test_wheels_ask_for_what_their_tag_allows(glibc: str, symbols: str) -> None:
+    old: Files = {f"{LIBRARY}/libstdc++.so.6": library(has=["GLIBCXX_3.4.1"]), f"{LIBRARY}/libc.so.6": NEWEST}
+
+    with pytest.raises(UserFault, match=rf"wheels ask for GLIBCXX_{symbols}\n") as caught:
+        refuse(known(SYSTEM, old), "image", "3.10", glibc)
+
+    assert "glibc is" not in caught.value.value

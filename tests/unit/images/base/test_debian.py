@@ -1,4 +1,4 @@
-"""What is cleaned out of a Debian root file system, and what is read from it."""
+"""What is cleaned out of a Debian root file system, and the packages that it is made of."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from images.base.debian import DIRTY, Debian, cleaned, texts
+from images.base import debian
+from images.base.apt import Choice, Deb
+from images.base.debian import DIRTY, cleaned
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci.layer import EPOCH, Ground, Layer
+from images.oci.layer import EPOCH
+from images.plan import catalog
 
 
 @pytest.mark.parametrize(
@@ -66,46 +69,29 @@ def test_times_are_clamped_in_the_tar_and_in_bytecode() -> None:
     assert {info.uname for info, _ in made.values()} == {""}
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> tuple[Store, Debian]:
-    """Write a layer with licences as Debian lays them out: some shared through links."""
-    store = Store(tmp_path / "store")
-    with Layer(tmp_path / "layer", Ground()) as layer:
-        layer.file("usr/share/doc/gcc-12-base/copyright", b"GPL-3+")
-        layer.link("usr/share/doc/libgcc-s1", "gcc-12-base")
-        layer.link("usr/share/doc/tini/copyright", "../gcc-12-base/copyright")
-        layer.file("usr/share/doc/same/copyright", b"GPL-3+")
-        layer.file("usr/share/doc/latin/copyright", b"J\xf6rg")
-        layer.file("usr/share/doc/deep/er/copyright", b"no")
-        layer.file("var/lib/dpkg/status", b"Package: tini\n")
-        layer.file("usr/lib/status", b"no")
-        written = layer.finish()
-    store.keep(tmp_path / "layer", written.digest)
-    return store, Debian(written, Ground(), {}, "", ())
+GONE = Deb("tini", "0.19.0-1", "amd64", "tini_0.19.0-1_amd64.deb", "5a" * 32)
+CONTROL = """Package: tini
+Version: 0.19.0-1
+Description: tiny but valid init
+ Filename: is not said here
+ .
+ The end.
+
+"""
 
 
-def test_texts_are_read_through_links(stored: tuple[Store, Debian]) -> None:
-    read = texts(*stored, ["var/lib/dpkg/status", "usr/share/doc/*/copyright"])
+def test_a_paragraph_ends_in_what_apt_checks() -> None:
+    written = debian.paragraph(CONTROL, GONE.sha256, 249_000)
 
-    licence = {name: "GPL-3+" for name in ("gcc-12-base", "libgcc-s1", "same", "tini")} | {"latin": "J\ufffdrg"}
-    assert read == {f"usr/share/doc/{name}/copyright": text for name, text in licence.items()} | {
-        "var/lib/dpkg/status": "Package: tini\n"
-    }
-    assert list(read) == sorted(read)
+    assert written.startswith(CONTROL.rstrip() + "\n")
+    assert written.splitlines()[-3:] == [f"Filename: ./{'5a' * 32}.deb", "Size: 249000", f"SHA256: {'5a' * 32}"]
+    assert "\n\n" not in written
 
 
-def test_one_text_behind_a_link(stored: tuple[Store, Debian]) -> None:
-    path = "usr/share/doc/libgcc-s1/copyright"
-
-    assert texts(*stored, [path]) == {path: "GPL-3+"}
-    assert texts(*stored, ["usr/share/doc/nothing/copyright"]) == {}
-
-
-def test_texts_of_a_layer_that_is_gone(stored: tuple[Store, Debian]) -> None:
-    store, debian = stored
-    blob = store.blob(debian.written.digest)
-    assert blob
-    blob.unlink()
-
-    with pytest.raises(WorldFault, match=debian.written.digest):
-        texts(store, debian, ["var/lib/dpkg/status"])
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WorldFault) as fault:
+        debian.make(Store(tmp_path), catalog.load().debian, Choice((GONE,), ""), "3.11", {})
+    assert GONE.filename in fault.value.value
+    assert "mirrors drop old packages" in fault.value.remedy
+    assert "bundle" in fault.value.remedy
+    assert not list((tmp_path / "aside").iterdir())

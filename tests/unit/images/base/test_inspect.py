@@ -1,10 +1,13 @@
-"""What is read out of a root file system."""
+"""What is read out of a root file system, and out of shared libraries."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
 
 from images.base import inspect
 from tests.support.elf import library
@@ -24,9 +27,9 @@ def test_the_stand_in_for_intels_image_is_understood() -> None:
     assert found.release["VERSION_ID"] == "22.04"
     assert found.packages["openssh-server"] == "1:8.9p1-3ubuntu0.10"
     assert found.passwd.startswith("root:")
-    assert found.ground.links == {"bin": "usr/bin", "lib": "usr/lib"}
-    assert found.ground.resolve("lib/x") == "usr/lib/x"
-    assert found.ground.folders["etc"] == (0o755, 0, 0)
+    assert found.directories.links == {"bin": "usr/bin", "lib": "usr/lib"}
+    assert found.directories.resolve("lib/x") == "usr/lib/x"
+    assert found.directories.owners["etc"] == (0o755, 0, 0)
 
 
 def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:
@@ -119,3 +122,46 @@ def test_the_first_python_on_the_path_counts() -> None:
 
 def test_tini_is_found_where_it_is() -> None:
     assert known(SYSTEM, {"usr/bin/tini": b""}).tini == "usr/bin/tini"
+
+
+WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])
+
+
+def test_the_name_of_a_library() -> None:
+    assert inspect.soname(WHOLE) == "liba.so.1"
+    assert inspect.soname(library()) is None
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [
+        ([], None),
+        (["GLIBCXX_3.4.9", "GLIBCXX_3.4.10"], "3.4.10"),
+        (["GLIBCXX_3.4", "GLIBCXX_TUNABLES", "GLIBCXX_DEBUG_MESSAGE_LENGTH", "CXXABI_1.3.9"], "3.4"),
+        (["liba.so.1", "GLIBC_2.36"], None),
+    ],
+)
+def test_the_newest_version_that_a_library_has(versions: list[str], newest: str | None) -> None:
+    assert inspect.provided(library(has=versions), "GLIBCXX") == (Version(newest) if newest else None)
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [([], "0"), (["GLIBC_2.2.5", "GLIBC_2.29", "GLIBC_2.4", "GLIBCXX_3.4.99"], "2.29"), (["GLIBC_PRIVATE"], "0")],
+)
+def test_the_newest_version_that_a_library_needs(versions: list[str], newest: str) -> None:
+    assert inspect.needed(library(needs=versions), "GLIBC") == Version(newest)
+
+
+@given(st.binary() | st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)) | st.integers(0, len(WHOLE)))
+def test_any_file_is_read(change: bytes | tuple[int, int] | int) -> None:
+    if isinstance(change, bytes):
+        data = change
+    elif isinstance(change, int):
+        data = WHOLE[:change]
+    else:
+        data = WHOLE[: change[0]] + bytes([change[1]]) + WHOLE[change[0] + 1 :]
+
+    assert inspect.needed(data, "GLIBC") <= Version("2.29")
+    assert inspect.provided(data, "GLIBCXX") in (None, Version("3.4"), Version("3.4.30")) or data != WHOLE
+    inspect.soname(data)

@@ -9,19 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from images.base import pulled
-from images.base.overlay import Tree
-from images.base.pulled import Foreign, bring
+from images.base import inspect, pulled
+from images.base.base import Base, Site
+from images.base.pulled import Parts
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression as compressed
 from images.oci import reference
-from tests.support.stand_in import SYSTEM, Image, layout, saved, write
+from tests.support.stand_in import SITE, SYSTEM, Image, layout, saved, write
 
 
-def brought(text: str, store: Path) -> Foreign:
-    return bring(reference.parse(text), Store(store), Access(environ={}), lambda _: None)
+def fetched(text: str, store: Path) -> Parts:
+    return pulled.fetch(reference.parse(text), Store(store), Access(environ={}), lambda _: None)
+
+
+def brought(text: str, store: Path) -> Base:
+    return pulled.read(fetched(text, store), "3.10", "2.35", Store(store))
 
 
 def tarred(path: Path, files: Mapping[str, bytes]) -> str:
@@ -41,13 +45,25 @@ def test_layers_keep_their_digests(tmp_path: Path, compression: str) -> None:
     found = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
 
     assert found.digest == image.digest
-    assert [f"sha256:{under.written.digest}" for under in found.layers] == image.layers
-    assert [f"sha256:{under.written.diff_id}" for under in found.layers] == image.config["rootfs"]["diff_ids"]  # type: ignore[index]
-    assert [under.written.unpacked for under in found.layers] == [len(tar) for tar in image.tars]
-    assert {under.compression for under in found.layers} == {compression}
+    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == image.layers
+    assert [f"sha256:{layer.written.diff_id}" for layer in found.layers] == image.config["rootfs"]["diff_ids"]  # type: ignore[index]
+    assert [layer.written.unpacked for layer in found.layers] == [len(tar) for tar in image.tars]
+    assert {layer.packed for layer in found.layers} == {compression}
+
+
+def test_an_image_is_a_base_for_its_python(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image()}))
+
+    found = brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store")
+
+    assert found.name is None
+    assert found.interpreter == "usr/bin/python3.10"
+    assert found.site == Site("3.10", SITE, "/usr/bin/python3.10")
+    assert found.sites == (SITE, "usr/lib/python3/dist-packages")
     assert found.facts.sshd == "usr/sbin/sshd"
     assert found.environment["LANG"] == "C.UTF-8"
-    assert found.settings["Entrypoint"] == ["/usr/local/bin/dockerd-entrypoint.sh"]
+    assert found.links["usr/local/bin/python"] == "/usr/bin/python3.10"
+    assert found.history == ({"created_by": "base 1"}, {"created_by": "base 2"})
 
 
 def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:
@@ -58,7 +74,7 @@ def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:
 
     assert by_docker.layers == by_others.layers
     assert by_docker.facts == by_others.facts
-    assert by_docker.config == by_others.config
+    assert by_docker.environment == by_others.environment
 
 
 def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +120,7 @@ def test_a_bad_layout_is_refused_and_leaves_nothing(
     write(tmp_path / "layout", files)
 
     with pytest.raises(kind, match=fact) as caught:
-        brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+        fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
 
     assert caught.value.value and caught.value.remedy
     assert list((tmp_path / "store" / "aside").iterdir()) == []
@@ -114,7 +130,7 @@ def test_another_architecture_is_refused_before_a_layer_is_copied(tmp_path: Path
     write(tmp_path / "layout", layout({"1": Image(architecture="arm64")}))
 
     with pytest.raises(UserFault, match="linux/arm64"):
-        brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+        fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
 
     assert len(list((tmp_path / "store" / "blobs").iterdir())) == 1  # the configuration
 
@@ -126,7 +142,7 @@ def test_a_bad_archive_is_refused(tmp_path: Path, data: bytes | None) -> None:
         path.write_bytes(data)
 
     with pytest.raises(UserFault, match="archive"):
-        brought(str(path), tmp_path / "store")
+        fetched(str(path), tmp_path / "store")
 
 
 def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
@@ -135,7 +151,7 @@ def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(whole[:3000])
 
     with pytest.raises(UserFault, match="not a whole tar"):
-        brought(str(tmp_path / "a.tar"), tmp_path / "store")
+        fetched(str(tmp_path / "a.tar"), tmp_path / "store")
 
 
 @pytest.mark.parametrize(
@@ -151,4 +167,4 @@ def test_a_layer_that_is_garbage_is_refused(tmp_path: Path, data: bytes, fact: s
     path.write_bytes(data)
 
     with pytest.raises(WorldFault, match=fact):
-        pulled._lay(Tree(), 0, path, "sha256:0")
+        inspect.read([(path, "sha256:0")], {})

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from images.base.base import Floor, of_debian
+from images.base.base import Base, of_debian
 from images.host.store import Store
 from images.layers import interpreter
-from images.oci.layer import EPOCH, Ground, Layer, Part
+from images.oci.layer import EPOCH, Directories, Layer, Part
+from tests.support.facts import known
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 OLD = "usr/lib/python3/dist-packages"
-GROUND = Ground({}, {"lib": "usr/lib"})
+BELOW = Directories({}, {"lib": "usr/lib"})
 BASE = {
     "usr/bin/python3.11": b"an interpreter",
     "usr/lib/python3.11/os.py": b"a module",
@@ -29,9 +31,9 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def part(store: Store, name: str, files: dict[str, bytes], ground: Ground) -> Part:
+def part(store: Store, name: str, files: dict[str, bytes], below: Directories) -> Part:
     with store.aside() as path:
-        with Layer(path, ground) as layer:
+        with Layer(path, below) as layer:
             for place, data in files.items():
                 layer.file(place, data)
             written = layer.finish()
@@ -39,26 +41,33 @@ def part(store: Store, name: str, files: dict[str, bytes], ground: Ground) -> Pa
     return Part(name, written, reused=False)
 
 
-def floor(store: Store) -> Floor:
-    return Floor(
-        layers=(part(store, "base", BASE, Ground()),), ground=GROUND, packages={}, passwd="",
-        interpreter="usr/bin/python3.11", site=of_debian("3.11"), name="debian:x", links={}, sites=(SITE, OLD),
-    )  # fmt: skip
+@pytest.fixture
+def base(store: Store) -> Base:
+    facts = replace(known(BASE), directories=BELOW, sites={"3.11": (SITE, OLD)})
+    return Base(
+        name="debian:x",
+        layers=(part(store, "base", BASE, Directories()),),
+        facts=facts,
+        site=of_debian("3.11"),
+        links={},
+    )
 
 
 def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: Store) -> None:
-    root = interpreter.unpack(store, floor(store))
+def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: Store, base: Base) -> None:
+    root = interpreter.unpack(store, base)
 
     assert files(root) == {"usr/bin/python3.11", "usr/lib/python3.11/os.py", "usr/lib/x86_64-linux-gnu/libc.so.6"}
-    assert interpreter.unpack(store, floor(store)) == root
+    assert interpreter.unpack(store, base) == root
 
 
-def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(store: Store, tmp_path: Path) -> None:
-    interpreter.importable(store, floor(store), [part(store, "above", ABOVE, GROUND)], tmp_path / "root")
+def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
+    store: Store, base: Base, tmp_path: Path
+) -> None:
+    interpreter.importable(store, base, [part(store, "above", ABOVE, BELOW)], tmp_path / "root")
 
     found = tmp_path / "root"
     assert files(found) == {

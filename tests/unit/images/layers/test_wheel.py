@@ -18,7 +18,7 @@ from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
-from images.oci.layer import Ground, Layer
+from images.oci.layer import Directories, Layer
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 
@@ -43,7 +43,7 @@ def make_wheel(folder: Path, files: Mapping[str, bytes], name: str = "thing") ->
 def lay_out(
     tmp_path: Path, wheel: Path, pyc: Mapping[str, bytes], *, trimmed: bool = True
 ) -> dict[str, tuple[int, bytes]]:
-    with Layer(tmp_path / "layer", Ground()) as layer:
+    with Layer(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), pyc, {}, trimmed=trimmed)
         layer.finish()
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
@@ -93,7 +93,7 @@ def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) 
 def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
     twin = oneccl.Twin("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
-    with Layer(tmp_path / "layer", Ground()) as layer:
+    with Layer(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), {}, {"thing/lib/libx.so": twin}, trimmed=True)
         layer.finish()
 

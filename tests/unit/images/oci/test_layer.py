@@ -11,13 +11,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.oci.layer import EPOCH, Ground, Layer, Written
+from images.oci.layer import EPOCH, Directories, Layer, Written
 
 Files = list[tuple[str, bytes, int]]
 
 
-def write(path: Path, files: Files, ground: Ground | None = None) -> Written:
-    with Layer(path, ground or Ground()) as layer:
+def write(path: Path, files: Files, below: Directories | None = None) -> Written:
+    with Layer(path, below or Directories()) as layer:
         for name, data, mode in files:
             layer.file(name, data, mode)
         return layer.finish()
@@ -29,7 +29,7 @@ def read(path: Path) -> dict[str, tarfile.TarInfo]:
 
 
 def test_parents_come_first_with_fixed_times_and_owners(tmp_path: Path) -> None:
-    write(tmp_path / "a", [("usr/local/bin/x", b"1", 0o755)], Ground({"usr/local": (0o2775, 0, 50)}))
+    write(tmp_path / "a", [("usr/local/bin/x", b"1", 0o755)], Directories({"usr/local": (0o2775, 0, 50)}))
 
     entries = read(tmp_path / "a")
 
@@ -61,7 +61,7 @@ def test_equal_files_are_hard_links_unless_modes_differ(tmp_path: Path) -> None:
     ],
 )
 def test_links_of_the_base_are_followed(path: str, expected: str) -> None:
-    assert Ground(links={"lib": "usr/lib", "bin": "usr/bin"}).resolve(path) == expected
+    assert Directories(links={"lib": "usr/lib", "bin": "usr/bin"}).resolve(path) == expected
 
 
 def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
