@@ -60,7 +60,7 @@ def _against_ccl(torch: Torch, transformers: Transformers, python: str) -> Itera
         stack = f"oneccl_bind_pt {torch.bindings} and IPEX {torch.ipex}"
         yield f"{stack} are made for Python {_span(torch.ccl_python)}, not {python} ({torch.source})"
     if not transformers.ccl:
-        yield f"transformers {transformers.version} no longer knows ccl ({transformers.source})"
+        yield f"transformers {transformers.version} no longer supports ccl ({transformers.source})"
 
 
 def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, constraints: Constraints) -> list[str]:
@@ -68,7 +68,7 @@ def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, cons
     base = choice.base
     found = [*_versions(torch, transformers), *_base(torch, choice, constraints)]
     if not _within(base.python, transformers.python):
-        requirement = f"transformers {transformers.version} wants Python {transformers.python}"
+        requirement = f"transformers {transformers.version} requires Python {transformers.python}"
         found.append(f"{requirement}, {choice.name} has {base.python} ({transformers.source})")
     if base.python not in torch.python:
         made = f"torch {torch.version} has wheels for Python {_span(torch.python)}"
@@ -87,19 +87,19 @@ def _within(version: Version | str, range_: str) -> bool:
 
 def _versions(torch: Torch, transformers: Transformers) -> Iterable[str]:
     if not _within(torch.version, transformers.torch):
-        requirement = f"transformers {transformers.version} wants torch {transformers.torch}"
+        requirement = f"transformers {transformers.version} requires torch {transformers.torch}"
         yield f"{requirement}, not {torch.version} ({transformers.source})"
 
 
 def _base(torch: Torch, choice: BaseChoice, constraints: Constraints) -> Iterable[str]:
     if Version(choice.base.python) < ENTRYPOINT:
-        yield f"the entrypoint wants Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
+        yield f"the entrypoint requires Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
     if constraints.base == "intel" and not torch.image:
         yield f"Intel has no image for several nodes with torch {torch.version} (ai-containers pytorch/README.md)"
     if constraints.python and constraints.python != choice.base.python:
         yield f"Python {constraints.python} was asked for, {choice.name} has {choice.base.python}"
     if torch.glibc and Version(torch.glibc) > Version(choice.base.glibc):
-        yield f"torch {torch.version} and what goes with it want glibc {torch.glibc}, {choice.name} has " + (
+        yield f"torch {torch.version} and what goes with it require glibc {torch.glibc}, {choice.name} has " + (
             f"{choice.base.glibc} ({torch.source})"
         )
 

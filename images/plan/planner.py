@@ -208,4 +208,5 @@ def _notes(
     if ccl or torch.backend == "gloo":
         yield from (f"{note} ({torch.source})" for note in torch.notes)
     if not request.as_of and as_of > torch.released:
-        yield f"libraries as of {as_of}, not of torch's release: transformers {transformers.version} wants newer ones"
+        requires = f"transformers {transformers.version} requires newer ones"
+        yield f"libraries as of {as_of}, not of torch's release: {requires}"

@@ -71,7 +71,7 @@ def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
         yield "that is not a base", repr(request.base), "--base debian"
     elif request.base not in (None, "debian", "intel") and request.python is None:
         remedy = f"--base {request.base} --python {catalog.debian.python}"
-        yield "which Python is in an image has to be said", str(request.base), remedy
+        yield "the Python of an image must be given", str(request.base), remedy
     if request.backend not in (None, "ccl", "gloo"):
         yield "no such backend on a CPU", repr(request.backend), "--backend gloo"
 
@@ -81,11 +81,11 @@ def _day(text: str | None, catalog: Catalog) -> Iterable[Problem]:
         if text is not None:
             datetime.date.fromisoformat(text)
     except ValueError:
-        yield "that is not a day", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}"
+        yield "that is not a date", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}"
 
 
 def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
     if task not in catalog.tasks:
         guess = close_match(task, catalog.tasks.keys())
         remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
-        yield "no example folder of that name", repr(task), remedy
+        yield "no examples directory of that name", repr(task), remedy

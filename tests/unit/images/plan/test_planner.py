@@ -148,25 +148,25 @@ def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() 
     fallen = planner.resolve(request, TABLE)
     chosen = planner.resolve(replace(request, backend="gloo"), TABLE)
 
-    said = "gloo instead of oneCCL: transformers 5.1.0 no longer knows ccl"
-    assert [note for note in fallen.notes if note.startswith(said) and "#42852" in note]
+    start = "gloo instead of oneCCL: transformers 5.1.0 no longer supports ccl"
+    assert [note for note in fallen.notes if note.startswith(start) and "#42852" in note]
     assert not [note for note in chosen.notes if "oneCCL" in note]
 
 
 CONFLICTS = [
-    ({"torch": "2.4.0", "transformers": "5.1.0", "backend": "ccl"}, ["5.1.0 no longer knows ccl", "#42852"]),
+    ({"torch": "2.4.0", "transformers": "5.1.0", "backend": "ccl"}, ["5.1.0 no longer supports ccl", "#42852"]),
     ({"torch": "2.8.0", "transformers": "4.57.6", "backend": "ccl"}, ["torch 2.8.0 has no oneCCL bindings", "#3690"]),
     ({"torch": "1.13.1", "transformers": "4.40.2", "backend": "ccl"}, ["are made for Python 3.7 to 3.10, not 3.11"]),
-    ({"torch": "2.7.0", "transformers": "4.52.4"}, ["wants torch >=2.1,<2.7, not 2.7.0", "package metadata of 4.52.1"]),
+    ({"torch": "2.7.0", "transformers": "4.52.4"}, ["requires torch >=2.1,<2.7, not 2.7.0", "metadata of 4.52.1"]),
     ({"torch": "1.12.1", "transformers": "4.46.0"}, ["Python 3.7 to 3.10", "--base IMAGE --python 3.10"]),
     ({"torch": "1.10.0", "transformers": "4.30.0"}, ["Python 3.6 to 3.9", "--base IMAGE --python 3.9"]),
-    ({"torch": "1.10.0", "transformers": "4.30.0", "base": "m:1", "python": "3.8"}, ["entrypoint wants Python 3.9"]),
+    ({"torch": "1.10.0", "transformers": "4.30.0", "base": "m:1", "python": "3.8"}, ["entrypoint requires Python 3.9"]),
     ({"torch": "2.13.0", "transformers": "5.23.0", "base": "intel"}, ["no image for several nodes", "has 3.10"]),
     ({"torch": "2.13.0", "transformers": "5.23.0", "python": "3.12"}, ["Python 3.12 was asked for"]),
     ({"torch": "2.13.0", "transformers": "5.23.0", "as_of": "2026-07-08"}, ["before the releases", "of 2026-11-13"]),
     (
         {"torch": "2.4.0", "transformers": "5.23.0", "backend": "ccl"},
-        ["wants torch >=2.6, not 2.4.0", "wants Python >=3.11, Intel's image has 3.10", "no longer knows ccl"],
+        ["requires torch >=2.6, not 2.4.0", "requires Python >=3.11, Intel's image has 3.10", "no longer supports ccl"],
     ),
 ]
 
@@ -241,5 +241,5 @@ def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
 def test_a_glibc_that_is_too_old_is_a_conflict() -> None:
     old = replace(TABLE, debian=replace(TABLE.debian, glibc="2.27"))
 
-    with pytest.raises(UserFault, match=re.escape("want glibc 2.28, the debian base (bookworm) has 2.27")):
+    with pytest.raises(UserFault, match=re.escape("require glibc 2.28, the debian base (bookworm) has 2.27")):
         planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), old)
