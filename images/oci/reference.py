@@ -100,6 +100,9 @@ def target(text: str) -> Remote:
     found = None if _is_path(text) else _remote(text, remedy)
     if found is None or found.digest:
         raise UserFault("an image is pushed to a name in a registry", repr(text), remedy)
+    if found.host.startswith("[") or found.host != found.host.lower():
+        remedy += ", its host in small letters and no IPv6 address"
+        raise UserFault("skopeo does not take such a name", repr(text), remedy)
     return found
 
 

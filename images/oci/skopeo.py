@@ -19,6 +19,7 @@ from images.host.store import Store, disk_fault
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # by requests' order, then Go's own
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 
 LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
@@ -32,9 +33,10 @@ PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containe
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
 _STATUS = r"status(?: ?code)?(?: from registry)?:? "
 SAID: tuple[tuple[str, str, bool], ...] = (
+    (r"invalid reference format", "name", False),
     (r"no space left on device|disk quota exceeded", "full", False),
     (r"server gave HTTP response to HTTPS client", "plain", False),
-    (r"x509: |tls: ", "certificate", False),
+    (r"x509: |tls: .*certificate", "certificate", False),
     (r"unsupported protocol scheme", "unsafe", False),
     (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
@@ -49,6 +51,7 @@ SAID: tuple[tuple[str, str, bool], ...] = (
 Refusals = Mapping[str, tuple[type[Fault], str, str]]  # kind -> fault, fact, what to try; {host} is filled in
 
 PULL: Refusals = {
+    "name": (UserFault, "skopeo does not take such a name", "a host in small letters, and no IPv6 address"),
     "login": (UserFault, "the registry wants a login", LOGIN),
     "denied": (UserFault, "the registry does not let you have that", LOGIN),
     "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
@@ -175,9 +178,9 @@ class Server:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
         require(environ, f"{self._place.host}/{self._place.name}")
-        known = (self._access.certificate, environ.get("REQUESTS_CA_BUNDLE"), environ.get("CURL_CA_BUNDLE"))
-        bundle = next((path for path in known if path), None)
-        trusted = {"SSL_CERT_DIR" if Path(bundle).is_dir() else "SSL_CERT_FILE": bundle} if bundle else {}
+        known = (self._access.certificate, *(environ.get(name) for name in BUNDLES))
+        bundle = next((Path(path).absolute() for path in known if path), None)
+        trusted = {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
         # There is no configuration of Docker's there: skopeo would read that too, in its own way.
         return {**environ, **trusted, "DOCKER_CONFIG": str(self._aside)}
 

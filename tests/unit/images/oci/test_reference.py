@@ -100,7 +100,9 @@ def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
     assert target("registry:5000/a/b") == Remote("registry:5000", "a/b", "latest")
 
 
-@pytest.mark.parametrize("text", ["oci:folder", "archive:a.tar", "./a.tar", f"a/b@{DIGEST}", "a b", ""])
+@pytest.mark.parametrize(
+    "text", ["oci:folder", "archive:a.tar", "./a.tar", f"a/b@{DIGEST}", "a b", "", "[::1]:5000/a", "UPPER/a"]
+)
 def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
     with pytest.raises(UserFault) as caught:
         target(text)
