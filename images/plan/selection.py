@@ -1,0 +1,87 @@
+"""Which releases of torch and transformers a request gets, on which base, with which backend."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from images.host.errors import UserFault
+from images.plan import compatibility, nearest
+from images.plan.catalog import Catalog, Torch, Transformers
+from images.plan.compatibility import BaseChoice
+from images.plan.request import Request
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What goes together for a request; `against_ccl` are the reasons why oneCCL cannot be the backend."""
+
+    torch: Torch
+    transformers: Transformers
+    base_choice: BaseChoice
+    backend: str
+    against_ccl: tuple[str, ...]
+
+    @property
+    def ccl(self) -> bool:
+        """Return whether training communicates through oneCCL."""
+        return self.backend == "ccl"
+
+
+def select(request: Request, catalog: Catalog) -> Selection:
+    """Return what a request gets; its single values must have been checked.
+
+    Raises UserFault that names every conflict at once, and the nearest request that works.
+    """
+    torch, transformers = _pair(request, catalog)
+    choice = _base(torch, transformers, request, catalog)
+    backend, against = compatibility.backend(torch, transformers, choice.base.python, request.constraints)
+    return Selection(torch, transformers, choice, backend, tuple(against))
+
+
+def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
+    """Take the two releases; the one that was not asked for follows the one that was."""
+    torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
+    row = catalog.transformers[Version(request.transformers) if request.transformers else catalog.default_transformers]
+    limits = request.constraints
+    if nearest.works(torch, row, limits, catalog) or (request.torch and request.transformers):
+        return torch, row
+    if not request.transformers and (found := nearest.transformers_for(torch, row.version, limits, catalog)):
+        return torch, catalog.transformers[found]
+    if not request.torch and (found := nearest.torch_for(row, torch.version, limits, catalog)):
+        return catalog.torch[found], row
+    return torch, row
+
+
+def _base(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> BaseChoice:
+    """Choose the first base without a conflict; without one, raise all conflicts together."""
+    choices = compatibility.bases(torch, request.constraints, catalog)
+    against = {choice: compatibility.conflicts(torch, transformers, choice, request.constraints) for choice in choices}
+    early = list(_too_early(request.as_of, torch, transformers))
+    good = next((choice for choice, found in against.items() if not found), None)
+    if good is not None and not early:
+        return good
+    facts = [] if good else [fact for found in against.values() for fact in found]
+    near_torch, near, kept = nearest.nearest_pair(torch, transformers, request.constraints, catalog)
+    day = None
+    if request.as_of:
+        earliest = _earliest_day(catalog.torch[near_torch], catalog.transformers[near])
+        day = max(datetime.date.fromisoformat(request.as_of), earliest)
+    remedy = nearest.command(near_torch, near, kept, day)
+    raise UserFault("these do not go together", "; ".join(dict.fromkeys([*facts, *early])), remedy)
+
+
+def _earliest_day(torch: Torch, transformers: Transformers) -> datetime.date:
+    """Return the first day on which everything in the plan had been published."""
+    return max(torch.released, transformers.released, transformers.libraries)
+
+
+def _too_early(as_of: str | None, torch: Torch, transformers: Transformers) -> Iterable[str]:
+    if as_of and datetime.date.fromisoformat(as_of) < _earliest_day(torch, transformers):
+        family = (
+            f"transformers {transformers.version} of {transformers.released}, libraries for it {transformers.libraries}"
+        )
+        yield f"{as_of} is before the releases: torch {torch.version} is of {torch.released}, {family} (PyPI)"
