@@ -50,7 +50,7 @@ def _named(command: str, *parents: argparse.ArgumentParser) -> Parser:
 
 def _list_parser(command: str) -> Parser:
     made = _named(command)
-    made.add_argument("--markdown", action="store_true", help="print the table of the README")
+    made.add_argument("--markdown", action="store_true", help="print the table of docs/versions.md")
     return made
 
 

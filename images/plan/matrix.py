@@ -92,7 +92,9 @@ def _runs(torch: Torch, constraints: Constraints, catalog: Catalog) -> str:
 
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
-        return known.setdefault(row.era, nearest.works(torch, row, constraints, catalog))
+        if row.era not in known:
+            known[row.era] = nearest.works(torch, row, constraints, catalog)
+        return known[row.era]
 
     runs = [list(run) for good, run in groupby(every, key=fits) if good]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
