@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import StringConstraints
 
 from images.base.apt import Deb
 from images.oci.manifest import Manifest
+
+# What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
+# read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.
+Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z")]
+Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]+\.[0-9]+\z")]
+Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
 
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
@@ -34,17 +46,17 @@ class Artifact:
 class SourceOnly:
     """A project without wheels: its name, its version, and the requirements that its source archive does not state."""
 
-    name: str
-    version: str
-    requires: tuple[str, ...]
+    name: Word
+    version: Release
+    requires: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
 class Debian:
     """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
 
-    suite: str
-    packages: tuple[str, ...]
+    suite: Word
+    packages: tuple[Word, ...]
     sources: str
     debs: tuple[Deb, ...]
 
@@ -70,21 +82,21 @@ class Lock:
     `undated` packages came from a place that does not say when: a directory, or an index without upload times.
     """
 
-    torch: str
-    transformers: str
-    python: str
-    glibc: str
-    backend: str
-    module: str | None = None
-    base: str
+    torch: Release
+    transformers: Release
+    python: Minor
+    glibc: Minor
+    backend: Word
+    module: Module | None = None
+    base: Line
     as_of: datetime.date
     family_as_of: datetime.date
     trim: bool
     bytecode: bool
     artifacts: tuple[Artifact, ...]
     source_only: tuple[SourceOnly, ...] = ()
-    index: str | None = None
-    find_links: str | None = None
+    index: Address | None = None
+    find_links: Address | None = None
     undated: tuple[str, ...] = ()
     debian: Debian
     examples: Archive | None = None

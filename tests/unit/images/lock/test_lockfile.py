@@ -49,7 +49,9 @@ def without_places(lock: Lock) -> Lock:
     return replace(lock, artifacts=tuple(replace(artifact, url="") for artifact in lock.artifacts))
 
 
-@pytest.mark.parametrize("changes", [{}, {"module": "oneccl_bindings_for_pytorch", "backend": "ccl"}, {"index": "x"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"module": "oneccl_bindings_for_pytorch", "backend": "ccl"}, {"index": "https://host/x"}]
+)
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
     written = replace(lock, **changes)
 
@@ -136,6 +138,15 @@ OURS = "tool/multinode"
         (f"{OURS}/trim", "perhaps", "damaged", "trim"),
         (f"{OURS}/python", None, "damaged", "python"),
         (f"{OURS}/base", "intel", "damaged", "base intel without the digests"),
+        (f"{OURS}/debian/suite", "--setup-hook=touch /tmp/x", "damaged", "debian.suite"),
+        (f"{OURS}/debian/packages", ["-oAPT::Update::Pre-Invoke::=touch /tmp/x"], "damaged", "debian.packages"),
+        (f"{OURS}/python", "3.11/../../../tmp/x", "damaged", "python"),
+        (f"{OURS}/python", "3.11\n", "damaged", "python"),
+        (f"{OURS}/glibc", "two", "damaged", "glibc"),
+        (f"{OURS}/module", "../x", "damaged", "module"),
+        (f"{OURS}/index", "--index-url=http://evil", "damaged", "index"),
+        (f"{OURS}/torch", "2.13.0\n--index-url http://evil", "damaged", "torch"),
+        (f"{OURS}/source-only", [{"name": 'a"\n[pip]', "version": "1", "requires": []}], "damaged", "source_only"),
         ("packages", [], "damaged", "torch"),
         ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
         ("packages/0/wheels", [], "damaged", "packages"),
