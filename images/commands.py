@@ -131,7 +131,14 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
         jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),
+        examples=_examples(options),
     )  # fmt: skip
+
+
+def _examples(options: argparse.Namespace) -> str | None:
+    """Return where the examples of a lock are looked for, if that was said."""
+    examples = getattr(options, "examples", None)
+    return None if examples == "none" else examples
 
 
 def _on_disk(options: argparse.Namespace) -> str | None:

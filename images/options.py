@@ -101,8 +101,8 @@ def _request() -> argparse.ArgumentParser:
         "--tag", metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
     )  # fmt: skip
-    made.add_argument("--trim", action=argparse.BooleanOptionalAction, default=True, help="leave out dead weight")
-    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, default=True, help="compile the modules")
+    made.add_argument("--trim", action=argparse.BooleanOptionalAction, help="leave out dead weight")
+    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, help="compile the modules")
     return made
 
 

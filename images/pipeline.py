@@ -11,7 +11,6 @@ from images.base.apt import Choice
 from images.base.base import Base
 from images.host.context import Context
 from images.host.errors import Fault, UserFault
-from images.host.store import Store
 from images.inspection import import_check, sbom, sonames
 from images.layers import assemble, entrypoint_layer, examples, on_base
 from images.lock import collect
@@ -20,7 +19,7 @@ from images.lock.lock import Archive, Artifact, BaseImage, Debian, Lock
 from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
-from images.plan.planner import Plan
+from images.plan.planner import ARCHIVE, Plan
 
 
 @dataclass(frozen=True)
@@ -126,6 +125,7 @@ def download(locked: Locked, context: Context) -> None:
     """
     if locked.base is None and locked.lock.base_image:
         _parts(locked.lock.base_image, context)
+    _archive(locked.lock, context)
     collect.everything(locked.lock, context)
 
 
@@ -133,13 +133,14 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock = locked.lock
     base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
+    taken = _archive(lock, context)
     found = collect.everything(lock, context)
     base = on_base.with_bindings(base or _made(lock, context), lock, found)
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
     listed = sbom.write(lock, found, base, context.store)
-    above = assemble.layers(lock, found, base, extras, _archive(lock, context.store), listed, context)
+    above = assemble.layers(lock, found, base, extras, taken, listed, context)
     parts = (*base.layers, *above)
     settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, base), base.environment)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
@@ -177,8 +178,23 @@ def _parts(known: BaseImage, context: Context) -> pulled.Parts:
     return parts
 
 
-def _archive(lock: Lock, store: Store) -> tuple[str, Path] | None:
+def _archive(lock: Lock, context: Context) -> tuple[str, Path] | None:
+    """Return sha256 and place of the examples of a lock; what the store lacks comes from where the user says, or from
+    the release's own address.
+
+    Raises UserFault when something else is there.
+    """
     if lock.examples is None:
         return None
-    path = store.blob(lock.examples.sha256, lock.examples.filename)
-    return (lock.examples.sha256, path) if path else None
+    digest, name = lock.examples.sha256, lock.examples.filename
+    if path := context.store.whole(digest, name):
+        return digest, path
+    place = context.examples or ARCHIVE.format(version=lock.transformers)
+    if context.pip is None and context.examples is None:
+        return None  # which of its files a lock misses is said for all of them at once
+    with context.progress.step("fetching the examples"):
+        found = examples.obtain(context.store, place, context.certificate, context.progress.advance)
+    if found and found[0] != digest:
+        remedy = "--examples with the archive or directory that the lock was made with, or --offline BUNDLE"
+        raise UserFault("those are not the examples of the lock", f"{place}: sha256 {found[0]}, not {digest}", remedy)
+    return found

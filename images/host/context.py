@@ -44,7 +44,8 @@ class Access:
 class Context:
     """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
 
-    `wheelhouse` is the user's directory of wheels, `base` the layout or archive that the base of a lock lies in.
+    `wheelhouse` is the user's directory of wheels. For a lock, `base` is the layout or archive that its base lies in,
+    and `examples` is where its examples come from.
     """
 
     store: Store
@@ -56,6 +57,7 @@ class Context:
     access: Access
     wheelhouse: str | None = None
     base: str | None = None
+    examples: str | None = None
 
     @property
     def certificate(self) -> str | None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, key_of, sha256
+from images.lock.files import EXAMPLES
 from images.oci.layer import Layer
 
-NAME = "examples.tar"
+NAME = EXAMPLES
 PLACE = "workspace/transformers"
 # The rest of the archive is the library itself, which comes as a wheel, with its tests and documentation.
 TAKEN = ("examples/", "LICENSE", "README.md")

@@ -13,19 +13,23 @@ from images.host.errors import WorldFault
 # https://pytorch.org/get-started/locally/
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
+EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
+
 
 def gone(names: Sequence[str]) -> WorldFault:
-    """Say which files of a lock cannot be had here, and where they normally come from."""
+    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
     value = ", ".join(f"{name} ({origin(name)})" for name in names)
     remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
     return WorldFault("files of the lock are missing", value, remedy)
 
 
 def origin(filename: str) -> str:
-    """Say where a file normally comes from."""
+    """Return where a file normally comes from."""
     if re.fullmatch("(sha256:)?[0-9a-f]{64}", filename):
         return "the registry of the base"
     name = canonicalize_name(filename.partition("-")[0])
+    if filename == EXAMPLES:
+        return "the archive of the transformers release on GitHub; --examples PATH with a copy"
     if filename.endswith(".deb"):
         return "Debian's mirror, while it is current"
     if name == "torch":

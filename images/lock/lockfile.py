@@ -151,17 +151,31 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
 def _drift(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     for name in ASKED:
         asked = _named(request.base) if name == "base" else getattr(request, name)
-        if asked is not None and asked != table.get(name):
+        if asked is not None and not _same(asked, table.get(name)):
             yield f"--{name} {asked}, but the lock has {table.get(name)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of:
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
+    for name in ("trim", "bytecode"):
+        choice = getattr(request, name)
+        if choice is not None and choice is not table.get(name):
+            yield f"--{'' if choice else 'no-'}{name}, but the lock was made {'without' if choice else 'with'} it"
+    if request.examples and (request.examples == "none") == bool(table.get("examples")):
+        yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
     there = table.get("tools")
     there = there if isinstance(there, dict) else {}
     for name, value in tools().items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
+
+
+def _same(asked: str, locked: object) -> bool:
+    """Return whether a value is the lock's; 2.13 is the same release as 2.13.0 (PyPA, "Version specifiers")."""
+    try:
+        return Version(asked) == Version(str(locked))
+    except InvalidVersion:
+        return asked == locked
 
 
 def on_disk(base: str | None) -> bool:

@@ -82,8 +82,8 @@ def resolve(request: Request, catalog: Catalog) -> Plan:
         examples=_examples(request.examples, transformers.version),
         tag=request.tag or f"multinode:torch{torch.version}-transformers{transformers.version}",
         wheelhouse=request.wheelhouse,
-        trim=request.trim,
-        bytecode=request.bytecode,
+        trim=request.trim is not False,
+        bytecode=request.bytecode is not False,
         notes=tuple(_notes(request, chosen, as_of, catalog)),
     )
 

@@ -31,8 +31,8 @@ class Request:
     tag: str | None = None
     wheelhouse: str | None = None
     as_of: str | None = None
-    trim: bool = True
-    bytecode: bool = True
+    trim: bool | None = None
+    bytecode: bool | None = None
 
     @property
     def constraints(self) -> Constraints:

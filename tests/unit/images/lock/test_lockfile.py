@@ -182,8 +182,26 @@ def test_every_drift_is_named_at_once(lock: Lock) -> None:
         assert word in caught.value.value
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Request(trim=False), "--no-trim"),
+        (Request(bytecode=True), "--bytecode"),
+        (Request(examples="none"), "--examples none"),
+    ],
+)
+def test_no_option_is_ignored_beside_a_lock(lock: Lock, asked: Request, said: str) -> None:
+    with pytest.raises(UserFault, match=said):
+        lockfile.read(lockfile.text(lock), "my.lock", asked)
+
+
+def test_examples_beside_a_lock_without_examples() -> None:
+    with pytest.raises(UserFault, match="--examples here, but the lock has none"):
+        lockfile.read(lockfile.text(locks.lock()), "my.lock", Request(examples="here"))
+
+
 def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
-    asked = replace(NOTHING, torch="2.13.0", backend="gloo", base="debian")
+    asked = replace(NOTHING, torch="2.13", backend="gloo", base="debian", trim=True, bytecode=False, examples="here")
 
     assert lockfile.read(lockfile.text(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
 
