@@ -11,23 +11,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import image as oci
 from images.oci import reference, transfer
-from images.oci.layer import Part, Written
+from tests.support.finished import SMALL, finished
 from tests.support.harness import call
 from tests.support.line import line
 from tests.support.registry import running
-from tests.support.stand_in import Files, digest, layer
+from tests.support.stand_in import Files, digest
 
 PASSWORD = "secret:word"
 HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
 BIG: Files = {"big": random.Random(1).randbytes(3_000_000)}
-SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,24 +49,6 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def image(store: Store, *layers: Files, compression: str = "zstd") -> oci.Image:
-    """Put the layers of an image into the store, as a build does."""
-    parts = tuple(part(store, number, files) for number, files in enumerate(layers))
-    config = oci.config(parts, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
-    manifest = oci.registry_manifest(config, parts, store, compression)
-    return oci.Image(("multinode:a", "multinode:b"), config, manifest, parts)
-
-
-def part(store: Store, number: int, files: Files) -> Part:
-    tar = layer(files)
-    data = zstandard.ZstdCompressor().compress(tar)
-    names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
-    with store.aside() as path:
-        path.write_bytes(data)
-        store.keep(path, names[1])
-    return Part(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
-
-
 def push(made: oci.Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
@@ -85,7 +65,7 @@ def manifest(text: str, *options: str) -> bytes | None:
 def test_the_registry_has_the_digest_that_is_printed(
     registry: str, store: Store, compression: str, suffix: str
 ) -> None:
-    made = image(store, BIG, SMALL, compression="zstd" if compression == "none" else compression)
+    made = finished(store, BIG, SMALL, compression="zstd" if compression == "none" else compression)
 
     push(made, f"{registry}/a/{compression}:1", store, compression=compression)
 
@@ -96,7 +76,7 @@ def test_the_registry_has_the_digest_that_is_printed(
 
 
 def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
-    first, second = image(store, BIG, SMALL), image(store, BIG, SMALL, {"etc/group": b"root:x:0:\n"})
+    first, second = finished(store, BIG, SMALL), finished(store, BIG, SMALL, {"etc/group": b"root:x:0:\n"})
     with line(registry) as way:
         push(first, f"{way.host}/b/c:1", store)
         whole, way.sent = way.sent, 0
@@ -111,7 +91,7 @@ def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
 
 
 def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
-    made = image(store, {"first": random.Random(2).randbytes(1_000_000)}, BIG)
+    made = finished(store, {"first": random.Random(2).randbytes(1_000_000)}, BIG)
     with line(registry) as way:
         way.limit = 2_000_000
         with pytest.raises(WorldFault, match="cannot push") as caught:
@@ -127,7 +107,7 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
 
 
 def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, store: Store) -> None:
-    old, new = image(store, SMALL), image(store, SMALL, BIG)
+    old, new = finished(store, SMALL), finished(store, SMALL, BIG)
     push(old, f"{registry}/f/g:1", store)
     with line(registry) as way:
         way.limit = 1_000_000
@@ -139,7 +119,7 @@ def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, st
 
 def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
     (tmp_path / "htpasswd").write_text(HTPASSWD)
-    made = image(store, SMALL)
+    made = finished(store, SMALL)
     with running(tmp_path / "locked", f"auth: {{htpasswd: {{realm: ours, path: {tmp_path}/htpasswd}}}}") as host:
         for entry in ({}, {"auth": base64.b64encode(b"user:hidden").decode()}):
             (store.root / "config.json").write_text(json.dumps({"auths": {host: entry}}))
@@ -168,7 +148,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
 def test_a_certificate_is_trusted_as_the_user_says(store: Store, authority: Path, tmp_path: Path, given: str) -> None:
-    made, bundle = image(store, SMALL), str(authority / "ca.pem")
+    made, bundle = finished(store, SMALL), str(authority / "ca.pem")
     tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
     with running(tmp_path / "tls", http=tls) as host:
         elsewhere = host.replace("127.0.0.1", "0.0.0.0")
@@ -185,14 +165,14 @@ def test_a_certificate_is_trusted_as_the_user_says(store: Store, authority: Path
 
 
 def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> None:
-    made = image(store, SMALL)
+    made = finished(store, SMALL)
 
     with pytest.raises(WorldFault, match="plain HTTP"):
         push(made, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
 
 
 def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) -> None:
-    made = image(store, SMALL)
+    made = finished(store, SMALL)
     with (
         running(tmp_path / "closed", "", storage=", maintenance: {readonly: {enabled: true}}") as host,
         pytest.raises(Fault, match="push") as caught,
@@ -204,6 +184,6 @@ def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) ->
 
 def test_nobody_answers(store: Store) -> None:
     with pytest.raises(WorldFault, match="cannot push") as caught:
-        push(image(store, SMALL), "127.0.0.1:9/a/b:1", store)
+        push(finished(store, SMALL), "127.0.0.1:9/a/b:1", store)
 
     assert "127.0.0.1:9/a/b:1" in caught.value.value
