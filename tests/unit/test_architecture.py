@@ -82,12 +82,12 @@ def test_there_is_no_circle(program: str) -> None:
 
 def test_packages_are_small() -> None:
     sizes = Counter(name(path.parent) for path in FILES)
-    assert {each: size for each, size in sizes.items() if size > LARGER_PACKAGES.get(each, MOST_MODULES)} == {}
+    assert {each: size for each, size in sizes.items() if size > MOST_MODULES} == {}
 
 
 def test_modules_are_short() -> None:
     lines = {name(path): len(path.read_text().splitlines()) for path in FILES}
-    assert {each: count for each, count in lines.items() if count > LARGER_MODULES.get(each, MOST_LINES)} == {}
+    assert {each: count for each, count in lines.items() if count > MOST_LINES} == {}
 
 
 def is_private(word: str) -> bool:
