@@ -27,9 +27,6 @@ from scripts.architecture import (
 PROGRAMS = tuple(LAYERS)
 # Modules in a package, and lines in a module.
 MOST_MODULES, MOST_LINES = 9, 250
-# Larger than that until they are cut; a number here may fall, never rise.
-LARGER_PACKAGES = {"images/layers": 10}
-LARGER_MODULES = {"images/host/download.py": 251}
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"entrypoint/jobs": {"torch", "transformers"}}
 # Programs of which the page has to be as they are; `images` comes back when its modules have stopped moving.
