@@ -1,4 +1,4 @@
-"""What images need and a base may lack, as files of our own out of Debian's packages; the base's own are left alone."""
+"""What images need and a base may lack: single files out of Debian's packages; those of the base are left alone."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ PIECES = {
         f"{LIBRARY}/libnss_wrapper.so", "libnss-wrapper", f"{LIBRARY}/libnss_wrapper.so"
     ),
 }  # fmt: skip
-WANTED = ("tini", TCMALLOC, "libnss_wrapper.so")
+NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
 DPKG = "sudo apt-get install dpkg (on Debian and Ubuntu it is there)"
 HOPS = 8  # links from a library's usual name to its file: two in Debian
 
 
 def lacking(facts: Facts) -> tuple[str, ...]:
-    """Name the PIECES that a base does not have, and what those need and it does not have either."""
+    """Return the names of the PIECES that a base does not have, and of what those need and it does not have either."""
     found: dict[str, None] = {}
-    ahead = list(WANTED)
+    ahead = [*NEEDED]
     while ahead:
         name = ahead.pop(0)
         if name not in found and not _has(facts, name):
@@ -70,12 +70,12 @@ def lacking(facts: Facts) -> tuple[str, ...]:
 
 
 def packages(names: Sequence[str]) -> tuple[str, ...]:
-    """Name the packages that have them."""
+    """Return the Debian packages that have these PIECES."""
     return tuple(sorted({PIECES[name].package for name in names}))
 
 
 def links(facts: Facts, interpreter: str) -> dict[str, str]:
-    """Say which paths lead to what the base has under another one: those of the guide, the entrypoint and people."""
+    """Return links (path -> target) to what the base has at another path than the guide, people or programs use."""
     found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
     for name in (TCMALLOC, "libnss_wrapper.so"):
         place = f"{LIBRARY}/{name}"
@@ -132,7 +132,7 @@ def member(tar: tarfile.TarFile, path: str) -> bytes:
 
 
 def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
-    """Fill a layer with them; where Debian's library folder is not searched, lib64 gets a link."""
+    """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
     if LIBRARY not in facts.directories.owners:

@@ -80,7 +80,7 @@ class Deb:
     sha256: str
 
 
-class Wanted(Protocol):
+class Asked(Protocol):
     """What a base is made of: a suite, and the packages that are asked for by name."""
 
     @property
@@ -100,18 +100,18 @@ class Choice:
     sources: str
 
 
-def resolve(store: Store, wanted: Wanted, today: datetime.date, environ: Mapping[str, str]) -> Choice:
+def resolve(store: Store, row: Asked, today: datetime.date, environ: Mapping[str, str]) -> Choice:
     """Choose the packages of a base that is made here, once a day, and download each into the store.
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
     """
 
     def choose() -> Choice:
-        sources = default_sources(wanted.suite, environ)
-        names = (MINBASE.format(suite=wanted.suite), *ALWAYS, *wanted.packages)
+        sources = default_sources(row.suite, environ)
+        names = (MINBASE.format(suite=row.suite), *ALWAYS, *row.packages)
         return Choice(_choose(store, sources, ("install", *names), environ), sources)
 
-    return _daily(store, [wanted.suite, wanted.packages], today, choose)
+    return _daily(store, [row.suite, row.packages], today, choose)
 
 
 def named(

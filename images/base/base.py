@@ -63,7 +63,7 @@ class Site:
     """Where packages go: the Python (3.N), the directory that it imports from, and what scripts are started with."""
 
     python: str
-    folder: str
+    directory: str
     command: str
 
 
@@ -107,7 +107,7 @@ class Base:
     @property
     def identity(self) -> str:
         """Return what bytecode depends on: the layers, and which Python of them."""
-        return key_of([[part.written.diff_id for part in self.layers], self.interpreter, self.site.folder])
+        return key_of([[part.written.diff_id for part in self.layers], self.interpreter, self.site.directory])
 
 
 def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:

@@ -54,9 +54,10 @@ BROKEN = (ELFError, AssertionError, AttributeError, LookupError, OSError, Overfl
 
 
 def read(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
-    """Read layers from the lowest, each given with the diff_id that it must have; return the sizes unpacked, too.
+    """Return the facts of layers and their sizes unpacked; each comes with the diff_id that it must have.
 
-    `environment` is the image's own, for its PATH. Sizes are in bytes. Raises WorldFault when a layer is damaged.
+    The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
+    Raises WorldFault when a layer is damaged.
     """
     tree = Tree()
     sizes = [add(tree, number, *layer) for number, layer in enumerate(layers)]
@@ -78,7 +79,7 @@ def add(tree: Tree, number: int, path: Path, diff_id: str) -> int:
 
 
 def keep(path: str, content: IO[bytes]) -> str | None:
-    """Say what `gather` will need of a file: its text, or of the C and C++ libraries their releases."""
+    """Return what `gather` needs of a file: its text, or of the C and C++ libraries their releases."""
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")
     if GLIBC.match(path):
@@ -91,14 +92,14 @@ def keep(path: str, content: IO[bytes]) -> str | None:
 
 
 def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
-    """Read the facts; `environment` is the image's own, for its PATH."""
-    bins = [folder.strip("/") for folder in environment.get("PATH", DEFAULT_PATH).split(":") if folder]
+    """Return the facts of a tree; `environment` is the image's own, for its PATH."""
+    bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
     pythons = {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
     sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
-    folders = dict.fromkeys(folder for found in sites.values() for folder in found)
-    distributions = tuple(d for folder in folders for d in distributions_in(tree, folder))
+    directories = dict.fromkeys(directory for found in sites.values() for directory in found)
+    distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
     return Facts(
         release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
@@ -112,7 +113,7 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
 
 
 def plain(facts: Facts) -> dict[str, Any]:
-    """Write facts as what JSON can hold."""
+    """Return facts as what JSON can hold."""
     return asdict(facts)
 
 
@@ -129,14 +130,14 @@ def from_plain(record: Mapping[str, Any]) -> Facts:
 
 
 def assignments(text: str) -> dict[str, str]:
-    """Read NAME=value lines, quotes taken off (os-release(5))."""
+    """Return the values of NAME=value lines, without quotes (os-release(5))."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
 def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for folder in bins:
-        place = tree.folder(folder)
+    for directory in bins:
+        place = tree.directory(directory)
         for name in tree.names(place or "") if place else ():
             version = re.fullmatch(r"python(3\.[0-9]+)", name)
             found = tree.find(f"{place}/{name}")
@@ -145,40 +146,42 @@ def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
-    """Name where a Python imports packages from: Debian's has folders of its own, others go by their prefix."""
+    """Name where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
     prefix = posixpath.dirname(posixpath.dirname(interpreter))
     if prefix == "usr" and "debian" in f"{release.get('ID')} {release.get('ID_LIKE')}".split():
         first = f"usr/local/lib/python{python}/dist-packages"
         others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
     else:
         prefixes = ["usr/local", "usr"] if prefix == "usr" else [prefix]
-        folders = [f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")]
-        first, others = folders[0], folders[1:]
-    found = [tree.folder(first) or first, *filter(None, map(tree.folder, others))]
+        directories = [
+            f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")
+        ]
+        first, others = directories[0], directories[1:]
+    found = [tree.directory(first) or first, *filter(None, map(tree.directory, others))]
     return tuple(dict.fromkeys(found))
 
 
 def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
     """Read the release from the library itself, else from its Debian package."""
-    for folder in LIBRARIES:
-        if said := tree.text(f"{folder}/libc.so.6"):
-            return said
+    for directory in LIBRARIES:
+        if release := tree.text(f"{directory}/libc.so.6"):
+            return release
     found = re.match(r"(?:[0-9]+:)?([0-9]+\.[0-9]+)", packages.get("libc6", ""))
     return found[1] if found else None
 
 
 def _glibcxx(tree: Tree, interpreter: str) -> str:
-    """Ask the library beside an interpreter first: one outside of /usr, such as conda's, names that folder (RPATH)."""
+    """Ask the library beside an interpreter first: one outside of /usr, as conda's, names its directory (RPATH)."""
     beside = posixpath.join(posixpath.dirname(posixpath.dirname(interpreter)), "lib")
-    texts = (tree.text(f"{folder}/libstdc++.so.6") for folder in (beside, *LIBRARIES))
+    texts = (tree.text(f"{directory}/libstdc++.so.6") for directory in (beside, *LIBRARIES))
     return next(filter(None, texts), "")
 
 
-def _has(tree: Tree, folders: Sequence[str], name: str) -> str | None:
-    for folder in folders:
-        found = tree.find(f"{folder}/{name}")
+def _has(tree: Tree, directories: Sequence[str], name: str) -> str | None:
+    for directory in directories:
+        found = tree.find(f"{directory}/{name}")
         if found and found[1].kind == "f":
-            place = tree.folder(folder)
+            place = tree.directory(directory)
             return f"{place}/{name}".lstrip("/")
     return None
 
@@ -190,7 +193,7 @@ def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> di
 
 
 def _libraries(tree: Tree) -> dict[str, str]:
-    names = dict.fromkeys(name for folder in LIBRARIES for name in tree.names(folder) if ".so" in name)
+    names = dict.fromkeys(name for directory in LIBRARIES for name in tree.names(directory) if ".so" in name)
     return {name: path for name in names if (path := _has(tree, LIBRARIES, name))}
 
 
@@ -200,7 +203,7 @@ def _directories(tree: Tree) -> Directories:
     for path, node in tree.walk():
         if node.kind == "d":
             owners[path] = (node.mode, node.uid, node.gid)
-        elif node.kind == "l" and (target := tree.folder(path)) is not None:
+        elif node.kind == "l" and (target := tree.directory(path)) is not None:
             links[path] = target
     return Directories(owners, links)
 

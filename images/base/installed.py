@@ -22,48 +22,50 @@ BLANK = re.compile(r"\n[ \t\r]*\n")
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed Python package: its name in normal form, the folder it is in, its .dist-info or .egg-info.
+    """An installed Python package: its name in normal form, the directory it is in, its .dist-info or .egg-info.
 
     `files` are the paths of its RECORD that are there, relative to the root; None where it has no list of files.
     """
 
     name: str
     version: str
-    folder: str
+    directory: str
     info: str
     files: tuple[str, ...] | None
 
 
-def distributions_in(tree: Tree, folder: str) -> Iterator[Distribution]:
-    """List what is installed in a folder, in the order of the names there."""
-    for name in tree.names(folder):
+def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
+    """Yield what is installed in a directory, in the order of the names there."""
+    for name in tree.names(directory):
         match = INFO.fullmatch(name)
         if match is None:
             continue
-        info = f"{folder}/{name}"
-        said = tree.text(f"{info}/PKG-INFO") or tree.text(info)
-        version = match["version"] or _field(said, "Version")
+        info = f"{directory}/{name}"
+        text = tree.text(f"{info}/PKG-INFO") or tree.text(info)
+        version = match["version"] or _field(text, "Version")
         if version:
-            yield Distribution(str(canonicalize_name(match["name"])), version, folder, info, _files(tree, folder, info))
+            yield Distribution(
+                str(canonicalize_name(match["name"])), version, directory, info, _files(tree, directory, info)
+            )
 
 
 def listing(tree: Tree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
-    """List the folders that files of packages lie in, what is below those, and what is above."""
+    """Return the names in each directory that has files of packages, in their __pycache__, and in what is above."""
     found: dict[str, tuple[str, ...]] = {}
     for path in (path for d in distributions for path in d.files or ()):
-        folder = posixpath.dirname(path)
-        while folder and folder not in found:
-            found[folder] = tree.names(folder)
-            cache = f"{folder}/__pycache__"
-            if tree.folder(cache) == cache:
+        directory = posixpath.dirname(path)
+        while directory and directory not in found:
+            found[directory] = tree.names(directory)
+            cache = f"{directory}/__pycache__"
+            if tree.directory(cache) == cache:
                 found[cache] = tree.names(cache)
-            folder = posixpath.dirname(folder)
+            directory = posixpath.dirname(directory)
     return found
 
 
-def record_paths(text: str, folder: str) -> list[str]:
-    """Read a RECORD: paths relative to the root; what lies outside of it is left out (PyPA, "Recording projects")."""
-    paths = (posixpath.normpath(posixpath.join(f"/{folder}", row[0])) for row in _rows(text) if row and row[0])
+def record_paths(text: str, directory: str) -> list[str]:
+    """Return the paths of a RECORD, relative to the root, which `..` does not leave (PyPA, "Recording projects")."""
+    paths = (posixpath.normpath(posixpath.join(f"/{directory}", row[0])) for row in _rows(text) if row and row[0])
     return [path.lstrip("/") for path in paths]
 
 
@@ -94,9 +96,9 @@ def paragraphs(text: str) -> Iterator[dict[str, str]]:
             yield fields
 
 
-def _files(tree: Tree, folder: str, info: str) -> tuple[str, ...] | None:
+def _files(tree: Tree, directory: str, info: str) -> tuple[str, ...] | None:
     if record := tree.text(f"{info}/RECORD"):
-        paths = record_paths(record, folder)
+        paths = record_paths(record, directory)
     elif listed := tree.text(f"{info}/installed-files.txt"):
         paths = record_paths(listed, info)
     else:

@@ -19,7 +19,7 @@ Keep = Callable[[str, IO[bytes]], "str | None"]
 
 @dataclass
 class Node:
-    """A file, folder or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom."""
+    """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom."""
 
     kind: str
     layer: int
@@ -32,42 +32,42 @@ class Node:
 
 
 class Tree:
-    """A root file system, layer upon layer; every path in it is relative to the root, and the root is empty."""
+    """A root file system of layers; every path in it is relative to the root, and the root is the empty path."""
 
     def __init__(self) -> None:
         self.root = Node("d", 0)
 
     def add(self, tar: tarfile.TarFile, layer: int, keep: Keep) -> None:
-        """Lay one layer over what is there; within a layer, the order of whiteouts and files does not matter."""
+        """Add a layer above those that are there; within a layer, the order of whiteouts and files does not matter."""
         for info in tar:
             path = _clean(info.name)
-            folder, name = posixpath.split(path)
+            directory, name = posixpath.split(path)
             if name == OPAQUE:
-                _drop_below(self._folder(folder, layer), layer)
+                _drop_below(self._directory(directory, layer), layer)
             elif name.startswith(WHITEOUT):
-                _drop(self._folder(folder, layer), name.removeprefix(WHITEOUT), layer)
+                _drop(self._directory(directory, layer), name.removeprefix(WHITEOUT), layer)
             elif path:
-                self._put(self._folder(folder, layer), name, self._node(tar, info, path, layer, keep))
+                self._put(self._directory(directory, layer), name, self._node(tar, info, path, layer, keep))
             else:
                 self.root.mode, self.root.uid, self.root.gid = info.mode, info.uid, info.gid
             vars(tar)["members"].clear()  # tarfile remembers every entry of a stream, which nobody asks for again
 
     def find(self, path: str, *, follow: bool = True) -> tuple[str, Node] | None:
-        """Find a path, through links; answer it without links in its folders, and what is there."""
+        """Return what is at a path, through links, with the path as it is without links; None if nothing is there."""
         return self._find(path, follow=follow, hops=0)
 
     def text(self, path: str) -> str:
-        """Read what was kept of a file; nothing, if it is not there."""
+        """Return what was kept of a file; nothing, if it is not there."""
         found = self.find(path)
         return found[1].text or "" if found else ""
 
-    def folder(self, path: str) -> str | None:
-        """Find a folder, through links; None if there is none."""
+    def directory(self, path: str) -> str | None:
+        """Return the path of a directory without links; None if there is none."""
         found = self.find(path)
         return found[0] if found and found[1].kind == "d" else None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """List a folder in order; nothing, if it is not there."""
+        """Return the names in a directory, in order; none, if it is not there."""
         found = self.find(path)
         return tuple(sorted(found[1].children)) if found else ()
 
@@ -91,8 +91,8 @@ class Tree:
             node, place = found, f"{place}/{name}".lstrip("/")
         return place, node
 
-    def _folder(self, path: str, layer: int) -> Node:
-        """Find the folder that an entry goes to, as engines do: through links; made where a layer left it out."""
+    def _directory(self, path: str, layer: int) -> Node:
+        """Find the directory that an entry goes to, as engines do: through links; made where a layer left it out."""
         known = self.find(path)
         if known and known[1].kind == "d":
             return known[1]
@@ -115,30 +115,30 @@ class Tree:
         node.text = keep(path, content) if content else None
         return node
 
-    def _put(self, folder: Node, name: str, node: Node) -> None:
-        old = folder.children.get(name)
+    def _put(self, directory: Node, name: str, node: Node) -> None:
+        old = directory.children.get(name)
         if old and old.kind == node.kind == "d":
             node.children = old.children
-        folder.children[name] = node
+        directory.children[name] = node
 
 
-def _drop(folder: Node, name: str, layer: int) -> None:
+def _drop(directory: Node, name: str, layer: int) -> None:
     """Hide what lower layers have at a name; what this layer put there stays."""
-    node = folder.children.get(name)
+    node = directory.children.get(name)
     if node is None:
         return
     _drop_below(node, layer)
     if node.layer < layer and not node.children:
-        del folder.children[name]
+        del directory.children[name]
 
 
-def _drop_below(folder: Node, layer: int) -> None:
-    for name in list(folder.children):
-        _drop(folder, name, layer)
+def _drop_below(directory: Node, layer: int) -> None:
+    for name in list(directory.children):
+        _drop(directory, name, layer)
 
 
-def _walk(path: str, folder: Node) -> Iterator[tuple[str, Node]]:
-    for name, node in sorted(folder.children.items()):
+def _walk(path: str, directory: Node) -> Iterator[tuple[str, Node]]:
+    for name, node in sorted(directory.children.items()):
         place = f"{path}/{name}" if path else name
         yield place, node
         if node.kind == "d":

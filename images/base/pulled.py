@@ -72,14 +72,14 @@ class Stored:
 
     def manifest(self, digest: str | None) -> bytes:
         """Refuse: what was locked is known by its manifest."""
-        raise WorldFault("the base of the lock cannot be looked up", self.name, "build.py lock")
+        raise WorldFault("the base of the lock cannot be found by its name", self.name, "build.py lock")
 
     def config(self, found: Manifest, advance: Advance) -> Path:
-        """Find the configuration in the store."""
+        """Return where the configuration is in the store."""
         return self._blob(found.config)
 
     def layers(self, found: Manifest, advance: Advance) -> list[Path]:
-        """Find the layers in the store."""
+        """Return where the layers are in the store, from the lowest."""
         return [self._blob(layer) for layer in found.layers]
 
     def _blob(self, part: Descriptor) -> Path:
@@ -151,7 +151,7 @@ class Contents(NamedTuple):
 
 
 def contents(named: Reference, store: Store, access: Access, advance: Advance) -> Contents:
-    """Bring an image into the store as it is; its layers stay packed as they are."""
+    """Fetch an image into the store, and return it as it is; its layers stay packed as they are."""
     with _source(named, store, access) as source:
         found = manifest.resolve(source.manifest, str(named))
         _config(source, found, str(named), advance)

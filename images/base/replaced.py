@@ -31,10 +31,10 @@ class Decision:
 
 
 def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Decision:
-    """Compare the planned projects with those that this Python would import; each is in one list of the answer.
+    """Return what happens to each planned project: it is compared with what this Python would import.
 
     A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
-    version matching). What lies only in a folder that pip does not write to, such as Debian's own, is neither removed
+    version matching). What is only in a directory that pip does not write to, such as Debian's own, is neither removed
     nor in the way: what is added is found before it.
     Raises UserFault when something must be replaced that has no list of its files.
     """
@@ -57,7 +57,7 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
 
 
 def fits(installed: str, planned: str) -> bool:
-    """Say whether an installed version is the planned one."""
+    """Return whether an installed version is the planned one."""
     try:
         return SpecifierSet(f"=={planned}").contains(installed, prereleases=True)
     except InvalidSpecifier:
@@ -65,41 +65,41 @@ def fits(installed: str, planned: str) -> bool:
 
 
 def hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
-    """Name the paths that hide the replaced packages: their files and bytecode, and folders that nothing is left in.
+    """Return the paths that hide replaced packages: files, their bytecode, and directories that nothing is left in.
 
     A file that a package which stays has in its list too is not hidden. No path lies below another.
     """
     infos, compiled = {old.info for old in replaced}, _compiled(facts)
-    staying = [other for other in facts.distributions if other.info not in infos]
-    gone = _files(replaced, compiled) - _files(staying, compiled)
-    standing = _standing(old.folder for old in replaced)
-    for folder in sorted(facts.listing, key=lambda path: -path.count("/")):
-        inside = {f"{folder}/{name}" for name in facts.listing[folder]}
-        if inside and inside <= gone and folder not in standing:
-            gone = (gone - inside) | {folder}
+    others = [other for other in facts.distributions if other.info not in infos]
+    gone = _files(replaced, compiled) - _files(others, compiled)
+    staying = _staying(old.directory for old in replaced)
+    for directory in sorted(facts.listing, key=lambda path: -path.count("/")):
+        inside = {f"{directory}/{name}" for name in facts.listing[directory]}
+        if inside and inside <= gone and directory not in staying:
+            gone = (gone - inside) | {directory}
     return tuple(path for path in sorted(gone) if gone.isdisjoint(map(str, PurePosixPath(path).parents)))
 
 
 def write(layer: Layer, paths: Iterable[str]) -> None:
-    """Fill a layer that hides paths of the base, and does nothing else.
+    """Write a layer that hides paths of the base, and does nothing else.
 
     New files go to layers above: a whiteout and a file at one path of one layer do not load in every engine.
     """
     for path in paths:
-        folder, name = posixpath.split(path)
-        layer.file(posixpath.join(folder, WHITEOUT + name), b"")
+        directory, name = posixpath.split(path)
+        layer.file(posixpath.join(directory, WHITEOUT + name), b"")
 
 
-def _by_name(distributions: Iterable[Distribution], folder: str) -> dict[str, list[Distribution]]:
+def _by_name(distributions: Iterable[Distribution], directory: str) -> dict[str, list[Distribution]]:
     found: dict[str, list[Distribution]] = {}
     for distribution in distributions:
-        if distribution.folder == folder:
+        if distribution.directory == directory:
             found.setdefault(distribution.name, []).append(distribution)
     return found
 
 
 def _refuse_unlisted(replaced: Sequence[Distribution]) -> None:
-    if unlisted := [f"{old.name} {old.version} in /{old.folder}" for old in replaced if old.files is None]:
+    if unlisted := [f"{old.name} {old.version} in /{old.directory}" for old in replaced if old.files is None]:
         fact = "the base has packages at other versions, without a list of their files"
         raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")
 
@@ -125,13 +125,13 @@ def _compiled(facts: Facts) -> dict[str, list[str]]:
     return found
 
 
-def _standing(folders: Iterable[str]) -> set[str]:
-    """Name the folders that stay even when they become empty: those of packages, what is above, bin and the like."""
-    standing: set[str] = set()
-    for folder in folders:
-        prefix = folder.partition("/lib")[0]
-        standing |= {f"{prefix}/{name}" for name in ("bin", "etc", "include", "lib", "lib64", "sbin", "share")}
-        while folder:
-            standing.add(folder)
-            folder = posixpath.dirname(folder)
-    return standing
+def _staying(directories: Iterable[str]) -> set[str]:
+    """Name the directories that stay even when empty: those of packages, what is above, bin and the like."""
+    staying: set[str] = set()
+    for directory in directories:
+        prefix = directory.partition("/lib")[0]
+        staying |= {f"{prefix}/{name}" for name in ("bin", "etc", "include", "lib", "lib64", "sbin", "share")}
+        while directory:
+            staying.add(directory)
+            directory = posixpath.dirname(directory)
+    return staying

@@ -1,6 +1,6 @@
-"""Shared libraries in the folders that the loader searches: a name must not be in two packages.
+"""Shared libraries in the directories that the loader searches: a name must not be in two packages.
 
-The loader asks a cache, and folders in an order; ldconfig, which a derived image's apt-get runs, puts what it finds
+The loader asks a cache, and directories in an order; ldconfig, which a derived image's apt-get runs, puts what it finds
 there into that cache by the name inside (DT_SONAME), whatever the file is called. Where a name is there once, no
 cache and no order decides which file is found.
 """
@@ -66,8 +66,8 @@ def _clashes(libraries: Iterable[Library], brought: Collection[str]) -> list[str
 def _of_base(paths: Iterable[str]) -> Iterator[Library]:
     """List a base's by file names: a package of a distribution has a link by the DT_SONAME (Debian policy, 8.1)."""
     for path in paths:
-        folder, name = posixpath.split(path)
-        if folder in SEARCHED:
+        directory, name = posixpath.split(path)
+        if directory in SEARCHED:
             yield Library(name, BASE, path, 0)
 
 
@@ -80,13 +80,13 @@ def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]
 
 
 def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield (path below the prefix, checksum, names) of each library that goes to a folder of the loader's."""
+    """Yield (path below the prefix, checksum, names) of each library that goes to a directory of the loader's."""
     inside: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
             path = info.filename.partition(".data/data/")[2]
-            folder, name = posixpath.split(path)
-            if ".so" not in name or f"usr/local/{folder}" not in SEARCHED:
+            directory, name = posixpath.split(path)
+            if ".so" not in name or f"usr/local/{directory}" not in SEARCHED:
                 continue
             if not (left_out and left_out.match(f"data/{path}")):
                 if info.CRC not in inside:

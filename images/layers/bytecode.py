@@ -71,7 +71,7 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpre
 
 
 def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
-    site = f"/{python.base.site.folder}"
+    site = f"/{python.base.site.directory}"
     with store.aside() as out:
         command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
         done = process.run(command, python.environment, "remove the store's folder `trees` and build again")

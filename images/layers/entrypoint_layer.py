@@ -61,7 +61,7 @@ def stack(lock: Lock, base: Base) -> dict[str, Any]:
         "python": lock.python,
         "backend": lock.backend,
         "examples": f"/{PLACE}" if lock.examples else None,
-        "site": f"/{base.site.folder}",
+        "site": f"/{base.site.directory}",
     }
 
 

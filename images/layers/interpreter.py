@@ -1,4 +1,4 @@
-"""Layers, unpacked for their interpreter: what the base's Python needs to run outside an image."""
+"""Layers unpacked on the builder's disk: what the base's Python needs to run outside an image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter tha
 
 
 def unpack(store: Store, base: Base) -> Path:
-    """Unpack the interpreter of a base once; answer the root folder. No root needed: owners are not kept."""
+    """Unpack the interpreter of a base once; return the root directory. It needs no root: owners are not kept."""
     root = store.tree(key_of([base.identity, base.interpreter]))
     if not root.is_dir():
         with store.aside(folder=True) as aside:
@@ -37,14 +37,14 @@ def unpack(store: Store, base: Base) -> Path:
 
 
 def importable(store: Store, base: Base, above: Sequence[Part], root: Path) -> None:
-    """Unpack what can be imported in an image: the packages of its base, and all that the layers above it bring."""
+    """Write what can be imported in an image to a directory: the packages of its base, and all that is above it."""
     sites = tuple(f"{site}/" for site in base.sites)
     _extract(store, base.layers, base.facts.directories, root, lambda path: path.startswith(sites))
     _extract(store, above, base.facts.directories, root, lambda _: True)
 
 
 def libraries(interpreter: str) -> tuple[str, ...]:
-    """Name the folders that an interpreter may have its libraries in."""
+    """Return the directories that an interpreter may have its libraries in."""
     return (*LIBRARIES, f"{_prefix(interpreter)}/lib".lstrip("/"))
 
 
@@ -53,7 +53,7 @@ def _prefix(interpreter: str) -> str:
 
 
 def _extract(
-    store: Store, parts: Sequence[Part], below: Directories, root: Path, wanted: Callable[[str], bool]
+    store: Store, parts: Sequence[Part], below: Directories, root: Path, needed: Callable[[str], bool]
 ) -> None:
     root.mkdir(exist_ok=True)
     for part in parts:
@@ -61,31 +61,31 @@ def _extract(
         if path is None:
             raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
         with compression.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-            _lay(tar, root, below, wanted)
+            _unpack(tar, root, below, needed)
 
 
 def _needed(interpreter: str) -> Callable[[str], bool]:
-    prefix, folders = _prefix(interpreter), libraries(interpreter)
+    prefix, directories = _prefix(interpreter), libraries(interpreter)
     starts = tuple(f"{prefix}/{name}".lstrip("/") for name in ("bin/python3", "lib/python3", "lib64/python3"))
 
-    def wanted(path: str) -> bool:
-        folder, name = posixpath.split(path)
+    def needed(path: str) -> bool:
+        directory, name = posixpath.split(path)
         if path.startswith(starts):
             return not any(part in PACKAGES for part in path.split("/"))
-        return folder in folders and ".so" in name
+        return directory in directories and ".so" in name
 
-    return wanted
+    return needed
 
 
-def _lay(tar: tarfile.TarFile, root: Path, below: Directories, wanted: Callable[[str], bool]) -> None:
-    """Lay one layer over the others; what it hides goes, unless the layer itself brought it."""
+def _unpack(tar: tarfile.TarFile, root: Path, below: Directories, needed: Callable[[str], bool]) -> None:
+    """Unpack one layer above the others; what it hides goes, unless the layer itself brought it."""
     written: set[Path] = set()
     for info in tar:
         path = below.resolve(_clean(info.name))
-        folder, name = posixpath.split(path)
+        directory, name = posixpath.split(path)
         if name.startswith(WHITEOUT):
-            _hide(root / folder / name.removeprefix(WHITEOUT) if name != OPAQUE else root / folder, written)
-        elif wanted(path) and _put(tar, info, root, path, below):
+            _hide(root / directory / name.removeprefix(WHITEOUT) if name != OPAQUE else root / directory, written)
+        elif needed(path) and _put(tar, info, root, path, below):
             written.add(root / path)
 
 

@@ -43,13 +43,13 @@ def with_bindings(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
     taken = {place for place in oneccl.PLACES if place.rpartition("/")[2] in listing.get(place.rpartition("/")[0], ())}
     if any(artifact.name == "impi-rt" for artifact in lock.artifacts):
         taken |= {*oneccl.PLACES}
-    links = oneccl.links(wheels.names(path) if path else _names(base), lock.module, base.site.folder)
+    links = oneccl.links(wheels.names(path) if path else _names(base), lock.module, base.site.directory)
     kept = {place: target for place, target in links.items() if place not in taken}
     return dataclasses.replace(base, links={**base.links, **kept})
 
 
 def _names(base: Base) -> list[str]:
     """List the files of bindings that the base has, as a wheel would."""
-    site, installed = base.site.folder, base.facts.distributions
-    files = next((d.files for d in installed if (d.name, d.folder) == (oneccl.BINDINGS, site)), None)
+    site, installed = base.site.directory, base.facts.distributions
+    files = next((d.files for d in installed if (d.name, d.directory) == (oneccl.BINDINGS, site)), None)
     return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]

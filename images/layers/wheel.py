@@ -29,8 +29,8 @@ from images.oci.layer import Layer
 def schemes(site: Site, project: str) -> dict[str, str]:
     """Name the folders of each scheme; all but the modules go to /usr/local, where the entrypoint looks for them."""
     return {
-        "purelib": site.folder,
-        "platlib": site.folder,
+        "purelib": site.directory,
+        "platlib": site.directory,
         "scripts": "usr/local/bin",
         "data": "usr/local",
         "headers": f"usr/local/include/python{site.python}/{project}",

@@ -1,4 +1,4 @@
-"""What apt is told and how its answer is read; apt itself is in tests/integration."""
+"""What apt is given and how its answer is read; apt itself is in tests/integration."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ def line(file: str, digest: str = f"SHA256:{HASH}") -> str:
 
 
 def test_debians_keyring_is_named_in_every_source() -> None:
-    told = "deb http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
+    sources = "deb http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
 
-    assert signed(told) == f"deb [signed-by={KEYRING}] http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
+    assert (
+        signed(sources) == f"deb [signed-by={KEYRING}] http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
+    )
 
 
 def test_apt_writes_below_the_folder_only_and_keeps_the_machines_proxies() -> None:
     lines = configuration(Path("/aside/x")).splitlines()
 
-    said = dict(re.fullmatch(r'(\S+) "(.*)";', row).groups() for row in lines if not row.startswith("#clear"))  # type: ignore[union-attr,misc]
-    places = {key: value for key, value in said.items() if key.startswith("Dir")}
+    settings = dict(re.fullmatch(r'(\S+) "(.*)";', row).groups() for row in lines if not row.startswith("#clear"))  # type: ignore[union-attr,misc]
+    places = {key: value for key, value in settings.items() if key.startswith("Dir")}
     assert {"Dir::State", "Dir::State::status", "Dir::Cache", "Dir::Etc::sourcelist"} <= places.keys()
     assert all(value.startswith("/aside/x/") or value == "/dev/null" for value in places.values())
     assert not places.keys() & {"Dir", "Dir::Etc", "Dir::Etc::main", "Dir::Etc::parts", "Dir::Etc::netrc"}
-    assert not [key for key in said if key.startswith(("Acquire::http", "Acquire::https"))]
+    assert not [key for key in settings if key.startswith(("Acquire::http", "Acquire::https"))]
     assert lines.index("#clear APT::Architectures;") < lines.index('APT::Architectures:: "amd64";')
 
 

@@ -101,7 +101,7 @@ def test_musl_is_seen_where_there_is_no_glibc() -> None:
     assert not known(SYSTEM, musl).musl
 
 
-def test_a_python_outside_of_usr_has_its_own_folder() -> None:
+def test_a_python_outside_of_usr_has_its_own_directory() -> None:
     conda: Files = {
         "opt/conda/bin/python3.11": b"",
         "opt/conda/lib/python3.11/site-packages/a-1.0.dist-info/RECORD": b"",

@@ -54,7 +54,7 @@ def test_links_are_followed_from_where_they_are() -> None:
 
     assert [made.text(path) for path in ("etc/a", "c", "up")] == ["text"] * 3
     assert made.find("c", follow=False) is not None
-    assert made.folder("etc/a") is None
+    assert made.directory("etc/a") is None
 
 
 def test_a_circle_of_links_leads_nowhere() -> None:
@@ -67,7 +67,7 @@ def test_a_folder_keeps_its_content_when_a_layer_names_it_again() -> None:
     assert paths(tree({"a/b": b""}, {"a": None})) == ["a", "a/b"]
 
 
-def test_a_file_takes_the_place_of_a_folder() -> None:
+def test_a_file_takes_the_place_of_a_directory() -> None:
     assert paths(tree({"a/b": b""}, {"a": b""})) == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""Images out of folders and archives, and what is refused as a base."""
+"""Images out of directories and archives, and what is refused as a base."""
 
 from __future__ import annotations
 

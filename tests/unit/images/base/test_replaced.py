@@ -78,7 +78,7 @@ def test_bytecode_that_no_list_has_is_hidden_too() -> None:
     assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
-def test_files_of_nobody_stay_and_with_them_their_folder() -> None:
+def test_files_of_nobody_stay_and_with_them_their_directory() -> None:
     paths = hidden(known({f"{IPEX}/mine.txt": b""}))
 
     assert IPEX not in paths

@@ -25,8 +25,8 @@ VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 CREATED = datetime.datetime(2026, 7, 8, 12, 30)
 
 
-def make_wheel(folder: Path, project: str, version: str, metadata: str | bytes, name: str = "METADATA") -> Wheel:
-    path = folder / f"{project}-{version}-py3-none-any.whl"
+def make_wheel(directory: Path, project: str, version: str, metadata: str | bytes, name: str = "METADATA") -> Wheel:
+    path = directory / f"{project}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("vendored/other-1.dist-info/METADATA", "Metadata-Version: 2.1\nSummary: of another\n")
         archive.writestr(f"{project}-{version}.dist-info/{name}", metadata)
@@ -201,8 +201,10 @@ def test_an_archive_without_a_version() -> None:
     assert part["purl"] == f"pkg:generic/examples?checksum=sha256:{'c' * 64}"
 
 
-def everything(folder: Path) -> tuple[list[Wheel], str, list[Component]]:
-    wheels = [make_wheel(folder, name, "1.0", TORCH.replace("torch", name)) for name in ("numpy", "filelock", "tqdm")]
+def everything(directory: Path) -> tuple[list[Wheel], str, list[Component]]:
+    wheels = [
+        make_wheel(directory, name, "1.0", TORCH.replace("torch", name)) for name in ("numpy", "filelock", "tqdm")
+    ]
     return wheels, STATUS, [components.archive("examples", "5.23.0", "c" * 64)]
 
 
@@ -259,8 +261,8 @@ FOREIGN = st.text() | st.lists(LINES | st.just("")).map("\n".join)
 @example(b"Metadata-Version: 2.4\nSummary: \x00\xff\n")
 @given(FOREIGN.map(str.encode) | st.binary())
 def test_any_metadata_is_read(metadata: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = make_wheel(Path(folder), "thing", "1.0", metadata)
+    with tempfile.TemporaryDirectory() as directory:
+        wheel = make_wheel(Path(directory), "thing", "1.0", metadata)
 
         (part,) = read(components.of_wheels([wheel]))["components"]
 
@@ -281,7 +283,7 @@ def test_any_status_is_read(status: str) -> None:
 @settings(deadline=None, max_examples=25)
 @given(st.from_regex(components.ADDRESS, fullmatch=True))
 def test_every_address_that_is_taken_fits_the_schema(address: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = make_wheel(Path(folder), "a", "1", f"Metadata-Version: 2.1\nHome-page: {address}\n")
+    with tempfile.TemporaryDirectory() as directory:
+        wheel = make_wheel(Path(directory), "a", "1", f"Metadata-Version: 2.1\nHome-page: {address}\n")
 
         assert read(components.of_wheels([wheel]))["components"][0]["externalReferences"]

@@ -20,8 +20,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Wheel:
-    path = folder / f"{project}-1-py3-none-any.whl"
+def wheel(directory: Path, project: str, files: Mapping[str, bytes]) -> Wheel:
+    path = directory / f"{project}-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
             archive.writestr(f"{project}-1.{name}" if name.startswith("data/") else name, data)

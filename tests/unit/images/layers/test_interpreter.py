@@ -1,4 +1,4 @@
-"""Layers, unpacked for an interpreter: what is laid out, and how it looks on disk."""
+"""Layers, unpacked for an interpreter: what is laid out, and what is then on disk."""
 
 from __future__ import annotations
 
