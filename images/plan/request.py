@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from images.plan.catalog import Catalog
 from images.plan.compatibility import Constraints
@@ -56,7 +56,7 @@ def _version(name: str, asked: str | None, default: Version, known: Collection[V
         return
     try:
         version = Version(asked)
-    except InvalidVersion:
+    except ValueError:  # also of a number with more digits than Python reads
         yield f"that is not a version of {name}", repr(asked), f"--{name} {default}"
         return
     if version not in known:
@@ -65,7 +65,7 @@ def _version(name: str, asked: str | None, default: Version, known: Collection[V
 
 
 def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
-    if request.python is not None and not re.fullmatch(r"3\.\d+", request.python):
+    if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
         yield "that is not a minor release of Python", repr(request.python), f"--python {catalog.debian.python}"
     if request.base is not None and not request.base.strip():
         yield "that is not a base", repr(request.base), "--base debian"

@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
@@ -17,7 +17,7 @@ def _parsed(parse: Callable[[str], object], name: str) -> AfterValidator:
     def check(text: str) -> str:
         try:
             parse(text)
-        except (InvalidVersion, InvalidSpecifier, InvalidRequirement) as error:
+        except ValueError as error:
             raise ValueError(f"is not {name}") from error
         return text
 

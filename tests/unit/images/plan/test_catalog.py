@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from packaging.version import Version
 from pydantic import ValidationError
 
@@ -109,6 +112,30 @@ def test_no_value_of_a_wrong_kind_is_taken_or_ends_in_a_traceback(bad: object) -
         assert found({**raw, section: bad}) or bad == []
         for key in raw[section] if isinstance(raw[section], dict) and section != "tasks" else ():
             assert found({**raw, section: {**raw[section], key: bad}}) or bad == []
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.dates() | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=4,
+)
+SOUND = tomllib.loads(TEXT)
+PLACES = (
+    ("torch", 0), ("torch", 0, "releases"), ("torch", 0, "releases", "1.10.0"), ("torch", 12, "python", 0),
+    ("transformers", 3, "released"), ("transformers", 3, "libraries"), ("transformers", 3, "ccl"), ("base",),
+    ("base", "intel"), ("tasks",), ("tasks", "translation"), ("source-only", 0, "requires"), ("default", "torch"),
+)  # fmt: skip
+
+
+@given(st.sampled_from(PLACES), VALUES)
+def test_any_value_in_any_place_is_sound_or_named(path: tuple[str | int, ...], value: object) -> None:
+    raw = copy.deepcopy(SOUND)
+    inner: Any = raw
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+
+    assert all(str(path[0]) in fault or "in the table" in fault for fault in found(raw))
 
 
 def found(raw: Mapping[str, Any]) -> list[str]:
