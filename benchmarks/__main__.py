@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import builds, start
-from images.host.errors import Fault, Parser
+from images.host.errors import Fault, Parser, UserFault
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,6 +27,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
     try:
         options = parser.parse_args(argv)
+        _check(options)
         if options.what == "start":
             measured = start.measure(options.runs or 31)
             print(start.table(measured))
@@ -40,6 +41,14 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         Path(options.json).write_text(json.dumps(measured, indent=1) + "\n")
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse before the measuring what would fail after it."""
+    if options.runs is not None and options.runs < 1:
+        raise UserFault("cannot measure with that many runs", options.runs, "--runs 3")
+    if options.json and not Path(options.json).absolute().parent.is_dir():
+        raise UserFault("there is no such directory", Path(options.json).parent, "--json FILE in one that exists")
 
 
 if __name__ == "__main__":
