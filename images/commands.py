@@ -78,6 +78,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     targets = [reference.target(text) for text in options.push]
     if targets:
         skopeo.require(world.environ, f"--push {targets[0]}")
+    place = oci.target(options.output) if options.output else None
     engine = _engine(options.load, world.environ)
     context = _context(options, world)
     locked = _locked(options, context)
@@ -87,12 +88,11 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         with context.progress.step(f"loading into {engine.name}"):
             engines.load(engine, made.image, context.store)
     _look(made, engine, options.load, context)
-    archive = None
-    if options.output:
-        archive = str(oci.save(options.output, made.image, context.store, options.compression))
-        lockfile.beside(Path(archive)).write_text(lockfile.text(made.lock, beside=True))
+    if place:
+        oci.save(place, made.image, context.store, options.compression)
+        lockfile.beside(place.path).write_text(lockfile.text(made.lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
-    outcome = report.Outcome(made.image, archive, engine.name if engine else None, pushed, world.clock() - start)
+    outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
         print(json.dumps(report.fields(outcome), indent=1))
     report.show(outcome, out)

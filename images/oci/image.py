@@ -110,34 +110,62 @@ def _entry(name: str, data: bytes) -> Iterator[bytes]:
     yield bytes(-len(data) % tarfile.BLOCKSIZE)
 
 
-def save(target: str, image: Image, store: Store, compression: str) -> Path:
-    """Write an image to `target`: a layout in registry form where that ends in `/` or is a directory, or an archive.
+@dataclass(frozen=True)
+class Target:
+    """Where an image is written to: a path without links, and whether it becomes a layout or an archive there."""
 
-    What is there already stays as it was until the new one is whole.
+    path: Path
+    is_layout: bool
+
+
+def target(text: str) -> Target:
+    """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
+
+    Raises UserFault for what is there and is no archive and no layout: a device, a pipe, a directory of other things.
     """
-    path = Path(target)
-    if not path.absolute().parent.is_dir():
-        raise UserFault("no such directory", path.absolute().parent, "--output with a path in a directory that exists")
+    path = Path(text).resolve()
+    if not path.parent.is_dir():
+        raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
+    if not text.endswith("/") and not path.is_dir():
+        if path.exists() and not path.is_file():
+            raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
+        return Target(path, is_layout=False)
+    if path.exists() and not path.is_dir():
+        raise UserFault("what is there is not a directory", text, "--output with another name, or without the /")
+    if path.is_dir() and any(path.iterdir()) and not (path / "oci-layout").is_file():
+        raise UserFault(
+            "that directory has other things in it", text, "--output with one that is new, empty or a layout"
+        )
+    return Target(path, is_layout=True)
+
+
+def save(place: Target, image: Image, store: Store, compression: str) -> None:
+    """Write an image to its place; what is there already stays as it was until the new one is whole.
+
+    Raises WorldFault when it cannot be written.
+    """
     try:
-        if target.endswith("/") or path.is_dir():
-            write_layout(path, image, store, compression)
+        if place.is_layout:
+            write_layout(place.path, image, store, compression)
         else:
-            aside = path.with_name(f".{path.name}.{os.getpid()}")
+            aside = place.path.with_name(f".{place.path.name}.{os.getpid()}")
             try:
                 write_archive(aside, image, store)
-                aside.replace(path)
+                aside.replace(place.path)
             finally:
                 aside.unlink(missing_ok=True)
     except OSError as error:
         remedy = "--output with a path that can be written and has room for the image"
-        raise WorldFault("cannot write the image", f"{target} ({error.strerror})", remedy) from error
-    return path
+        raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error
 
 
 def write_layout(
     path: Path, image: Image, store: Store, compression: str, copy: Callable[[Path, Path], object] = shutil.copyfile
 ) -> None:
-    """Write an OCI layout: blobs first, by `copy` or as links, the index last, which makes it whole."""
+    """Write an OCI layout: blobs first, by `copy` or as links, the index last, which makes it whole.
+
+    Other images in a layout that is there already stay, under their names.
+    """
     written = registry_manifest(image.config, image.parts, store, compression)
     blobs = path / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
@@ -149,7 +177,9 @@ def write_layout(
     for data in (image.config, written):
         (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
     (path / "oci-layout").write_bytes(LAYOUT)
-    (path / "index.json").write_bytes(manifest.write_index(written, image.tags))
+    index, aside = path / "index.json", path / f".index.json.{os.getpid()}"
+    aside.write_bytes(manifest.write_index(written, image.tags, index.read_bytes() if index.is_file() else b""))
+    aside.replace(index)
 
 
 def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:

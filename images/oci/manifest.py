@@ -176,12 +176,33 @@ def _suffix(compression: str) -> str:
     return "" if compression == "none" else f"+{compression}"
 
 
-def write_index(manifest: bytes, tags: Sequence[str]) -> bytes:
-    """Write the index of a layout with one image in it: an entry for each of its names."""
+def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> bytes:
+    """Write the index of a layout with an image in it: an entry for each of its names, after those of other names.
+
+    `before` is the index that is there already; one that cannot be read counts as none.
+    """
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
     entry["platform"] = {"architecture": "amd64", "os": "linux"}
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: tag}} for tag in tags]
-    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": entries})
+    others = [
+        other for other in _entries_of(before) if not _names(other) & {name for e in entries for name in _names(e)}
+    ]
+    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [*others, *entries]})
+
+
+def _entries_of(index: bytes) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(index).get("manifests")
+    except (ValueError, AttributeError, RecursionError):
+        return []
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _names(entry: Mapping[str, Any]) -> set[str]:
+    """Return the whole name of an entry, or where there is none, its tag."""
+    annotations = entry.get("annotations")
+    found = annotations if isinstance(annotations, dict) else {}
+    return {str(found.get(NAME) or found.get(TAG) or "")}
 
 
 def write_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) -> bytes:

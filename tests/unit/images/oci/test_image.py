@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 
-from images.oci import image
+import pytest
+
+from images.host.errors import UserFault
+from images.host.store import Store
+from images.oci import image, manifest
 from images.oci.layer import Part, Written
 
 PARTS = (
@@ -25,3 +32,64 @@ def test_whether_a_layer_was_reused_does_not_show() -> None:
     again = tuple(Part(part.name, part.written, not part.reused) for part in PARTS)
 
     assert image.config(PARTS, {}, "t") == image.config(again, {}, "t")
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/null")
+
+
+def put_other_things(path: Path) -> None:
+    path.mkdir()
+    (path / "index.json").write_text("mine")
+
+
+@pytest.mark.parametrize("put", [put_pipe, put_link_to_a_device, put_other_things])
+def test_what_is_no_archive_and_no_layout_is_left_alone(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "there")
+
+    with pytest.raises(UserFault):
+        image.target(str(tmp_path / "there"))
+
+
+@pytest.mark.parametrize("text", ["nowhere/image.tar", "file/image.tar", "file/"])
+def test_a_place_that_cannot_be(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text("a file")
+
+    with pytest.raises(UserFault):
+        image.target(f"{tmp_path}/{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_layout"), [("new.tar", False), ("new/", True), ("empty", True), ("layout", True), ("old.tar", False)]
+)
+def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "layout").mkdir()
+    (tmp_path / "layout/oci-layout").write_text("{}")
+    (tmp_path / "old.tar").write_text("an archive")
+
+    assert image.target(f"{tmp_path}/{text}") == image.Target(tmp_path / text.rstrip("/"), is_layout)
+
+
+def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "old.tar").write_text("an archive")
+    (tmp_path / "link").symlink_to("old.tar")
+
+    assert image.target(str(tmp_path / "link")).path == tmp_path / "old.tar"
+
+
+def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
+        config = image.config((), {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
+        written = manifest.write(config, [])
+        image.save(place, image.Image(tags, config, written, ()), store, "zstd")
+
+    index = json.loads((tmp_path / "layout/index.json").read_bytes())
+    found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
+    assert [name for name, _ in found] == ["a:1", "a:2"]
+    assert found[0][1] != found[1][1]
