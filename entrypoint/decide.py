@@ -33,25 +33,18 @@ if TYPE_CHECKING:
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Return the decision; only the private files of an unknown user are written on the way."""
-    machine, typed = read_this_machine(), job.name == command.TORCHRUN_COMMAND
-    if typed and nproc is None:
-        nproc = command.count_typed(job.words, environ)
-    world, notes = find_world(job, environ, nproc)
+    machine = read_this_machine()
+    world, notes = find_world(job, environ, command.count_typed(job, environ) if nproc is None else nproc)
     world = spread(world, machine)
     identity = find_identity(environ)
     training = is_training(world, job=job.trains)
-    scene = Scene(world, machine, stack, training, lambda: find_route(world), os.path.exists, environ)
+    tuned = tune(Scene(world, machine, stack, training, lambda: find_route(world), os.path.exists, environ))
     trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
+    program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
+    forced = [*place(world), *find_cache(environ, identity), *sourced, *command.fix_count(job, world), *program.typed]
     decided = {each.name for each in sourced}
-    defaults = [each for each in [*tune(scene), *trust] if each.name not in decided]
-    forced = [*place(world), *find_cache(environ, identity), *sourced, *(command.fix_count(world) if typed else [])]
-    program = command.read_program(job, stack, root, many=world.sizes[1] > 1)
-    if job.kind == jobs.TASK:
-        check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
-    forced += program.typed
-    # A variable that has our value already comes from the image; it is not the user's.
-    defaults += [each for each in program.defaults if environ.get(each.name) != each.value]
+    defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, world, program.words, prepared.environ)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine)]
@@ -76,6 +69,16 @@ def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
             raise
         note = str(refusal).replace("multinode: ", "").replace("\n ", ";")
         return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [note]
+
+
+def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: str, *, many: bool) -> command.Program:
+    """Return the program of a job, if this image has all that it needs; many: whether its world has several ranks."""
+    program = command.read_program(job, stack, root, many=many)
+    if job.kind == jobs.TASK:
+        check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    # A variable that has our value already comes from the image; it is not the user's.
+    defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
+    return program._replace(defaults=defaults)
 
 
 def find_route(world: World) -> str | None:

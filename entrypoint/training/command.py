@@ -114,14 +114,16 @@ def read_count(words: list[str]) -> int | None:
     return None
 
 
-def count_typed(words: list[str], environ: Mapping[str, str]) -> int | None:
-    """Return the number in the options of a typed torchrun; None in a rank, whose world has its size already."""
-    return None if detect(environ).started else read_count(words)
+def count_typed(job: jobs.Job, environ: Mapping[str, str]) -> int | None:
+    """Return the number of processes in the options of a typed torchrun; None in a rank, whose world has its size."""
+    if job.name != TORCHRUN_COMMAND or detect(environ).started:
+        return None
+    return read_count(job.words)
 
 
-def fix_count(world: World) -> list[Setting]:
-    """Return the number of processes for torchrun as a variable: its own `auto` counts processors."""
-    if world.launcher != TORCHRUN or world.local_size is None:
+def fix_count(job: jobs.Job, world: World) -> list[Setting]:
+    """Return the number of processes for a typed torchrun as a variable: its own `auto` counts processors."""
+    if job.name != TORCHRUN_COMMAND or world.launcher != TORCHRUN or world.local_size is None:
         return []
     return [Setting("PET_NPROC_PER_NODE", str(world.local_size), "torchrun's auto is a process for every processor")]
 

@@ -15,6 +15,7 @@ from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 SMOKE = Job("smoke", "smoke", ["--bf16"])
+TYPED = Job("plain", "torchrun", [])
 STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--master-addr", "m", "--master-port", "1"]
 
 
@@ -110,8 +111,9 @@ def test_the_number_of_processes_that_is_typed(line: str, count: int | None) -> 
 def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
     world = World(TORCHRUN, "PET_RDZV_ENDPOINT is set", (4, 4), local_size=2)
 
-    assert [(each.name, each.value) for each in fix_count(world)] == [("PET_NPROC_PER_NODE", "2")]
-    assert fix_count(World(ALONE, "", local_size=2)) == []
+    assert [(each.name, each.value) for each in fix_count(TYPED, world)] == [("PET_NPROC_PER_NODE", "2")]
+    assert fix_count(TYPED, World(ALONE, "", local_size=2)) == []
+    assert fix_count(SMOKE, world) == []
 
 
 def test_the_program_in_front_of_torchrun_is_passed_over(tmp_path: Path) -> None:
