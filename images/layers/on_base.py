@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 
 from images.base import additions, replaced
@@ -14,6 +13,7 @@ from images.layers import wheel as wheels
 from images.layers.assemble import Extra
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
+from images.oci.layer import Layer
 
 
 def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
@@ -28,9 +28,13 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
     """Return the layers directly on a base: one that hides paths, and one of what the base lacks."""
     found = [Extra("replaced", hiding, lambda layer: replaced.write(layer, hiding))] if hiding else []
     if base.manifest and (names := additions.lacking(base.facts)):
-        files = additions.read(context.store, lock.debian.debs, names, base.facts, context.environ)
-        inputs = sorted((place, hashlib.sha256(data).hexdigest()) for place, data in files.items())
-        found.append(Extra("additions", inputs, lambda layer: additions.write(layer, files, base.facts)))
+        debs, facts = lock.debian.debs, base.facts
+        inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]
+
+        def add(layer: Layer) -> None:
+            additions.write(layer, additions.read(context.store, debs, names, facts, context.environ), facts)
+
+        found.append(Extra("additions", inputs, add))
     return tuple(found)
 
 

@@ -14,11 +14,8 @@ from tests.support.stand_in import Image, layout, write
 
 # No pip configuration of this machine, an index that has nothing, and a directory of wheels instead.
 PIP = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///nowhere", "PIP_FIND_LINKS": "linked"}
-# Debian is asked before anybody knows that a base lacks nothing. These answer for it: no package.
-PROGRAMS = {
-    "programs/mmdebstrap": b"#!/bin/sh\necho 'SOURCE: deb none bookworm main' >&2\n",
-    "programs/apt-get": b"#!/bin/sh\nexit 0\n",
-}
+# A base that lacks nothing needs nothing of Debian's: whoever asks for it fails.
+PROGRAMS = {"programs/mmdebstrap": b"#!/bin/false\n", "programs/apt-get": b"#!/bin/false\n"}
 EXAMPLES = {
     "examples/examples/pytorch/text-generation/run_generation.py": b"#!/usr/bin/env python\nprint('generating')\n",
     "examples/examples/pytorch/text-generation/requirements.txt": b"torch\n",
