@@ -13,7 +13,7 @@ from rich.console import Console
 from images import pipeline, report
 from images.host import pip_config
 from images.host.context import Access, Context, World
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store, default_root
 from images.inspection import import_check, opened, verify
@@ -83,19 +83,34 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
     locked = _locked(options, context)
     tags = tuple(names(options)) or (locked.lock.tag,)
-    made = pipeline.image(locked, tags, context, options.compression)
-    if engine:
-        with context.progress.step(f"loading into {engine.name}"):
-            engines.load(engine, made.image, context.store)
+
+    def make() -> pipeline.Finished:
+        made = pipeline.image(locked, tags, context, options.compression)
+        if engine:
+            with context.progress.step(f"loading into {engine.name}"):
+                engines.load(engine, made.image, context.store)
+        if place:
+            oci.save(place, made.image, context.store, options.compression)
+        return made
+
+    made = _twice(make, context)
     _look(made, engine, options.load, context)
     if place:
-        oci.save(place, made.image, context.store, options.compression)
         lockfile.beside(place.path).write_text(lockfile.text(made.lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
         print(json.dumps(report.fields(outcome), indent=1))
     report.show(outcome, out)
+
+
+def _twice(make: Callable[[], pipeline.Finished], context: Context) -> pipeline.Finished:
+    """Make an image; once more when a file of the cache turns out to be damaged, which is made again then."""
+    try:
+        return make()
+    except Damaged as fault:
+        context.progress.say(f"note: {fault.fact}: {fault.value}")
+        return make()
 
 
 def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:

@@ -63,7 +63,7 @@ def make(store: Store, row: Asked, choice: Choice, python: str, environ: Mapping
     inputs = [row.suite, row.packages, [deb.sha256 for deb in parts.debs], choice.sources]
     made = store.cached(
         "bases", inputs, lambda: _build(store, row, parts, environ),
-        lambda known: store.blob(known["written"][1]) is not None,
+        lambda known: store.blob(known["written"][1], size=known["written"][2]) is not None,
     )  # fmt: skip
     facts = inspect.from_plain(made.value["facts"])
     if python not in facts.pythons:

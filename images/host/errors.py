@@ -29,6 +29,13 @@ class WorldFault(Fault):
     """A failure of the world outside: network, disk, engine; exit code 1."""
 
 
+class Damaged(WorldFault):
+    """A file of the store was found damaged and removed: the same command makes it or fetches it again."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with errors in three parts."""
 

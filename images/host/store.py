@@ -82,17 +82,29 @@ class Store:
         """
         return self.root / "blobs" / Sha256(digest) / FileName(name)
 
-    def blob(self, digest: str, name: str = "blob") -> Path | None:
-        """Return where a blob is, by its sha256 in hexadecimal; None where there is none."""
+    def blob(self, digest: str, name: str = "blob", size: int | None = None) -> Path | None:
+        """Return where a blob is, by its sha256 in hexadecimal; None where there is none.
+
+        One of another size than is known (bytes) is damaged: it is removed, so that it is made or fetched again.
+        """
         path = self.place(digest, name)
-        return path if path.is_file() and not path.is_symlink() else None
+        if path.is_symlink() or not path.is_file():
+            return None
+        if size is not None and path.stat().st_size != size:
+            self.drop(path)
+            return None
+        return path
+
+    def drop(self, path: Path) -> None:
+        """Remove a damaged file of the store."""
+        with _disk(self.root):
+            path.unlink(missing_ok=True)
 
     def whole(self, digest: str, name: str) -> Path | None:
         """Return where a blob is, after reading it through; a damaged one is removed, and None returned."""
         path = self.blob(digest, name)
         if path and sha256(path) != digest:
-            with _disk(self.root):
-                path.unlink(missing_ok=True)
+            self.drop(path)
             return None
         return path
 
@@ -102,6 +114,8 @@ class Store:
         with _disk(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
+            with aside.open("rb") as file:
+                os.fsync(file.fileno())  # else a power cut leaves an empty file under a good name
             aside.replace(path)
         return path
 

@@ -134,7 +134,7 @@ def _part(store: Store, name: str, inputs: object, below: Directories, fill: Cal
         return [written.diff_id, written.digest, written.size, written.unpacked]
 
     decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
-    made = store.cached("layers", decisive, write, lambda known: store.blob(known[1]) is not None)
+    made = store.cached("layers", decisive, write, lambda known: store.blob(known[1], size=known[2]) is not None)
     return Part(name, Written(*made.value), made.reused)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from images.base.base import Base
 from images.host import process
-from images.host.errors import WorldFault
+from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter, trim
 from images.oci.layer import EPOCH
@@ -86,8 +86,8 @@ def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> s
 
 def read(store: Store, digest: str) -> Mapping[str, bytes]:
     """Read what was compiled: path of the module in site -> bytecode."""
-    path = store.blob(digest)
+    path = store.whole(digest, "blob")
     if path is None:
-        raise WorldFault("the store lost a file while it was in use", digest, "build again")
+        raise Damaged(store.place(digest))
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}

@@ -13,7 +13,7 @@ from typing import IO, cast
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
-from images.host.errors import WorldFault
+from images.host.errors import Damaged
 from images.host.store import Store, key_of
 from images.oci import compression
 from images.oci.layer import Directories, Part
@@ -57,9 +57,9 @@ def _extract(
 ) -> None:
     root.mkdir(exist_ok=True)
     for part in parts:
-        path = store.blob(part.written.digest)
+        path = store.whole(part.written.digest, "blob")
         if path is None:
-            raise WorldFault("the store lost a file while it was in use", part.written.digest, "build again")
+            raise Damaged(store.place(part.written.digest))
         with compression.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
             _unpack(tar, root, below, needed)
 

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 import zstandard
 
-from images.host.errors import WorldFault
+from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
 from images.oci.layer import Part
 
@@ -82,17 +82,32 @@ def opened(path: Path) -> Iterator[Plain]:
 
 
 def plain(store: Store, part: Part) -> Iterator[bytes]:
-    """Yield a layer uncompressed."""
-    with opened(stored(store, part.written.digest)) as source:
-        while chunk := source.read(CHUNK):
-            yield chunk
+    """Yield a layer of the store uncompressed; its bytes are hashed as they pass.
+
+    Raises Damaged when they are not the layer's.
+    """
+    path = stored(store, part)
+    try:
+        with opened(path) as source:
+            while chunk := source.read(CHUNK):
+                yield chunk
+            if source.sha256 == part.written.diff_id:
+                return
+    except WorldFault as fault:
+        store.drop(path)
+        raise Damaged(path) from fault
+    store.drop(path)
+    raise Damaged(path)
 
 
-def stored(store: Store, digest: str) -> Path:
-    """Return where a layer is in the store, by its sha256 in hexadecimal; raise WorldFault where it is gone."""
-    path = store.blob(digest)
+def stored(store: Store, part: Part) -> Path:
+    """Return where a layer is in the store.
+
+    Raises Damaged where it is gone or has another size.
+    """
+    path = store.blob(part.written.digest, size=part.written.size)
     if path is None:
-        raise WorldFault("the store lost a layer while it was in use", digest, "build again")
+        raise Damaged(store.place(part.written.digest))
     return path
 
 
@@ -112,7 +127,9 @@ def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
         return digest, size
 
     inputs = [compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
-    digest, size = store.cached("packed", inputs, repack, lambda known: store.blob(known[0]) is not None).value
+    digest, size = store.cached(
+        "packed", inputs, repack, lambda known: store.blob(known[0], size=known[1]) is not None
+    ).value
     return digest, size, compression
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
+from images.host.errors import Damaged, UserFault, WorldFault
+from images.host.store import Store, sha256
 from images.oci import manifest
-from images.oci.compression import packed, plain, stored
+from images.oci.compression import packed, plain
 from images.oci.layer import EPOCH, Part
 from images.oci.manifest import digest_of, encode
 
@@ -159,27 +159,38 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
         raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error
 
 
-def write_layout(
-    path: Path, image: Image, store: Store, compression: str, copy: Callable[[Path, Path], object] = shutil.copyfile
-) -> None:
-    """Write an OCI layout: blobs first, by `copy` or as links, the index last, which makes it whole.
+def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:
+    """Write an OCI layout: blobs first, the index last, which makes it whole.
 
-    Other images in a layout that is there already stay, under their names.
+    Other images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of
+    the store, for a reader that hashes them.
+    Raises Damaged when a layer is not what it should be.
     """
     written = registry_manifest(image.config, image.parts, store, compression)
     blobs = path / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
-        digest, _, _ = packed(store, part, compression)
+        digest, size, _ = packed(store, part, compression)
         if not (blobs / digest).exists():
-            copy(stored(store, digest), blobs / f".{digest}")
-            (blobs / f".{digest}").replace(blobs / digest)
+            source, aside = store.blob(digest, size=size), blobs / f".{digest}"
+            if source is None:
+                raise Damaged(store.place(digest))
+            os.link(source, aside) if linked else _copy(source, aside, digest, store)
+            aside.replace(blobs / digest)
     for data in (image.config, written):
         (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
     (path / "oci-layout").write_bytes(LAYOUT)
     index, aside = path / "index.json", path / f".index.json.{os.getpid()}"
     aside.write_bytes(manifest.write_index(written, image.tags, index.read_bytes() if index.is_file() else b""))
     aside.replace(index)
+
+
+def _copy(source: Path, place: Path, digest: str, store: Store) -> None:
+    shutil.copyfile(source, place)
+    if sha256(place) != digest:
+        place.unlink()
+        store.drop(source)
+        raise Damaged(source)
 
 
 def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:

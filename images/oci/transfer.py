@@ -128,7 +128,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(folder=True) as aside:
-        write_layout(aside / "layout", alone, store, of_registry(compression), os.link)
+        write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         Server(_origin(target), store, access, aside).push(target.tag or "latest")
 
 

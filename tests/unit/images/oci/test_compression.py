@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from images.host.errors import WorldFault
-from images.oci.compression import detect, opened
+from images.host.errors import Damaged, WorldFault
+from images.host.store import Store, sha256
+from images.oci.compression import detect, opened, plain
+from images.oci.layer import Part, Written
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
 ZSTD = zstandard.ZstdCompressor()
@@ -46,3 +49,32 @@ def test_a_damaged_layer_is_refused(tmp_path: Path, packed: bytes) -> None:
 
     with pytest.raises(WorldFault, match="cannot be unpacked"), opened(tmp_path / "blob") as plain:
         plain.rest()
+
+
+def kept(store: Store, packed: bytes) -> Part:
+    """Keep a layer in the store."""
+    with store.aside() as path:
+        path.write_bytes(packed)
+        digest = sha256(path)
+        store.keep(path, digest)
+    return Part("torch", Written(hashlib.sha256(ONE).hexdigest(), digest, len(packed), len(ONE)), reused=True)
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-6] + bytes([data[-6] ^ 1]) + data[-5:]
+
+
+@pytest.mark.parametrize("packed", [ZSTD.compress(ONE), gzip.compress(ONE), ONE])
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-9], lambda data: data + b"x", flipped])
+def test_a_damaged_layer_of_the_store_is_found_when_it_is_used_and_removed(
+    tmp_path: Path, packed: bytes, damage: Callable[[bytes], bytes]
+) -> None:
+    store = Store(tmp_path)
+    part = kept(store, packed)
+    assert b"".join(plain(store, part)) == ONE
+    store.place(part.written.digest).write_bytes(damage(packed))
+
+    with pytest.raises(Damaged):
+        list(plain(store, part))
+
+    assert store.blob(part.written.digest) is None
