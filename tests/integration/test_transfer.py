@@ -39,12 +39,17 @@ def fill(source: Path, host: str, *options: str, tag: str = TAG, to: str = "") -
     assert call([*command, f"oci:{source}:{tag}", target], seconds=120).code == 0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> None:
+    """Skip where there is no registry, or nothing to fill it with."""
+    for program in ("docker-registry", "skopeo"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}: apt-get install {program}")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the stand-in as an OCI layout; skip where there is no registry to fill with it."""
-    for program, package in (("docker-registry", "docker-registry"), ("skopeo", "skopeo")):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {package}")
+    """Write the stand-in as an OCI layout."""
     folder = tmp_path_factory.mktemp("registry")
     images = {TAG: Image(), "zstd": Image(compression="zstd"), "none": Image(compression="none")}
     images["arm64"] = Image(architecture="arm64")
