@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -367,6 +368,14 @@ def test_a_build_that_failed_keeps_the_layers_that_came_whole(pull: Pull) -> Non
 
     assert (fetched(server, first), fetched(server, LAYER)) == (0, 1)
     assert list((pull.root / "store" / "locks").iterdir()) == []
+
+
+def test_of_two_builds_at_once_one_fetches(pull: Pull) -> None:
+    with serving(Faulty(Image())) as server, ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(pull, [f"{server.host}/a/b:1"] * 2))
+
+    assert found[0].layers == found[1].layers
+    assert fetched(server, LAYER) == 1
 
 
 def test_a_server_that_always_cuts_at_one_place_is_given_up(pull: Pull) -> None:
