@@ -89,7 +89,8 @@ def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
 
 def _debs(planned: Plan, context: Context) -> Choice:
     with context.progress.step("choosing Debian's packages"):
-        return apt.resolve(context.store, planned.debian, context.today, context.environ)
+        row = planned.debian
+        return apt.resolve(context.store, row.suite, row.packages, context.today, context.environ)
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
@@ -150,9 +151,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
 
 
 def _made(lock: Lock, context: Context) -> Base:
-    choice = Choice(lock.debian.debs, lock.debian.sources)
     with context.progress.step("Debian base"):
-        return debian.make(context.store, lock.debian, choice, lock.python, context.environ)
+        return debian.make(context.store, lock.debian, lock.python, context.environ)
 
 
 def _pulled(lock: Lock, known: BaseImage, context: Context) -> Base:

@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote
 
 from images.host import fingerprint, process
@@ -80,18 +79,6 @@ class Deb:
     sha256: str
 
 
-class Asked(Protocol):
-    """What a base is made of: a suite, and the packages that are asked for by name."""
-
-    @property
-    def suite(self) -> str:
-        """Return the name of the suite, such as bookworm."""
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Return the names of packages."""
-
-
 @dataclass(frozen=True)
 class Choice:
     """The packages of a base in order, and the sources.list that it will have: where they came from."""
@@ -100,18 +87,20 @@ class Choice:
     sources: str
 
 
-def resolve(store: Store, row: Asked, today: datetime.date, environ: Mapping[str, str]) -> Choice:
+def resolve(
+    store: Store, suite: str, packages: Sequence[str], today: datetime.date, environ: Mapping[str, str]
+) -> Choice:
     """Choose the packages of a base that is made here, once a day, and download each into the store.
 
     When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
     """
 
     def choose() -> Choice:
-        sources = default_sources(row.suite, environ)
-        names = (MINBASE.format(suite=row.suite), *ALWAYS, *row.packages)
+        sources = default_sources(suite, environ)
+        names = (MINBASE.format(suite=suite), *ALWAYS, *packages)
         return Choice(_choose(store, sources, ("install", *names), environ), sources)
 
-    return _daily(store, [row.suite, row.packages], today, choose)
+    return _daily(store, [suite, packages], today, choose)
 
 
 def named(

@@ -9,10 +9,10 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from images.base import additions, inspect
-from images.base.apt import ALWAYS, REMEDY, Asked, Choice, Deb, complaint
+from images.base.apt import ALWAYS, REMEDY, Deb, complaint
 from images.base.base import Base, of_debian
 from images.host import process
 from images.host.errors import WorldFault
@@ -54,22 +54,41 @@ BEFORE = f'echo "deb [trusted=yes] file:$1/{REPOSITORY} ./" >"$1/etc/apt/sources
 AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
 
 
-def make(store: Store, row: Asked, choice: Choice, python: str, environ: Mapping[str, str]) -> Base:
+class Recipe(Protocol):
+    """What a base is made of, as a lock has it: a suite, packages that are asked for by name, and all packages."""
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite, such as bookworm."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that are asked for by name."""
+
+    @property
+    def sources(self) -> str:
+        """Return the sources.list that the base gets."""
+
+    @property
+    def debs(self) -> tuple[Deb, ...]:
+        """Return every package."""
+
+
+def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) -> Base:
     """Make the base from exactly these packages, without network, for Python `python` (3.X).
 
     The same packages give the same bytes. Raises WorldFault when one is not in the store.
     """
-    parts = Choice(tuple(sorted(choice.debs)), choice.sources)
-    inputs = [row.suite, row.packages, [deb.sha256 for deb in parts.debs], choice.sources]
+    inputs = [recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
     made = store.cached(
-        "bases", inputs, lambda: _build(store, row, parts, environ),
+        "bases", inputs, lambda: _build(store, recipe, environ),
         lambda known: store.blob(known["written"][1], size=known["written"][2]) is not None,
     )  # fmt: skip
     facts = inspect.from_plain(made.value["facts"])
     if python not in facts.pythons:
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
     return Base(
-        name=f"debian:{row.suite}",
+        name=f"debian:{recipe.suite}",
         layers=(Part("debian base", Written(*made.value["written"]), made.reused),),
         facts=facts,
         site=of_debian(python),
@@ -77,25 +96,25 @@ def make(store: Store, row: Asked, choice: Choice, python: str, environ: Mapping
     )
 
 
-def _build(store: Store, row: Asked, choice: Choice, environ: Mapping[str, str]) -> dict[str, object]:
+def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
     path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
     env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
-        pack(store, choice.debs, {SOURCES: choice.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
-        _bootstrap(row, parts, raw, env)
+        pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
+        _bootstrap(recipe.packages, parts, raw, env)
         with tarfile.open(raw) as source, Layer(out, Directories()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
         facts, _ = inspect.read([(out, f"sha256:{written.diff_id}")], {})
-        _check(choice.debs, facts.packages)
+        _check(recipe.debs, facts.packages)
         store.keep(out, written.digest)
     return {"written": astuple(written), "facts": inspect.plain(facts)}
 
 
-def _bootstrap(row: Asked, parts: Path, out: Path, env: Mapping[str, str]) -> None:
+def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str]) -> None:
     command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
-    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *row.packages])]
+    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     command += [
         f"--setup-hook=tar-in {shlex.quote(str(parts))} /",

@@ -66,7 +66,7 @@ def _debs(lock: Lock, context: Context) -> None:
     if lock.base_image:
         apt.named(store, lock.debian.suite, [deb.package for deb in lock.debian.debs], today, environ)
     else:
-        apt.resolve(store, lock.debian, today, environ)
+        apt.resolve(store, lock.debian.suite, lock.debian.packages, today, environ)
 
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:

@@ -6,7 +6,7 @@ import datetime
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from images.base import apt, debian
 from images.base.base import Base
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.lock.lock import Debian
 from images.plan import catalog
 from tests.support.harness import call
 
@@ -34,11 +35,21 @@ class Fresh:
     base: Base
 
 
+def resolve(store: Store, day: datetime.date, environ: Mapping[str, str] = os.environ) -> apt.Choice:
+    """Choose the packages of the base in versions.toml."""
+    return apt.resolve(store, ROW.suite, ROW.packages, day, environ)
+
+
+def recipe(choice: apt.Choice) -> Debian:
+    """Write down a choice as a lock does."""
+    return Debian(ROW.suite, ROW.packages, choice.sources, choice.debs)
+
+
 @pytest.fixture(scope="module")
 def fresh(module_path: Path) -> Fresh:
     store = Store(module_path / "multinode")
-    chosen = apt.resolve(store, ROW, DAY, os.environ)
-    made = debian.make(store, ROW, chosen, "3.11", os.environ)
+    chosen = resolve(store, DAY)
+    made = debian.make(store, recipe(chosen), "3.11", os.environ)
     assert not made.layers[0].reused
     return Fresh(store, chosen, made)
 
@@ -65,8 +76,8 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
 
 def test_neither_is_made_twice(fresh: Fresh) -> None:
     """Without PATH, nothing can be started."""
-    assert apt.resolve(fresh.store, ROW, DAY, {}) == fresh.choice
-    again = debian.make(fresh.store, ROW, fresh.choice, "3.11", {})
+    assert resolve(fresh.store, DAY, {}) == fresh.choice
+    again = debian.make(fresh.store, recipe(fresh.choice), "3.11", {})
     assert again.layers[0].reused
     assert (again.layers[0].written, again.facts) == (fresh.base.layers[0].written, fresh.base.facts)
 
@@ -117,7 +128,7 @@ def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
 def test_a_lost_package_is_downloaded_again(fresh: Fresh, tmp_path: Path) -> None:
     store = copy_of(fresh, tmp_path / "lossy", without=["tini"])
 
-    chosen = apt.resolve(store, ROW, DAY, os.environ)
+    chosen = resolve(store, DAY)
 
     assert not apt.missing(store, chosen.debs)
     assert "tini" in {deb.package for deb in chosen.debs}
@@ -133,7 +144,7 @@ def no_mirror(tmp_path: Path) -> dict[str, str]:
 
 def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(WorldFault) as fault:
-        apt.resolve(Store(tmp_path / "empty"), ROW, DAY, no_mirror)
+        resolve(Store(tmp_path / "empty"), DAY, no_mirror)
 
     assert "127.0.0.1:9" in fault.value.value
     assert "mirror" in fault.value.remedy
@@ -143,7 +154,7 @@ def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> Non
 def test_an_older_choice_is_better_than_none(fresh: Fresh, no_mirror: dict[str, str], tmp_path: Path) -> None:
     store = copy_of(fresh, tmp_path / "older")
 
-    assert apt.resolve(store, ROW, NEXT, no_mirror) == fresh.choice
+    assert resolve(store, NEXT, no_mirror) == fresh.choice
 
 
 ADDED = ("libgoogle-perftools4", "libnss-wrapper", "libunwind8", "tini")

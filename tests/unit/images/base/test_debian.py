@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from images.base import debian
-from images.base.apt import Choice, Deb
+from images.base.apt import Deb
 from images.base.debian import DIRTY, cleaned
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.lock.lock import Debian
 from images.oci.layer import EPOCH
-from images.plan import catalog
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_paragraph_ends_in_what_apt_checks() -> None:
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault) as fault:
-        debian.make(Store(tmp_path), catalog.load().debian, Choice((GONE,), ""), "3.11", {})
+        debian.make(Store(tmp_path), Debian("bookworm", (), "", (GONE,)), "3.11", {})
     assert GONE.filename in fault.value.value
     assert "mirrors drop old packages" in fault.value.remedy
     assert "bundle" in fault.value.remedy
