@@ -1,0 +1,54 @@
+"""What the SBOM of an image lists: the wheels, the packages of its base, and what was added to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from images.host.store import Store
+from images.inspection import sbom
+from images.lock.lock import Archive
+from tests.support.bases import base
+from tests.support.locks import artifact, lock
+from tests.support.stand_in import PACKAGES, SYSTEM
+
+STATUS = """Package: libc6
+Status: install ok installed
+Architecture: amd64
+Version: 2.35-0ubuntu3.8
+"""
+UBUNTU = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()})
+LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Archive("examples.tar.zst", "c" * 64))
+
+
+def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:
+    """List the hashes of what the SBOM has, by package URL without its version."""
+    found = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
+    rows = json.loads(sbom.write(LOCK, [], found, Store(place)))["components"]
+    return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows}
+
+
+def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_path: Path) -> None:
+    found = listed(tmp_path, made=False)
+
+    assert found["pkg:deb/ubuntu/libc6"] == []
+    assert found["pkg:deb/debian/tini"] == [{"alg": "SHA-256", "content": "1" * 64}]
+    assert found["pkg:pypi/intel-extension-for-pytorch"] == []
+    assert "pkg:pypi/six" not in found  # it is replaced by a wheel, of which there is none here
+    assert {"pkg:generic/multinode", "pkg:generic/transformers-examples"} <= found.keys()
+
+
+def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
+    found = listed(tmp_path, made=True)
+
+    assert not [purl for purl in found if purl.startswith("pkg:pypi/")]
+    assert "pkg:deb/debian/tini" not in found  # dpkg in the stand-in does not have it
+
+
+def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path))
+    monkeypatch.setattr(sbom, "_make", None)
+
+    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path)) == first

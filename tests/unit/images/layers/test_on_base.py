@@ -1,0 +1,121 @@
+"""What goes directly on a base: paths that are hidden, files that it lacks, and links to oneCCL's bindings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from images.host.store import Store
+from images.layers import on_base
+from images.layers.oneccl import BINDINGS, GUIDE
+from images.lock.collect import Wheel
+from images.lock.lock import Lock
+from tests.support import ccl_wheels
+from tests.support.bases import base
+from tests.support.locks import artifact, context, lock
+from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files
+
+MODULE = ccl_wheels.BINDINGS
+WHOLE: Files = {
+    f"{LIBRARY}/libtcmalloc.so.4": b"",
+    f"{LIBRARY}/libnss_wrapper.so": b"",
+    f"{LIBRARY}/libunwind.so.8": b"",
+    "usr/bin/tini": b"",
+}
+
+
+def planned(*versions: tuple[str, str], **changes: Any) -> Lock:
+    return lock([artifact(name, version) for name, version in versions], python="3.10", **changes)
+
+
+OTHER = planned(("intel-extension-for-pytorch", "2.4.0"))
+
+
+def test_a_package_at_another_version_is_hidden() -> None:
+    hidden = on_base.hidden(base(SYSTEM, PACKAGES), OTHER)
+
+    assert f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info" in hidden
+    assert IPEX in hidden
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_what_is_not_planned_stays(made: bool) -> None:
+    assert on_base.hidden(base(SYSTEM, PACKAGES, made=made), planned(("tqdm", "4.67"))) == ()
+
+
+def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp_path: Path) -> None:
+    found = base(SYSTEM, PACKAGES, made=True)
+    made = context(Store(tmp_path), None, {})
+
+    assert on_base.hidden(found, OTHER) == ()
+    assert on_base.extras(found, OTHER, (), made) == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "hidden", "names"),
+    [
+        (WHOLE, (), []),
+        (WHOLE, ("usr/bin/old",), ["replaced"]),
+        ({}, (), ["additions"]),
+        ({}, ("usr/bin/old",), ["replaced", "additions"]),
+    ],
+)
+def test_a_layer_for_what_is_hidden_and_one_for_what_is_lacking(
+    tmp_path: Path, files: Files, hidden: tuple[str, ...], names: list[str]
+) -> None:
+    found = on_base.extras(base(SYSTEM, files), OTHER, hidden, context(Store(tmp_path), None, {}))
+
+    assert [extra.name for extra in found] == names
+
+
+def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path) -> None:
+    """Bases that differ in either get different files or links."""
+    bare = base(SYSTEM)
+    elsewhere = replace(bare.facts.directories, owners={})
+    others = [replace(bare.facts, glibc="2.99"), replace(bare.facts, directories=elsewhere)]
+    found = [bare, *(replace(bare, facts=facts) for facts in others)]
+
+    inputs = [on_base.extras(one, OTHER, (), context(Store(tmp_path), None, {}))[0].inputs for one in found]
+
+    assert inputs[0] not in inputs[1:] and inputs[1] != inputs[2]
+
+
+CCL = {"backend": "ccl", "module": MODULE}
+
+
+def test_links_lead_to_the_bindings_of_a_wheel(tmp_path: Path) -> None:
+    path = ccl_wheels.bindings(tmp_path)
+    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, path)]
+
+    links = on_base.with_bindings(base(SYSTEM), planned(("torch", "2.4.0"), **CCL), wheels).links
+
+    assert links["usr/local/bin/mpirun"].endswith(f"{MODULE}/opt/mpi/bin/mpirun")
+    assert GUIDE == SITE or f"{GUIDE}/{MODULE}" in links
+
+
+@pytest.mark.parametrize(
+    ("changes", "files"),
+    [
+        ({"backend": "gloo"}, {}),
+        (CCL, {f"{SITE}/{MODULE}/opt/mpi/bin/nothing": b""}),
+    ],
+)
+def test_without_bindings_there_are_no_links_to_programs(changes: dict[str, str], files: Files) -> None:
+    found = base(SYSTEM, files)
+
+    assert not [
+        path
+        for path in on_base.with_bindings(found, planned(("torch", "2.4.0"), **changes), []).links
+        if "/bin/" in path
+    ]
+
+
+def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:
+    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
+
+    links = on_base.with_bindings(base(SYSTEM), planned(("impi-rt", "2021.12"), **CCL), wheels).links
+
+    assert "usr/local/bin/mpirun" not in links
