@@ -47,7 +47,7 @@ def resolve(planned: Plan, context: Context) -> Locked:
     """
     base = _pull(planned, context) if planned.base_reference else None
     chosen = _lacking(base, planned, context) if base else _debs(planned, context)
-    with context.progress.step("resolving"):
+    with context.progress.step("choosing Python packages"):
         found = resolving.packages(planned, context)
     base_image = _base_image(base, found.artifacts) if base else None
     lock = Lock(
@@ -151,7 +151,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
 
 
 def _made(lock: Lock, context: Context) -> Base:
-    with context.progress.step("Debian base"):
+    with context.progress.step("making the Debian base"):
         return debian.make(context.store, lock.debian, lock.python, context.environ)
 
 
