@@ -65,10 +65,10 @@ def resolve(planned: Plan, context: Context) -> Locked:
 def _pull(planned: Plan, context: Context) -> Base:
     """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
     assert planned.base_reference, "a base that is made here is not pulled"
-    wanted = reference.parse(planned.base_reference)
+    named = reference.parse(planned.base_reference)
     try:
         with context.progress.step("fetching the base"):
-            parts = pulled.fetch(wanted, context.store, context.access, context.progress.advance)
+            parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
     except Fault as fault:
         raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or --base debian") from fault
     base = pulled.read(parts, planned.python, planned.base.glibc, context.store)
@@ -79,8 +79,10 @@ def _pull(planned: Plan, context: Context) -> Base:
 
 def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
-    names = additions.lacking(base.facts)
-    packages, store = additions.packages(names), context.store
+    names, store = additions.lacking(base.facts), context.store
+    if not names:
+        return Choice((), "")
+    packages = additions.packages(names)
     with context.progress.step("choosing Debian's packages"):
         debs = apt.named(store, planned.debian.suite, packages, context.today, context.environ)
     additions.read(store, debs, names, base.facts, context.environ)

@@ -77,11 +77,11 @@ def packages(names: Sequence[str]) -> tuple[str, ...]:
 def links(facts: Facts, interpreter: str) -> dict[str, str]:
     """Return links (path -> target) to what the base has at another path than the guide, people or programs use."""
     found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
+    real = facts.directories.resolve
     for name in (TCMALLOC, "libnss_wrapper.so"):
         place = f"{LIBRARY}/{name}"
-        if (there := facts.libraries.get(name)) and facts.directories.resolve(there) != facts.directories.resolve(
-            place
-        ):
+        there = facts.libraries.get(name)
+        if there and real(there) != real(place):
             found[place] = f"/{there}"
     found |= {
         f"usr/local/bin/{name}": f"/{interpreter}" for name in ("python", "python3") if name not in facts.commands

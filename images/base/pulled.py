@@ -46,7 +46,7 @@ class Parts:
         """Return the variables of the configuration."""
         settings = self.config.get("config")
         found = settings.get("Env") if isinstance(settings, dict) else None
-        pairs = (str(line).partition("=") for line in found or ())
+        pairs = (str(line).partition("=") for line in (found if isinstance(found, list) else ()))
         return {name: value for name, _, value in pairs}
 
 
@@ -125,9 +125,8 @@ def read(parts: Parts, python: str, glibc: str, store: Store) -> Base:
         facts, sizes = inspect.read([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
         return {"facts": inspect.plain(facts), "sizes": sizes}
 
-    record = store.cached(
-        "pulled", [parts.manifest.config.digest, *(row.digest for row in parts.manifest.layers)], inspected
-    ).value
+    digests = [parts.manifest.config.digest, *(layer.digest for layer in parts.manifest.layers)]
+    record = store.cached("pulled", digests, inspected).value
     facts = inspect.from_plain(record["facts"])
     refuse(facts, parts.name, python, glibc)
     return Base(
@@ -200,6 +199,8 @@ def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Map
         config = json.loads(source.config(found, advance).read_bytes())
         diff_ids = config["rootfs"]["diff_ids"]
         system = f"{config['os']}/{config['architecture']}"
+        if not all(reference.DIGEST.fullmatch(diff_id) for diff_id in diff_ids):
+            raise ValueError("diff_ids")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorldFault("a configuration is damaged", f"{name} ({error!r})", DAMAGED) from error
     if system != "linux/amd64":

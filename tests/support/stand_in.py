@@ -113,15 +113,16 @@ class Image:
     """An image as registries have it: `blobs` by their digests, and the digest of the manifest."""
 
     def __init__(
-        self, layers: Sequence[Files] = (SYSTEM, PACKAGES), compression: str = "gzip", architecture: str = "amd64"
-    ) -> None:
+        self, layers: Sequence[Files] = (SYSTEM, PACKAGES), compression: str = "gzip", architecture: str = "amd64",
+        **changes: Any,
+    ) -> None:  # fmt: skip
         self.blobs: dict[str, bytes] = {}
         self.tars = [layer(files) for files in layers]
         diff_ids = [digest(tar) for tar in self.tars]
         suffix = "" if compression == "none" else f"+{compression}"
         parts = [self._add("layer.v1.tar" + suffix, packed(tar, compression)) for tar in self.tars]
         self.config = {"architecture": architecture, "os": "linux", "config": SETTINGS,
-                       "rootfs": {"type": "layers", "diff_ids": diff_ids}}  # fmt: skip
+                       "rootfs": {"type": "layers", "diff_ids": diff_ids}, **changes}  # fmt: skip
         config = self._add("config.v1+json", json.dumps(self.config).encode())
         manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
         self.entry = self._add("manifest.v1+json", json.dumps({**manifest, "config": config, "layers": parts}).encode())

@@ -46,7 +46,7 @@ def test_layers_keep_their_digests(tmp_path: Path, compression: str) -> None:
 
     assert found.digest == image.digest
     assert [f"sha256:{layer.written.digest}" for layer in found.layers] == image.layers
-    assert [f"sha256:{layer.written.diff_id}" for layer in found.layers] == image.config["rootfs"]["diff_ids"]  # type: ignore[index]
+    assert [f"sha256:{layer.written.diff_id}" for layer in found.layers] == image.config["rootfs"]["diff_ids"]
     assert [layer.written.unpacked for layer in found.layers] == [len(tar) for tar in image.tars]
     assert {layer.packed for layer in found.layers} == {compression}
 
@@ -133,6 +133,23 @@ def test_another_architecture_is_refused_before_a_layer_is_copied(tmp_path: Path
         fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
 
     assert len(list((tmp_path / "store" / "blobs").iterdir())) == 1  # the configuration
+
+
+@pytest.mark.parametrize(
+    "rootfs", [None, 1, {"diff_ids": 1}, {"diff_ids": ["sha256:1", "sha256:2"]}, {"diff_ids": [1, 2]}, {"diff_ids": []}]
+)
+def test_a_configuration_without_digests_of_its_layers_is_refused(tmp_path: Path, rootfs: object) -> None:
+    write(tmp_path / "layout", layout({"1": Image(rootfs=rootfs)}))
+
+    with pytest.raises(WorldFault, match="configuration"):
+        fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+
+
+@pytest.mark.parametrize("config", [None, 1, [], {"Env": 1}, {"Env": {}}, {"Env": [1, None]}])
+def test_odd_settings_of_a_configuration_are_no_variables(tmp_path: Path, config: object) -> None:
+    write(tmp_path / "layout", layout({"1": Image(config=config)}))
+
+    assert "PATH" not in fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store").environment
 
 
 @pytest.mark.parametrize("data", [b"", b"no tar", None])
