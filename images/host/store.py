@@ -229,13 +229,9 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-REMEDIES = {
-    errno.ENOSPC: "make room there, or set XDG_CACHE_HOME to a folder on a larger disk",
-    errno.EDQUOT: "make room there, or set XDG_CACHE_HOME to a folder on a larger disk",
-    errno.EROFS: "set XDG_CACHE_HOME to a folder that you may write to",
-    errno.EACCES: "set XDG_CACHE_HOME to a folder that you may write to",
-    errno.EPERM: "set XDG_CACHE_HOME to a folder that you may write to",
-}
+ELSEWHERE = "set XDG_CACHE_HOME to a directory"
+REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"{ELSEWHERE} that you may write to")
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"make room there, or {ELSEWHERE} on a larger disk")
 
 
 @contextmanager
