@@ -60,8 +60,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     if options.json:
         print(json.dumps(report.verified(options.image, identity, made.digest, difference), indent=1))
     if difference:
-        remedy = "find out who changed it; build.py --lock builds what the lock says"
-        raise WorldFault("the image is not what its lock says", difference.text, remedy)
+        raise WorldFault("the image is not what its lock says", difference.text, difference.remedy)
     out.print(
         f"verified       {options.image}: {len(made.parts)} layers, id {identity}", highlight=False, soft_wrap=True
     )

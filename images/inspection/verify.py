@@ -13,6 +13,7 @@ from typing import IO
 
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
+from images.layers.entrypoint_layer import HOME
 from images.oci import compression, manifest
 from images.oci.image import Image
 
@@ -36,6 +37,13 @@ class Difference:
         """Return it as one line."""
         place = f"{self.part}, {self.path}" if self.path else self.part
         return f"{place}: {self.image} in the image, {self.rebuilt} rebuilt"
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do about it; the entrypoint comes from the release of multinode that builds."""
+        if self.path.startswith(f"/{HOME}/entrypoint/"):
+            return "build.py verify of the release of multinode that made the image; else find out who changed it"
+        return "find out who changed it; build.py --lock builds what the lock says"
 
 
 def compare(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:

@@ -172,3 +172,10 @@ def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_sa
 
     assert found is not None
     assert (found.part, found.path) == ("layer part 0", "/backdoor")
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("/opt/multinode/entrypoint/decide.py", "the release of multinode"), ("/usr/bin/x", "--lock")]
+)
+def test_another_release_of_the_entrypoint_is_told_from_a_change(path: str, word: str) -> None:
+    assert word in verify.Difference("layer multinode", path, "1", "2").remedy
