@@ -147,10 +147,11 @@ def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> b
             with path.open("wb") as out:
                 done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
             if done.code:
-                raise ValueError(complaint(done))
+                remedy = f"remove {deb} and run it again: {complaint(done)}"
+                raise WorldFault("a file is not a Debian package", deb.name, remedy)
             with tarfile.open(path) as tar:
                 return member(tar, source)
-    except (LookupError, ValueError, tarfile.TarError) as error:
+    except (LookupError, tarfile.TarError) as error:
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
 

@@ -1,4 +1,4 @@
-"""Layers upon layers, with whiteouts and links."""
+"""Layers over layers, with whiteouts and links."""
 
 from __future__ import annotations
 
