@@ -66,7 +66,7 @@ class Ours:
     def forget(self) -> None:
         """Keep the downloads and the base, nothing that a build has made of them."""
         store = Store(self.work / "cache" / "multinode")
-        store.forget("layers", "bytecode", "packed", "sonames", "sboms", "looks")
+        store.forget("layers", "bytecode", "packed", "sonames", "sboms", "import checks")
 
 
 def measure(work: Path, runs: int) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         return made
 
     made = _twice(make, context)
-    _look(made, engine, options.load, context)
+    _check_imports(made, engine, options.load, context)
     if place:
         lockfile.beside(place.path).write_text(lockfile.text(made.lock, beside=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
@@ -118,11 +118,11 @@ def _push(image: oci.Image, target: reference.Remote, context: Context, compress
     return f"{target}@{image.digest}"
 
 
-def _look(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
+def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
     """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
     if engine:
         run = import_check.in_engine(engine, made.image)
-        remedy = "another --transformers; the image stays loaded for a look at it"
+        remedy = "another --transformers; the image stays loaded, so that you can examine it"
     elif load is False and engines.find(context.environ, seconds=5):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:

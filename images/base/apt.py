@@ -165,7 +165,7 @@ def machine_sources(suite: str, environ: Mapping[str, str]) -> str:
 
 def _choose(store: Store, sources: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
     """Ask apt-get, by a command of its own and what that takes, which packages those are, and download them."""
-    with store.aside(folder=True) as place:
+    with store.aside(directory=True) as place:
         aside = place.resolve()
         _lay_out(aside, sources)
         _apt(aside, ("update",), environ)

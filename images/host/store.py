@@ -135,7 +135,7 @@ class Store:
         return Cached(made, False)
 
     def record(self, kind: str, key: str) -> Any | None:
-        """Read a record back, or None where there is none that can be read."""
+        """Return a record, or None where there is none that can be read."""
         try:
             return json.loads((self.root / "records" / kind / key).read_bytes())
         except (FileNotFoundError, ValueError):
@@ -160,17 +160,17 @@ class Store:
         shutil.rmtree(self.root / "trees", ignore_errors=True)
 
     def tree(self, key: str) -> Path:
-        """Name the place of an unpacked root file system; it is whole if it exists."""
+        """Return the place of an unpacked root file system; it is whole if it exists."""
         return self.root / "trees" / key
 
     @contextmanager
-    def aside(self, *, folder: bool = False) -> Iterator[Path]:
-        """Lend a path to write to; whatever is still there at the end is removed.
+    def aside(self, *, directory: bool = False) -> Iterator[Path]:
+        """Yield a path to write to; whatever is still there at the end is removed.
 
         Raises WorldFault when the disk is full or read-only.
         """
         with _disk(self.root):
-            if folder:
+            if directory:
                 path = Path(tempfile.mkdtemp(dir=self.root / "aside"))
             else:
                 handle, name = tempfile.mkstemp(dir=self.root / "aside")
@@ -179,7 +179,7 @@ class Store:
             try:
                 yield path
             finally:
-                shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
+                shutil.rmtree(path, ignore_errors=True) if directory else path.unlink(missing_ok=True)
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -205,23 +205,23 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def default_root(environ: Mapping[str, str]) -> Path:
-    """Name the store's folder: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification)."""
+    """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification)."""
     cache = environ.get("XDG_CACHE_HOME")
     return Path(cache) / "multinode" if cache else Path(environ.get("HOME", "~")).expanduser() / ".cache" / "multinode"
 
 
 def canonical(value: object) -> bytes:
-    """Write JSON in one way only, so that equal values have equal hashes."""
+    """Return JSON written in one way only, so that equal values have equal hashes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()
 
 
 def key_of(value: object) -> str:
-    """Name what something was made from, as a sha256 in hexadecimal."""
+    """Return the name of what something was made from: a sha256 in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def sha256(path: Path) -> str:
-    """Hash a file, in hexadecimal."""
+    """Return the sha256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
@@ -245,5 +245,5 @@ def _disk(root: Path) -> Iterator[None]:
 
 
 def disk_fault(root: Path, number: int) -> WorldFault:
-    """Say that the disk refuses, by an errno among REMEDIES."""
+    """Return the fault of a disk that refuses, by an errno among REMEDIES."""
     return WorldFault("cannot write to the store", f"{root} ({os.strerror(number)})", REMEDIES[number])

@@ -1,4 +1,4 @@
-"""The last look: every top-level package is imported once in the finished image."""
+"""The import check: every top-level package is imported once in the finished image."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ print("; ".join(failed), file=sys.stderr)
 sys.exit(bool(failed))
 """
 
-# Do what Python does at its start (site), for folders that lie elsewhere.
+# Do what Python does at its start (site), for directories that lie elsewhere.
 SITES = """
 import site, sys
-for folder in sys.argv.pop(1).split(":"):
-    site.addsitedir(folder)
+for directory in sys.argv.pop(1).split(":"):
+    site.addsitedir(directory)
 """
-BROKEN = "remove the store's folder `trees` and build again"
+BROKEN = "remove the store's directory `trees` and build again"
 
-# Run Python with these arguments: a script and its own; answer None if it went well, else what was said last.
+# Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
 
 
 def modules(wheels: Iterable[Path]) -> list[str]:
-    """Name the top-level modules of wheels, from the paths in their RECORD."""
+    """Return the top-level modules of wheels, from the paths in their RECORD."""
     found = set()
     for path in wheels:
         with zipfile.ZipFile(path) as archive:
@@ -66,7 +66,7 @@ def modules(wheels: Iterable[Path]) -> list[str]:
 
 
 def _module(path: str) -> str | None:
-    """Answer the module of a path in a wheel if it is at the top: `name/__init__.py`, `name.py` or an extension."""
+    """Return the module of a path in a wheel if it is at the top: `name/__init__.py`, `name.py` or an extension."""
     head, _, rest = path.partition("/")
     if rest == "__init__.py" and head.isidentifier():
         return head
@@ -77,19 +77,19 @@ def _module(path: str) -> str | None:
 
 
 def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
-    """Import `names` in the image's Python; answer False if that was done before.
+    """Import `names` in the image's Python; return False if that was done before.
 
     Raises WorldFault that names every module that cannot be imported.
     """
 
-    def look() -> list[str]:
+    def check() -> list[str]:
         said = run([SCRIPT, *names])
         if said is not None:
             raise WorldFault("modules of the image cannot be imported", said, remedy)
         return sorted(names)
 
     diff_ids = [part.written.diff_id for part in image.parts[:-1]]  # the last layer is our own
-    return not store.cached("looks", [diff_ids, sorted(names)], look).reused
+    return not store.cached("import checks", [diff_ids, sorted(names)], check).reused
 
 
 def in_engine(engine: Engine, image: Image) -> Run:
@@ -101,14 +101,16 @@ def unpacked(base: Base, image: Image, store: Store) -> Run:
     """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
 
     def run(arguments: Sequence[str]) -> str | None:
-        with store.aside(folder=True) as root:
+        with store.aside(directory=True) as root:
             interpreter.importable(store, base, image.parts[len(base.layers) :], root)
-            python = Interpreter(interpreter.unpack(store, base), base, tuple(root / folder for folder in LIBRARIES))
+            python = Interpreter(
+                interpreter.unpack(store, base), base, tuple(root / directory for directory in LIBRARIES)
+            )
             script, *names = arguments
-            folders = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
+            directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             home = str(root / "home/multinode")
             environment = {**entrypoint_layer.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
-            command = [*python.command, "-c", SITES + script, folders, *names]
+            command = [*python.command, "-c", SITES + script, directories, *names]
             return process.run(command, environment, BROKEN).failure
 
     return run

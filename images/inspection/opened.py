@@ -74,7 +74,7 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
 
     Its layers are copied aside and gone afterwards.
     """
-    with store.aside(folder=True) as place:
+    with store.aside(directory=True) as place:
         named = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
         found = pulled.contents(named, Store(place), access, lambda _: None)
         yield Inside(name, found.manifest, found.config, found.layers)

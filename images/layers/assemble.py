@@ -33,7 +33,7 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 
 @dataclass(frozen=True)
 class Extra:
-    """A layer directly upon the base: its name, what decides its bytes, and how it is filled."""
+    """A layer directly above the base: its name, what decides its bytes, and how it is filled."""
 
     name: str
     inputs: object
@@ -73,7 +73,7 @@ class Compiler:
     python: Interpreter
 
     def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
-        """Answer sha256 of a wheel -> sha256 of its bytecode."""
+        """Return sha256 of a wheel -> sha256 of its bytecode."""
         listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
         return bytecode.make(self.store, listed, self.python)
 
@@ -139,5 +139,5 @@ def _part(store: Store, name: str, inputs: object, below: Directories, fill: Cal
 
 
 def _owners(below: Directories) -> list[object]:
-    """Name the folders of the base that are not as a layer would make them: whatever passes through them shows it."""
+    """Return the directories of the base that are not as a layer would make them, which shows in the layers above."""
     return [[path, *owner] for path, owner in sorted(below.owners.items()) if owner != (0o755, 0, 0)]

@@ -23,7 +23,7 @@ LOADER = "ld-linux-x86-64.so.2"
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python of a base, unpacked: the root folder, the base itself, and further folders of libraries."""
+    """The Python of a base, unpacked: the root directory, the base itself, and further directories of libraries."""
 
     root: Path
     base: Base
@@ -32,9 +32,9 @@ class Interpreter:
     @property
     def command(self) -> list[str]:
         """Say how it is started without root and without entering its root file system: through its own loader."""
-        folders = [self.root / folder for folder in interpreter.libraries(self.base.interpreter)]
-        there = [str(folder) for folder in dict.fromkeys((*folders, *self.beside)) if folder.is_dir()]
-        loaders = [f"{folder}/{LOADER}" for folder in there if Path(folder, LOADER).is_file()]
+        directories = [self.root / directory for directory in interpreter.libraries(self.base.interpreter)]
+        there = [str(directory) for directory in dict.fromkeys((*directories, *self.beside)) if directory.is_dir()]
+        loaders = [f"{directory}/{LOADER}" for directory in there if Path(directory, LOADER).is_file()]
         start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.base.interpreter)]
         return [*start, "-I", "-S", "-B"]
 
@@ -74,10 +74,10 @@ def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> s
     site = f"/{python.base.site.directory}"
     with store.aside() as out:
         command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
-        done = process.run(command, python.environment, "remove the store's folder `trees` and build again")
+        done = process.run(command, python.environment, "remove the store's directory `trees` and build again")
         if done.code:
             said = (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1]
-            remedy = "remove the store's folder `trees` and build again, or build with --no-bytecode"
+            remedy = "remove the store's directory `trees` and build again, or build with --no-bytecode"
             raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {said}", remedy)
         digest = sha256(out)
         store.keep(out, digest)

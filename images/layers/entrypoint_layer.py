@@ -1,4 +1,4 @@
-"""The top layer: the entrypoint, its settings, the user and the folders it writes to."""
+"""The top layer: the entrypoint, its settings, the user and the directories it writes to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = "opt/multinode"
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
-FOLDERS = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
+DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
 
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
@@ -48,7 +48,7 @@ def settings(labels: Mapping[str, str], below: Mapping[str, str]) -> dict[str, A
 
 
 def _path(below: str) -> str:
-    """Keep the base's search path behind the folder of what stands in front of programs, and add what it lacks."""
+    """Keep the base's search path behind the directory of what stands in front of programs, and add what it lacks."""
     ours = ENVIRONMENT["PATH"].split(":")
     return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
 
@@ -89,9 +89,9 @@ def files() -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes."""
     sources = {HERE.parent / "entrypoint": f"{HOME}/entrypoint", HERE / "rootfs": ""}
     found = {}
-    for folder, place in sources.items():
-        for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-            found[f"{place}/{path.relative_to(folder).as_posix()}".lstrip("/")] = path.read_bytes()
+    for directory, place in sources.items():
+        for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            found[f"{place}/{path.relative_to(directory).as_posix()}".lstrip("/")] = path.read_bytes()
     return found
 
 
@@ -120,15 +120,15 @@ def with_user(passwd: str) -> str | None:
 
 
 def _cached(name: str, python: str) -> str:
-    folder, _, module = f"{HOME}/{name}".rpartition("/")
-    return f"{folder}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
+    directory, _, module = f"{HOME}/{name}".rpartition("/")
+    return f"{directory}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
 
 
 def write(
     layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
 ) -> None:
     """Fill the layer."""
-    for path in FOLDERS:
+    for path in DIRECTORIES:
         layer.directory(path, 0o775, 1000, 0)
     layer.directory("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
     if passwd := with_user(base.facts.passwd):

@@ -25,7 +25,7 @@ def unpack(store: Store, base: Base) -> Path:
     """Unpack the interpreter of a base once; return the root directory. It needs no root: owners are not kept."""
     root = store.tree(key_of([base.identity, base.interpreter]))
     if not root.is_dir():
-        with store.aside(folder=True) as aside:
+        with store.aside(directory=True) as aside:
             _extract(store, base.layers, base.facts.directories, aside / "root", _needed(base.interpreter))
             root.parent.mkdir(exist_ok=True)
             try:

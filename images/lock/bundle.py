@@ -1,4 +1,4 @@
-"""A lock and all its files in one folder or tar: what a build needs where there is no network."""
+"""A lock and all its files in one directory or tar: what a build needs where there is no network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from images.oci.layer import EPOCH
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
-BASE = "base"  # the folder of what belongs to an image that the lock's stands on
+BASE = "base"  # the directory of the parts of a base image
 REMEDY = "a directory or .tar that build.py bundle wrote"
 LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
 
@@ -30,7 +30,7 @@ Open = Callable[[str], IO[bytes]]
 
 
 def write(lock: Lock, store: Store, target: str) -> Path:
-    """Write a bundle: into a file where the name ends in .tar, else into a folder that is new or empty.
+    """Write a bundle: into a file where the name ends in .tar, else into a directory that is new or empty.
 
     Raises UserFault when the place is taken.
     """
@@ -41,7 +41,7 @@ def write(lock: Lock, store: Store, target: str) -> Path:
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     aside.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_folder(aside, texts, files)
+        _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_directory(aside, texts, files)
         aside.replace(place)
     finally:
         shutil.rmtree(aside, ignore_errors=True) if aside.is_dir() else aside.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Pat
     return {LOCK: text, SUMS: listing.encode()}, files
 
 
-def _write_folder(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
+def _write_directory(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
     place.mkdir(parents=True)
     for name, data in texts.items():
         (place / name).write_bytes(data)
@@ -104,7 +104,7 @@ def take(place: str, store: Store) -> str:
 
 @contextmanager
 def _opened(place: str) -> Iterator[Open]:
-    """Open a bundle; what is lent opens a regular file in it by name, or raises FileNotFoundError."""
+    """Open a bundle; what is yielded opens a regular file in it by name, or raises FileNotFoundError."""
     path = Path(place)
     if path.is_dir():
         yield lambda name: _in_directory(path / name)

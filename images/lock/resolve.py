@@ -100,21 +100,21 @@ def _filename(file: PackageWheel | PackageSdist) -> str:
     return Path(unquote(urlsplit(_place(file)).path)).name
 
 
-def places(lock: Lock, wanted: Sequence[Artifact], context: Context) -> dict[str, str]:
+def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
     """Return where files of a lock can be downloaded, as file name -> address.
 
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
     question = of_lock(lock, context.wheelhouse)
-    pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in wanted)
+    pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in artifacts)
     sources = _sources(context.wheelhouse, context)
     said, found = uv.search(question, sources, context.store.root, context.environ, pins, "--no-deps")
     if found is None:
         raise uv.fault(said, question, sources, context.store.root)
     known = {file.hashes["sha256"]: _place(file) for package in found.packages for file in _files(package)}
-    if lost := [artifact.filename for artifact in wanted if artifact.sha256 not in known]:
+    if lost := [artifact.filename for artifact in artifacts if artifact.sha256 not in known]:
         raise gone(lost)
-    return {artifact.filename: known[artifact.sha256] for artifact in wanted}
+    return {artifact.filename: known[artifact.sha256] for artifact in artifacts}
 
 
 def _files(package: Package) -> list[PackageWheel | PackageSdist]:

@@ -1,4 +1,4 @@
-"""Ask uv which packages go together, and say in the user's words what it answers when there are none."""
+"""Ask uv which packages go together, and say in the user's words why there are none."""
 
 from __future__ import annotations
 
@@ -53,16 +53,21 @@ class Question:
 
 
 def search(
-    question: Question, sources: Sources, root: Path, environ: Mapping[str, str], wanted: Sequence[str], *more: str
+    question: Question,
+    sources: Sources,
+    root: Path,
+    environ: Mapping[str, str],
+    requirements: Sequence[str],
+    *more: str,
 ) -> tuple[str, Pylock | None]:
     """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have.
 
     Return what uv printed, and the packages; None where nothing fits.
     """
-    said, found = _compile(question, sources, root, environ, wanted, *more)
+    said, found = _compile(question, sources, root, environ, requirements, *more)
     while (asked := wider(sources, said, found, question)) != sources:
         sources = asked
-        said, found = _compile(question, sources, root, environ, wanted, *more)
+        said, found = _compile(question, sources, root, environ, requirements, *more)
     return said, found
 
 
@@ -86,16 +91,21 @@ def _without_wheels(said: str, name: str) -> bool:
 
 
 def _compile(
-    question: Question, sources: Sources, root: Path, environ: Mapping[str, str], wanted: Sequence[str], *more: str
+    question: Question,
+    sources: Sources,
+    root: Path,
+    environ: Mapping[str, str],
+    requirements: Sequence[str],
+    *more: str,
 ) -> tuple[str, Pylock | None]:
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "uv.toml"
         config.write_text("".join(map(metadata, question.source_only)))
         command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
-        command += ["--python", sys.executable]  # what uv finds by itself may not be ours to start
-        command += [*options(question, wanted), *more, *sources.uv_options()]
+        command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
+        command += [*options(question, requirements), *more, *sources.uv_options()]
         env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
-        done = process.run(command, env, "pip install -e .", feed="\n".join(wanted))
+        done = process.run(command, env, "pip install -e .", feed="\n".join(requirements))
     if done.code:
         return done.err, None
     parsed = tomllib.loads(done.out)
@@ -108,12 +118,12 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def options(question: Question, wanted: Sequence[str]) -> list[str]:
+def options(question: Question, requirements: Sequence[str]) -> list[str]:
     glibc = question.glibc.replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", question.python, "--python-platform", f"x86_64-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(question.as_of)]
-    days = dict.fromkeys(FAMILY, _end_of(question.family_as_of)) | dict.fromkeys(_pinned(wanted), "false")
+    days = dict.fromkeys(FAMILY, _end_of(question.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
     for row in question.source_only:
@@ -121,9 +131,9 @@ def options(question: Question, wanted: Sequence[str]) -> list[str]:
     return options
 
 
-def _pinned(wanted: Sequence[str]) -> list[str]:
+def _pinned(requirements: Sequence[str]) -> list[str]:
     """List what is asked for by version: no day decides about it, and its index may not know the days."""
-    asked = [Requirement(text) for text in wanted]
+    asked = [Requirement(text) for text in requirements]
     return [canonicalize_name(each.name) for each in asked if str(each.specifier).startswith("==")]
 
 
@@ -132,7 +142,7 @@ def _end_of(day: datetime.date) -> str:
 
 
 def metadata(row: SourceOnly) -> str:
-    """State what a source archive would answer if it were run; TOML strings and lists are Python's here."""
+    """Return what a source archive would state if it were run; TOML strings and lists are Python's here."""
     lines = [f'name = "{row.name}"', f'version = "{row.version}"', f"requires-dist = {list(row.requires)}"]
     return "\n".join(["[[dependency-metadata]]", *lines, ""])
 
@@ -149,7 +159,7 @@ NO_DAY = "is missing an upload date"
 
 
 def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
-    """Say what failed: the disk, an address, a file, a place that names no days, or a requirement that nothing meets.
+    """Return what failed: the disk, an address, a file, a place without days, or a requirement that nothing meets.
 
     Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
     """
@@ -212,6 +222,6 @@ def _without_days(names: list[str], sources: Sources) -> UserFault:
     places = ", ".join(map(without_secrets, (sources.index or USUAL, *sources.extra)))
     remedy = (
         "--lock FILE, made by build.py lock where an index says it (PyPI does), with which this index will do; "
-        "or --wheelhouse DIR with all wheels: folders are not asked"
+        "or --wheelhouse DIR with all wheels: directories are not asked"
     )
     return UserFault(fact, f"{', '.join(names)} (asked: {places})", remedy)

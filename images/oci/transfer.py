@@ -117,7 +117,7 @@ def _keep(store: Store, path: Path, part: Descriptor, name: str) -> Path:
 @contextmanager
 def repository(remote: Remote, store: Store, access: Access) -> Iterator[Repository]:
     """Open a repository to pull from; what is private or half-written is gone afterwards."""
-    with store.aside(folder=True) as aside:
+    with store.aside(directory=True) as aside:
         yield Repository(remote, store, access, aside)
 
 
@@ -127,7 +127,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     Raises UserFault when the user may not push there, WorldFault when it cannot be done.
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
-    with store.aside(folder=True) as aside:
+    with store.aside(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         Server(_origin(target), store, access, aside).push(target.tag or "latest")
 

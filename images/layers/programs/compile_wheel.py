@@ -1,6 +1,6 @@
 """Compile the modules of one wheel; run by the base's own interpreter, standard library only.
 
-Arguments: wheel, output (a zip of path -> bytecode), site folder in the image, source time in seconds, and the
+Arguments: wheel, output (a zip of path -> bytecode), site directory in the image, source time in seconds, and the
 pattern of what is left out. The header of a .pyc is that of PEP 552, checked by time, so that a later edit counts.
 """
 
