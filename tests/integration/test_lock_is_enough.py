@@ -1,0 +1,100 @@
+"""A lock is enough: whatever changes in rules, tables and packages, it builds the image that it built before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support import checkout
+from tests.support.checkout import PAIR, REQUEST, Built, Checkout
+
+TABLE = "images/versions.toml"
+
+
+class Locked(NamedTuple):
+    """Sources, the image that they built, its lock, and the bundle of that."""
+
+    sources: Checkout
+    image: Built
+    lock: Path
+    bundle: Path
+
+
+@pytest.fixture(scope="module")
+def locked(module_path: Path) -> Locked:
+    sources = checkout.make(module_path)
+    image, lock = sources.lock(*REQUEST)
+    bundle = module_path / "bundle"
+    assert sources.run("bundle", "--lock", str(lock), "--output", str(bundle)).code == 0
+    return Locked(sources, image, lock, bundle)
+
+
+def refuse_the_pair(sources: Checkout) -> None:
+    rule = "    if not _within(torch.version, transformers.torch):\n"
+    sources.replace("images/plan/compatibility.py", rule, f'    yield "a later rule"\n{rule}')
+
+
+def add_a_package(sources: Checkout) -> None:
+    """Add a package to the Debian base, which is the first with a list of packages."""
+    sources.replace(TABLE, '"python3",', '"python3", "another-package",')
+
+
+def remove_the_release(sources: Checkout) -> None:
+    sources.replace(TABLE, '"4.57.6" = ', '"4.57.7" = ')
+    sources.replace(TABLE, '["4.57.6", ', '["4.57.7", ')
+
+
+def remove_the_table(sources: Checkout) -> None:
+    (sources.sources / TABLE).unlink()
+
+
+class Change(NamedTuple):
+    """How sources are changed, what is then said of the request of the lock, and whether code is among them."""
+
+    make: Callable[[Checkout], None]
+    said: str
+    is_code: bool = False
+
+
+CHANGES = {
+    "a rule refuses the pair": Change(refuse_the_pair, "a later rule", is_code=True),
+    "the base has another package": Change(add_a_package, "another-package"),
+    "the table has no such release": Change(remove_the_release, "no such release"),
+    "there is no table": Change(remove_the_table, "versions.toml"),
+}
+
+
+class Changed(NamedTuple):
+    """Sources that were changed, and whether code is among them."""
+
+    sources: Checkout
+    is_code: bool
+
+
+@pytest.fixture(scope="module", params=CHANGES)
+def changed(locked: Locked, request: pytest.FixtureRequest) -> Changed:
+    """Change a copy of the sources, and see that a new lock would be refused, or another one."""
+    change = CHANGES[request.param]
+    sources = locked.sources.copy(request.param)
+    change.make(sources)
+    again = sources.run("lock", *REQUEST)
+    assert change.said in again.text and change.said not in locked.lock.read_text()
+    return Changed(sources, change.is_code)
+
+
+def test_the_lock_builds_the_same_image(locked: Locked, changed: Changed) -> None:
+    """What the lock says may be asked for again: it is compared with the lock, and not with the table."""
+    image = changed.sources.build("--lock", str(locked.lock), *PAIR, "--base", "debian")
+
+    assert image.digest == locked.image.digest
+    assert changed.is_code or image.new == []
+
+
+def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, changed: Changed) -> None:
+    image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache: {changed.sources.sources.name}")
+
+    assert image.reused == []
+    assert image.digest == locked.image.digest

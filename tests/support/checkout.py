@@ -1,0 +1,131 @@
+"""A copy of what build.py runs, which a test may change, and a directory where it builds from stand-ins.
+
+The wheels and the root file system are those of the golden data; apt-get, dpkg-deb and mmdebstrap are programs of
+tests/support/debian. So a build needs neither a network nor an engine, and takes a second or two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.golden import base, wheels
+from tests.golden.building import PIP
+from tests.golden.command import NO_ENGINE
+from tests.support.harness import ROOT, Done
+from tests.support.locks import path_beside
+from tests.support.stand_in import layer
+
+PARTS = ("build.py", "images", "entrypoint")
+PROGRAMS = {"apt-get": "apt_get.py", "dpkg-deb": "dpkg_deb.py", "mmdebstrap": "mmdebstrap.py"}
+# Everything that a lock can hold: packages of Debian's, a source archive, scripts, and what is left out.
+PAIR = ("--torch", "2.13.0", "--transformers", "4.57.6")
+REQUEST = (*PAIR, "--base", "debian", "--examples", "none", "--no-bytecode")
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """What build.py runs, in a directory of its own, and the directory in which it is run."""
+
+    sources: Path
+    place: Path
+
+    def copy(self, name: str) -> Checkout:
+        """Copy the sources, to change them; what was built, and the cache, stay common."""
+        return copied(self.sources, self.sources.with_name(name), self.place)
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Change a text in one of the sources.
+
+        Raises AssertionError when it is not there.
+        """
+        path = self.sources / file
+        text = path.read_text()
+        assert old in text, f"{file} has no {old!r} any more"
+        path.write_text(text.replace(old, new))
+
+    def run(self, *words: str, python: Path | str = sys.executable, cache: str = "cache", **more: str) -> Done:
+        """Run `build.py WORDS` with an interpreter, a cache below the place, and more environment variables."""
+        command = [str(python), str(self.sources / "build.py"), *words]
+        environ = {**_environment(self.place), "XDG_CACHE_HOME": str(self.place / cache), **more}
+        done = subprocess.run(
+            command, cwd=self.place, env=environ, capture_output=True, text=True, timeout=300, check=False
+        )
+        print(f"+ {' '.join(command)}\n{done.stdout}{done.stderr}[exit code {done.returncode}]")
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def build(self, *words: str, python: Path | str = sys.executable, cache: str = "cache") -> Built:
+        """Build an image and return what is said of it.
+
+        Raises AssertionError when it cannot be built.
+        """
+        done = self.run("--no-load", "--json", *words, python=python, cache=cache)
+        assert done.code == 0
+        return Built(json.loads(done.out))
+
+    def lock(self, *words: str) -> tuple[Built, Path]:
+        """Build an image into a layout; return what is said of it, and the lock beside it."""
+        built = self.build(*words, "--output", "layout/")
+        return built, path_beside(self.place / "layout")
+
+
+@dataclass(frozen=True)
+class Built:
+    """What build.py says of an image, as JSON has it."""
+
+    said: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the manifest."""
+        return str(self.said["digest"])
+
+    @property
+    def reused(self) -> list[str]:
+        """Return the names of the layers that an earlier build made."""
+        return [layer["name"] for layer in self.said["layers"] if layer["reused"]]
+
+    @property
+    def new(self) -> list[str]:
+        """Return the names of the layers that this build made."""
+        return [layer["name"] for layer in self.said["layers"] if not layer["reused"]]
+
+
+def make(place: Path) -> Checkout:
+    """Copy this repository's sources, and write all that a build needs."""
+    work = place / "work"
+    (work / "wheels").mkdir(parents=True)
+    (work / "linked").symlink_to("wheels")
+    wheels.of_the_newest(work / "wheels")
+    (work / "root.tar").write_bytes(layer(base.SYSTEM))
+    (work / "programs").mkdir()
+    for name, file in PROGRAMS.items():
+        program = work / "programs" / name
+        real = ROOT / "tests/support/debian" / file
+        program.write_text(f'#!/bin/sh\nROOT_TAR={work}/root.tar exec {sys.executable} -I {real} "$@"\n')
+        program.chmod(0o755)
+    return copied(ROOT, place / "sources", work)
+
+
+def copied(sources: Path, target: Path, place: Path) -> Checkout:
+    """Copy what build.py runs from one directory to another."""
+    target.mkdir()
+    for part in PARTS:
+        if (sources / part).is_dir():
+            shutil.copytree(sources / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(sources / part, target / part)
+    return Checkout(target, place)
+
+
+def _environment(place: Path) -> dict[str, str]:
+    """Return the variables of a build; bytecode beside the sources would hide a change of the same second and size."""
+    path = f"{place / 'programs'}:{os.environ['PATH']}"
+    return {**NO_ENGINE, **PIP, "PATH": path, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
