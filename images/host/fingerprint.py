@@ -15,6 +15,10 @@ SOURCES = Path(__file__).parents[1]
 PACKAGES = {
     "cyclonedx-python-lib": "the list of licences and the form of the SBOM",
     "installer": "the order of RECORD and the text of start scripts",
+    "license-expression": "which licences of the SBOM are expressions",
+    "packageurl-python": "the addresses of packages in the SBOM",
+    "packaging": "the packages in the lock, and what METADATA says in the SBOM",
+    "py-serializable": "the JSON of the SBOM",
     "tomli-w": "the text of the lock",
     "zstandard": "the compressed bytes of a layer",
 }
