@@ -88,9 +88,12 @@ def read(content: str, where: str, request: Request) -> Lock:
     the tools here, naming every difference.
     """
     packages, table = _parse(content, where)
-    if drift := list(_drift(table, request)):
-        remedy = "leave those options out, or make a new lock: build.py lock"
-        raise UserFault(f"{where} does not fit", "; ".join(drift), remedy)
+    asked, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
+    if asked or others:
+        steps = ["leave those options out"] if asked else []
+        steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
+        remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
+        raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
     known = {"format", "machine", "tools"}
     rest = _snake({name: value for name, value in table.items() if name not in known})
     try:
@@ -148,7 +151,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
 
 
-def _drift(table: Mapping[str, Any], request: Request) -> Iterable[str]:
+def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     for name in ASKED:
         asked = _named(request.base) if name == "base" else getattr(request, name)
         if asked is not None and not _same(asked, table.get(name)):
@@ -163,6 +166,9 @@ def _drift(table: Mapping[str, Any], request: Request) -> Iterable[str]:
             yield f"--{'' if choice else 'no-'}{name}, but the lock was made {'without' if choice else 'with'} it"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
+
+
+def _other_tools(table: Mapping[str, Any]) -> Iterable[str]:
     there = table.get("tools")
     there = there if isinstance(there, dict) else {}
     for name, value in tools().items():

@@ -200,6 +200,27 @@ def test_examples_beside_a_lock_without_examples() -> None:
         lockfile.read(lockfile.text(locks.lock()), "my.lock", Request(examples="here"))
 
 
+@pytest.mark.parametrize(
+    ("release", "torch", "steps"),
+    [
+        ("0.7.0", None, ["pip install -e ."]),
+        (None, "2.12.0", ["leave those options out"]),
+        ("0.7.0", "2.12.0", ["leave those options out", "pip install -e ."]),
+    ],
+)
+def test_what_to_do_follows_from_what_differs(
+    lock: Lock, release: str | None, torch: str | None, steps: list[str]
+) -> None:
+    text = changed(lock, f"{OURS}/tools/installer", release) if release else lockfile.text(lock)
+
+    with pytest.raises(UserFault) as caught:
+        lockfile.read(text, "my.lock", replace(NOTHING, torch=torch))
+
+    every = ("leave those options out", "pip install -e .")
+    assert [step for step in every if step in caught.value.remedy] == steps
+    assert caught.value.remedy.endswith("or make a new lock: build.py lock")
+
+
 def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
     asked = replace(NOTHING, torch="2.13", backend="gloo", base="debian", trim=True, bytecode=False, examples="here")
 
