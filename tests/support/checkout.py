@@ -70,9 +70,9 @@ class Checkout:
         assert done.code == 0
         return Built(json.loads(done.out))
 
-    def lock(self, *words: str) -> tuple[Built, Path]:
+    def lock(self, *words: str, python: Path | str = sys.executable) -> tuple[Built, Path]:
         """Build an image into a layout; return what is said of it, and the lock beside it."""
-        built = self.build(*words, "--output", "layout/")
+        built = self.build(*words, "--output", "layout/", python=python)
         return built, path_beside(self.place / "layout")
 
 
