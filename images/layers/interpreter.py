@@ -13,10 +13,11 @@ from typing import IO, cast
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
-from images.host.errors import Damaged
+from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
 from images.oci.layer import Directories, Part
+from images.oci.manifest import DAMAGED
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 
@@ -78,43 +79,77 @@ def _needed(interpreter: str) -> Callable[[str], bool]:
 
 
 def _unpack(tar: tarfile.TarFile, root: Path, below: Directories, needed: Callable[[str], bool]) -> None:
-    """Unpack one layer above the others; what it hides goes, unless the layer itself brought it."""
+    """Unpack one layer above the others; what it hides goes, unless the layer itself brought it.
+
+    Raises WorldFault for a whiteout that names nothing in its directory.
+    """
     written: set[Path] = set()
     for info in tar:
         path = below.resolve(_clean(info.name))
         directory, name = posixpath.split(path)
         if name.startswith(WHITEOUT):
-            _hide(root / directory / name.removeprefix(WHITEOUT) if name != OPAQUE else root / directory, written)
+            if (hidden := name.removeprefix(WHITEOUT)) in ("", ".", ".."):
+                raise WorldFault("a layer hides what cannot be hidden", info.name, DAMAGED)
+            _hide(root, directory if name == OPAQUE else posixpath.join(directory, hidden), written)
         elif needed(path) and _put(tar, info, root, path, below):
             written.add(root / path)
 
 
 def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, below: Directories) -> bool:
-    place = root / path
     data = tar.extractfile(info) if info.isreg() else None
-    first = root / below.resolve(_clean(info.linkname)) if info.islnk() else None
-    if not (data or info.issym() or (first and first.exists())):
+    first = below.resolve(_clean(info.linkname)) if info.islnk() else ""
+    if not (data or info.issym() or (first and _reached(root, first) and (root / first).is_file())):
         return False
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)
+    place = _below(root, path)
     if data:
-        with place.open("wb") as file:
+        with place.open("xb") as file:
             shutil.copyfileobj(data, file, 1 << 20)
         place.chmod(0o755 if info.mode & 0o111 else 0o644)
         os.utime(place, (info.mtime, info.mtime))  # what bytecode knows its source by
     elif first:
-        os.link(first, place)
+        os.link(root / first, place, follow_symlinks=False)
     else:
         target = below.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
         place.symlink_to(os.path.relpath(root / target, place.parent))
     return True
 
 
-def _hide(place: Path, kept: set[Path]) -> None:
+def _below(root: Path, path: str) -> Path:
+    """Make room for a file below a root: real directories all the way, and nothing at its place.
+
+    A link on the way, left by a lower layer, is replaced by a directory: nothing is ever written through a link.
+    """
+    place = root
+    for name in posixpath.dirname(path).split("/"):
+        place = place / name
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            place.unlink()
+        place.mkdir(exist_ok=True)
+    place = root / path
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    return place
+
+
+def _reached(root: Path, path: str) -> bool:
+    """Return whether a path is there without passing through a link; it may be a link itself."""
+    place = root
+    for name in path.split("/")[:-1]:
+        place = place / name
+        if place.is_symlink() or not place.is_dir():
+            return False
+    return os.path.lexists(root / path)
+
+
+def _hide(root: Path, path: str, kept: set[Path]) -> None:
+    if not _reached(root, path):
+        return
+    place = root / path
     found = [place, *(place.rglob("*") if place.is_dir() and not place.is_symlink() else ())]
-    for path in found:
-        if path not in kept and (path.is_symlink() or path.is_file()):
-            path.unlink()
+    for each in found:
+        if each not in kept and (each.is_symlink() or each.is_file()):
+            each.unlink()
 
 
 def _clean(path: str) -> str:

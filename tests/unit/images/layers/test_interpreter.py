@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from images.base.base import Base, of_debian
-from images.host.store import Store
+from images.host.errors import WorldFault
+from images.host.store import Store, sha256
 from images.layers import interpreter
-from images.oci.layer import EPOCH, Directories, Layer, Part
+from images.oci.layer import EPOCH, Directories, Layer, Part, Written
 from tests.support.facts import known
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -75,3 +78,64 @@ def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
     }  # fmt: skip
     assert (found / SITE / "two.py").samefile(found / SITE / "one.py")
     assert (found / SITE / "one.py").stat().st_mtime == EPOCH
+
+
+def tar(store: Store, *entries: tarfile.TarInfo) -> Part:
+    """Keep a layer with these entries, every regular file of them with the content `evil`."""
+    with store.aside() as path:
+        with tarfile.open(path, "w") as archive:
+            for entry in entries:
+                entry.size = 4 if entry.isreg() and ".wh." not in entry.name else 0
+                archive.addfile(entry, io.BytesIO(b"evil"))
+        digest = sha256(path)
+        size = path.stat().st_size
+        store.keep(path, digest)
+    return Part("hostile", Written(digest, digest, size, size), reused=False)
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+LIB = "usr/lib/python3.11"
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "/{outside}")], [entry(f"{LIB}/k/authorized_keys")]],
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "/")], [entry(f"{LIB}/k/link", tarfile.SYMTYPE, "{outside}")],
+         [entry(f"{LIB}/k/link/authorized_keys")]],
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "{up}{outside}")], [entry(f"{LIB}/k/precious")]],
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "{up}{outside}")], [entry(f"{LIB}/k/.wh.precious")]],
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "{up}{outside}")], [entry(f"{LIB}/k/.wh..wh..opq")]],
+        [[entry(f"{LIB}/k", tarfile.SYMTYPE, "{up}{outside}")],
+         [entry(f"{LIB}/l", tarfile.LNKTYPE, f"{LIB}/k/precious"), entry(f"{LIB}/l")]],
+        [[entry(f"{up}{{outside}}/authorized_keys") for up in ("../../../../../../../..", "/")]],
+    ],
+)  # fmt: skip
+def test_nothing_is_written_or_removed_outside_of_the_root(
+    store: Store, base: Base, tmp_path: Path, layers: list[list[tarfile.TarInfo]]
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    values = {"outside": str(outside), "up": "../" * 40}
+    for layer in layers:
+        for each in layer:
+            each.name, each.linkname = each.name.format(**values), each.linkname.format(**values)
+    hostile = tuple(tar(store, *layer) for layer in layers)
+
+    interpreter.unpack(store, replace(base, layers=(*base.layers, *hostile)))
+    interpreter.importable(store, base, hostile, tmp_path / "root")
+
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+    assert (outside / "precious").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", [".wh..", ".wh...", "usr/.wh.", f"{LIB}/.wh..."])
+def test_a_whiteout_of_no_file_is_refused(store: Store, base: Base, tmp_path: Path, name: str) -> None:
+    with pytest.raises(WorldFault, match="cannot be hidden"):
+        interpreter.importable(store, base, [tar(store, entry(name))], tmp_path / "root")
