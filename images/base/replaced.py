@@ -13,7 +13,6 @@ from packaging.utils import canonicalize_name
 
 from images.base.base import Facts
 from images.base.installed import Distribution
-from images.base.overlay import WHITEOUT
 from images.host.errors import UserFault
 from images.oci.layer import Layer
 
@@ -86,8 +85,7 @@ def write(layer: Layer, paths: Iterable[str]) -> None:
     New files go to layers above: a whiteout and a file at one path of one layer do not load in every engine.
     """
     for path in paths:
-        directory, name = posixpath.split(path)
-        layer.file(posixpath.join(directory, WHITEOUT + name), b"")
+        layer.whiteout(path)
 
 
 def _by_name(distributions: Iterable[Distribution], directory: str) -> dict[str, list[Distribution]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import posixpath
+import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import IO, cast
 
 import zstandard
 
+from images.host.errors import WorldFault
+
 # Every file has this time (seconds since 1970): 2024-01-01. Bytecode in the image carries it too.
 EPOCH = 1_704_067_200
 
@@ -20,6 +23,34 @@ EPOCH = 1_704_067_200
 # The number of workers does not change them, having any does: zstd documentation, ZSTD_c_nbWorkers.
 ZSTD_LEVEL = 3
 ZSTD_WORKERS = 2
+
+WHITEOUT = ".wh."  # OCI image specification 1.1, "Whiteouts"
+# What a path in a layer must not have, and words that go after the path.
+FLAWS = (
+    (r"\A\Z", "is empty"),
+    (r"\A/", "is absolute"),
+    (r"(?:\A|/)\.\.(?:/|\Z)", "leaves its directory"),
+    (r"(?:\A|/)\.?(?:/|\Z)", "has an empty part or a `.`"),
+    (rf"(?:\A|/){re.escape(WHITEOUT)}", "would hide a file of a lower layer"),
+    (r"[\x00-\x1f\x7f]", "has a control character"),
+    (r"[\ud800-\udfff]", "is not UTF-8"),
+)
+# Most paths, of which there are many: parts of ASCII, none with a dot in front.
+PLAIN = re.compile(r"[!-\-0-~][ -.0-~]*(/[!-\-0-~][ -.0-~]*)*")
+LONGEST_PART, LONGEST = 255, 4095  # bytes: NAME_MAX and PATH_MAX of Linux
+HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
+
+
+def flaw(path: str) -> str | None:
+    """Return what keeps a path out of a layer, in words that go after it; None for a good one."""
+    if len(path) <= LONGEST_PART and PLAIN.fullmatch(path):
+        return None
+    for pattern, words in FLAWS:
+        if re.search(pattern, path):
+            return words
+    if len(path.encode()) > LONGEST or any(len(part.encode()) > LONGEST_PART for part in path.split("/")):
+        return "is too long"
+    return None
 
 
 @dataclass(frozen=True)
@@ -53,13 +84,18 @@ class Directories:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
-        """Follow the links of the base in a path: an entry at `lib/x` would replace the link."""
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            head = "/".join(parts[:depth])
-            if head in self.links:
-                return self.resolve(posixpath.normpath("/".join([self.links[head], *parts[depth:]])))
-        return path
+        """Follow the links of the base in a path: an entry at `lib/x` would replace the link.
+
+        Raises WorldFault when they form a circle.
+        """
+        for _ in range(HOPS):
+            parts = path.split("/")
+            heads = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+            head = next((head for head in heads if head in self.links), None)
+            if head is None:
+                return path
+            path = posixpath.normpath(self.links[head] + path.removeprefix(head))
+        raise WorldFault("links of the base form a circle", f"/{path}", "another --base")
 
 
 class Sink:
@@ -90,16 +126,23 @@ class Sink:
         self._file.write(data)
 
 
+ABSENT = (None, "")
+
+
 class Layer:
-    """A layer while it is written: fixed times, parents before children, equal files as hard links."""
+    """A layer while it is written: fixed times, parents before children, equal files as hard links.
+
+    `source` is what is being written, such as the name of a wheel; errors name it.
+    """
 
     def __init__(self, path: Path, below: Directories) -> None:
+        self.source = ""
         self._below = below
         self._file = path.open("wb")
         self._sink = Sink(self._file)
         sink = cast("IO[bytes]", self._sink)
         self._tar = tarfile.TarFile(fileobj=sink, mode="w", format=tarfile.PAX_FORMAT, copybufsize=1 << 20)
-        self._directories: set[str] = {""}
+        self._entries: dict[str, tuple[object, str]] = {"": (tarfile.DIRTYPE, "")}
         self._files: dict[tuple[str, int, int, int], str] = {}
 
     def __enter__(self) -> Layer:
@@ -115,24 +158,73 @@ class Layer:
 
     def directory(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:
         """Add a directory and its parents."""
-        path = posixpath.dirname(self._below.resolve(f"{path}/."))  # a link to a directory stays one
-        if path in self._directories:
-            return
-        self._directories.add(path)
+        path = self._place(f"{path}/.").removesuffix("/.")  # a link to a directory stays one
         self.parents(path)
-        self._tar.addfile(_info(path, mode, uid, gid, kind=tarfile.DIRTYPE))
+        self._add_directory(path, mode, uid, gid)
 
     def parents(self, path: str) -> None:
         """Add the directories above a path, with the owners and modes that the base gave them."""
-        parent = posixpath.dirname(path)
-        if parent not in self._directories:
-            self.directory(parent, *self._below.owners.get(parent, (0o755, 0, 0)))
+        missing = []
+        while self._entries.get(path := posixpath.dirname(path), ABSENT)[0] != tarfile.DIRTYPE:
+            missing.append(path)
+        for each in reversed(missing):
+            self._add_directory(each, *self._below.owners.get(each, (0o755, 0, 0)))
+
+    def _add_directory(self, path: str, mode: int, uid: int, gid: int) -> None:
+        if self._is_new(path, tarfile.DIRTYPE):
+            self._tar.addfile(_info(path, mode, uid, gid, kind=tarfile.DIRTYPE))
 
     def file(self, path: str, data: bytes, mode: int = 0o644, uid: int = 0, gid: int = 0) -> str:
-        """Add a file and return its sha256 in hexadecimal; a file like an earlier one becomes a link to it."""
-        path = self._below.resolve(path)
-        self.parents(path)
+        """Add a file and return its sha256 in hexadecimal; a file like an earlier one becomes a link to it.
+
+        Raises WorldFault for a path that no layer has, and where the layer has something else at that path.
+        """
+        return self._add(self._place(path), data, mode, uid, gid)
+
+    def whiteout(self, path: str) -> None:
+        """Hide a file or directory of a lower layer."""
+        directory, name = posixpath.split(self._place(path))
+        self._add(posixpath.join(directory, WHITEOUT + name), b"", 0o644, 0, 0)
+
+    def link(self, path: str, target: str) -> None:
+        """Add a symbolic link."""
+        path = self._place(path)
+        if self._is_new(path, target):
+            self.parents(path)
+            info = _info(path, 0o777, 0, 0, kind=tarfile.SYMTYPE)
+            info.linkname = target
+            self._tar.addfile(info)
+
+    def _place(self, path: str) -> str:
+        """Return a path without the links of the base, after checking it."""
+        resolved = self._below.resolve(path)
+        for each in dict.fromkeys((path, resolved)):
+            if found := flaw(each.removesuffix("/.")):
+                value = f"{each!r} {found}" + (f" ({self.source})" if self.source else "")
+                raise WorldFault("a path cannot be in a layer", value, "leave out what brings it")
+        return resolved
+
+    def _is_new(self, path: str, content: object) -> bool:
+        """Note what is at a path; return whether it was not there yet.
+
+        A layer has a path once (OCI image specification 1.1, "Image Layer Filesystem Changeset"): which of two files
+        stays is not for an engine to decide, and hard links to the first one would change with it.
+        """
+        if path not in self._entries:
+            self._entries[path] = (content, self.source)
+            return True
+        known, source = self._entries[path]
+        if known != content:
+            both = " and ".join(dict.fromkeys(filter(None, (source, self.source))))
+            remedy = "leave one of the packages out, or a --wheelhouse with one of them repaired"
+            raise WorldFault("two different files have one path", f"/{path} ({both})" if both else f"/{path}", remedy)
+        return False
+
+    def _add(self, path: str, data: bytes, mode: int, uid: int, gid: int) -> str:
         digest = hashlib.sha256(data).hexdigest()
+        if not self._is_new(path, (digest, mode, uid, gid)):
+            return digest
+        self.parents(path)
         first = self._files.setdefault((digest, mode, uid, gid), path)
         if first != path and data:
             info = _info(path, mode, uid, gid, kind=tarfile.LNKTYPE)
@@ -143,14 +235,6 @@ class Layer:
             info.size = len(data)
             self._tar.addfile(info, io.BytesIO(data))
         return digest
-
-    def link(self, path: str, target: str) -> None:
-        """Add a symbolic link."""
-        path = self._below.resolve(path)
-        self.parents(path)
-        info = _info(path, 0o777, 0, 0, kind=tarfile.SYMTYPE)
-        info.linkname = target
-        self._tar.addfile(info)
 
     def copy(self, info: tarfile.TarInfo, data: IO[bytes] | None) -> None:
         """Add an entry of another tar as it stands."""

@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.host.errors import WorldFault
 from images.oci.layer import EPOCH, Directories, Layer, Written
 
 Files = list[tuple[str, bytes, int]]
@@ -74,6 +75,74 @@ def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     assert written == Written(
         hashlib.sha256(plain).hexdigest(), hashlib.sha256(packed).hexdigest(), len(packed), len(plain)
     )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "..",
+        "a/../../b",
+        "a//b",
+        "a/./b",
+        "a/",
+        "a/.wh.b",
+        ".wh..wh..opq",
+        "a\nb",
+        "\ud800",
+        "x" * 256,
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
+    with Layer(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
+        layer.source = "a wheel"
+        for add in (lambda: layer.file(path, b"x"), lambda: layer.link(path, "x"), lambda: layer.whiteout(path)):
+            with pytest.raises(WorldFault, match=r"a path cannot be in a layer: .* \(a wheel\)"):
+                add()
+        if path:
+            with pytest.raises(WorldFault, match="a path cannot be in a layer"):
+                layer.directory(path)
+
+
+def test_only_a_whiteout_hides_what_is_below(tmp_path: Path) -> None:
+    with Layer(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
+        layer.whiteout("lib/old")
+        layer.finish()
+
+    assert [*read(tmp_path / "a")] == ["usr", "usr/lib", "usr/lib/.wh.old"]
+
+
+def test_a_link_of_the_base_to_a_directory_stays_one(tmp_path: Path) -> None:
+    with Layer(tmp_path / "a", Directories(links={"run": "var/run"})) as layer:
+        layer.directory("run/sshd")
+        layer.finish()
+
+    assert [*read(tmp_path / "a")] == ["var", "var/run", "var/run/sshd"]
+
+
+def test_links_in_a_circle_are_refused() -> None:
+    with pytest.raises(WorldFault, match="form a circle: /"):
+        Directories(links={"a": "b", "b": "a"}).resolve("a/x")
+
+
+def test_a_path_may_be_as_deep_as_linux_allows(tmp_path: Path) -> None:
+    path = "a/" * 2000 + "a"
+    write(tmp_path / "a", [(path, b"", 0o644)])
+
+    assert path in read(tmp_path / "a")
+
+
+def test_one_path_has_one_file(tmp_path: Path) -> None:
+    with Layer(tmp_path / "a", Directories()) as layer:
+        layer.file("a", b"1")
+        layer.file("a", b"1")
+        for add in (lambda: layer.file("a", b"2"), lambda: layer.file("a", b"1", 0o755), lambda: layer.link("a", "b")):
+            with pytest.raises(WorldFault, match="two different files have one path: /a"):
+                add()
+        layer.finish()
+
+    assert [*read(tmp_path / "a")] == ["a"]
 
 
 names = st.lists(st.sampled_from(["a", "b", "lib", "ü", "x" * 90]), min_size=1, max_size=4).map("/".join)
