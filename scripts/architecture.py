@@ -22,7 +22,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     "images": (
         ("host",),
         ("plan", "oci"),
-        ("base",),
+        ("base", "wheels"),
         ("lock",),
         ("layers",),
         ("inspection",),

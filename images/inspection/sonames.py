@@ -90,7 +90,8 @@ def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, 
                 continue
             if not (left_out and left_out.match(f"data/{path}")):
                 if info.CRC not in inside:
-                    inside[info.CRC] = soname(archive.read(info))
+                    with archive.open(info) as file:  # which may unpack to more than it says
+                        inside[info.CRC] = soname(file.read(max(info.file_size, 1)))
                 yield path, info.CRC, sorted({name, inside[info.CRC] or name})
 
 

@@ -86,10 +86,10 @@ def _wheel_layer(
     inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], lock.trim, astuple(base.site)]
 
     def fill(layer: Layer) -> None:
-        twins = oneccl.twins({wheel.project: wheel.path for wheel in members}, lock.module, trimmed=lock.trim)
+        of_ipex = oneccl.shared_files({wheel.project: wheel.path for wheel in members}, lock.module, trimmed=lock.trim)
         for wheel in members:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            shared = twins if wheel.project == oneccl.BINDINGS else {}
+            shared = of_ipex if wheel.project == oneccl.BINDINGS else {}
             wheels.write(layer, wheel.path, base.site, pyc, shared, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])

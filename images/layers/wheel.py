@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import io
 import posixpath
 import warnings
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 import installer
 from installer.destinations import WheelDestination
-from installer.exceptions import InstallerError
-from installer.records import Hash, RecordEntry
+from installer.records import RecordEntry
 from installer.scripts import Script
-from installer.sources import WheelFile
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
 from images.base.base import Site
-from images.host.errors import WorldFault
 from images.layers import trim
-from images.layers.oneccl import Twin
+from images.layers.oneccl import SharedFile
 from images.oci.layer import Layer
+from images.wheels import archive
+from images.wheels.archive import Archive
+from images.wheels.record import hash_of, refuse_content
 
 
 def schemes(site: Site, project: str) -> dict[str, str]:
-    """Name the folders of each scheme; all but the modules go to /usr/local, where the entrypoint looks for them."""
+    """Return the directory of each scheme; all but the modules go to /usr/local, where the entrypoint finds them."""
     return {
         "purelib": site.directory,
         "platlib": site.directory,
@@ -41,11 +40,12 @@ class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
     def __init__(
-        self, layer: Layer, project: str, site: Site, pyc: Mapping[str, bytes], twins: Mapping[str, Twin], *,
+        self, layer: Layer, wheel: Archive, site: Site, pyc: Mapping[str, bytes], shared: Mapping[str, SharedFile], *,
         trimmed: bool,
     ) -> None:  # fmt: skip
-        self._layer, self._pyc, self._twins = layer, pyc, twins
-        self._folders, self._command = schemes(site, project), site.command
+        project = wheel.distribution.replace("_", "-").lower()
+        self._layer, self._wheel, self._pyc, self._shared = layer, wheel, pyc, shared
+        self._directories, self._command = schemes(site, project), site.command
         self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
@@ -54,23 +54,30 @@ class Destination(WheelDestination):
     def write_script(self, name: str, module: str, attr: str, section: str) -> RecordEntry:
         """Write the start script of an entry point."""
         name, data = Script(name, module, attr, section).generate(self._command, "posix")  # type: ignore[arg-type]
-        return self._write(Scheme("scripts"), name, data, executable=True)
+        digest = self._add("scripts", name, data, executable=True)
+        return RecordEntry(name, hash_of(digest), len(data))
 
     def write_file(self, scheme: Scheme, path: object, stream: BinaryIO, is_executable: bool) -> RecordEntry:
-        """Write one file of the wheel, and its bytecode after it."""
+        """Write one file of the wheel, and its bytecode after it.
+
+        Raises ValueError when its content is not what RECORD says.
+        """
         name = str(path)
         if self._trim and self._trim.match(_in_wheel(scheme, name)):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
-        if scheme in ("purelib", "platlib") and name in self._twins:
-            return self._link(scheme, name, self._twins[name])
+        if scheme in ("purelib", "platlib") and name in self._shared:
+            return self._link(scheme, name, self._shared[name])
+        expected = self._wheel.expected(scheme, name)
+        data = archive.content(stream, expected)
         if scheme == "scripts":
-            with fix_shebang(io.BytesIO(stream.read()), self._command) as fixed:
-                return self._write(scheme, name, fixed.read(), executable=is_executable)
-        entry = self._write(scheme, name, stream.read(), executable=is_executable)
+            return self._write_program(name, data, expected, executable=is_executable)
+        digest = self._add(scheme, name, data, executable=is_executable)
+        if expected:
+            refuse_content(expected, data, digest)
         if scheme in ("purelib", "platlib") and name in self._pyc:
             self._write_bytecode(scheme, name)
-        return entry
+        return RecordEntry(name, hash_of(digest), len(data))
 
     def finalize_installation(
         self, scheme: Scheme, record_file_path: str, records: Iterable[tuple[Scheme, RecordEntry]]
@@ -79,26 +86,34 @@ class Destination(WheelDestination):
         kept = [(where, entry) for where, entry in records if (where, entry.path) not in self._left_out]
 
         def prefix(where: str) -> str | None:
-            if self._folders[where] == self._folders[scheme]:
+            if self._directories[where] == self._directories[scheme]:
                 return None
-            return posixpath.relpath(self._folders[where], self._folders[scheme]) + "/"
+            return posixpath.relpath(self._directories[where], self._directories[scheme]) + "/"
 
         with construct_record_file([*kept, *self._compiled], prefix) as stream:
-            self._layer.file(f"{self._folders[scheme]}/{record_file_path}", stream.read())
+            self._layer.file(f"{self._directories[scheme]}/{record_file_path}", stream.read())
 
-    def _write(self, scheme: Scheme, path: str, data: bytes, *, executable: bool) -> RecordEntry:
-        digest = self._layer.file(f"{self._folders[scheme]}/{path}", data, 0o755 if executable else 0o644)
-        return RecordEntry(path, _hash(digest), len(data))
+    def _add(self, scheme: str, path: str, data: bytes, *, executable: bool) -> str:
+        return self._layer.file(f"{self._directories[scheme]}/{path}", data, 0o755 if executable else 0o644)
 
-    def _link(self, scheme: Scheme, path: str, twin: Twin) -> RecordEntry:
+    def _write_program(self, path: str, data: bytes, expected: RecordEntry | None, *, executable: bool) -> RecordEntry:
+        """Write a file of the scheme `scripts`, whose first line may change."""
+        if expected:
+            refuse_content(expected, data, hashlib.sha256(data).hexdigest())
+        with fix_shebang(io.BytesIO(data), self._command) as stream:
+            fixed = stream.read()
+        digest = self._add("scripts", path, fixed, executable=executable)
+        return RecordEntry(path, hash_of(digest), len(fixed))
+
+    def _link(self, scheme: Scheme, path: str, other: SharedFile) -> RecordEntry:
         """Write a link instead of a second copy; RECORD says what is read through it."""
-        self._layer.link(f"{self._folders[scheme]}/{path}", posixpath.relpath(twin.path, posixpath.dirname(path)))
-        return RecordEntry(path, _hash(twin.sha256), twin.size)
+        self._layer.link(f"{self._directories[scheme]}/{path}", posixpath.relpath(other.path, posixpath.dirname(path)))
+        return RecordEntry(path, hash_of(other.sha256), other.size)
 
     def _write_bytecode(self, scheme: Scheme, path: str) -> None:
-        folder, name = posixpath.split(path)
-        compiled = posixpath.join(folder, "__pycache__", f"{name.removesuffix('.py')}.{self._tag}.pyc")
-        self._layer.file(f"{self._folders[scheme]}/{compiled}", self._pyc[path])
+        directory, name = posixpath.split(path)
+        compiled = posixpath.join(directory, "__pycache__", f"{name.removesuffix('.py')}.{self._tag}.pyc")
+        self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[path])
         self._compiled.append((scheme, RecordEntry(compiled, None, None)))
 
 
@@ -106,34 +121,26 @@ def _in_wheel(scheme: str, path: str) -> str:
     return path if scheme in ("purelib", "platlib") else f"{scheme}/{path}"
 
 
-def _hash(digest: str) -> Hash:
-    return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("="))
-
-
 def names(wheel: Path) -> list[str]:
-    """List the paths in a wheel."""
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.namelist()
+    """Return the paths of the files in a wheel.
+
+    Raises WorldFault when it cannot be installed.
+    """
+    with archive.opened(wheel) as opened:
+        return opened.names
 
 
 def write(
-    layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], twins: Mapping[str, Twin], *, trimmed: bool
+    layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], shared: Mapping[str, SharedFile], *, trimmed: bool
 ) -> None:
     """Install a wheel into a layer; `pyc` maps the paths of its modules to their bytecode.
 
-    Where another package of the image has a file for both, `twins` says so, and a link is written.
-
-    Raises WorldFault when the file is not a wheel that can be installed.
+    Where another package of the image has a file for both, `shared` maps the path to it, and a link is written.
+    Raises WorldFault when the wheel cannot be installed, or has another file where the layer has one already.
     """
-    try:
-        with WheelFile.open(wheel) as source, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
-            destination = Destination(layer, _project(source), site, pyc, twins, trimmed=trimmed)
-            installer.install(source, destination, {"INSTALLER": b"multinode\n"})
-    except (InstallerError, zipfile.BadZipFile, ValueError) as error:
-        remedy = "ask whoever made the wheel for one that follows the specification, or leave the package out"
-        raise WorldFault("cannot install a wheel", f"{wheel.name} ({error})", remedy) from error
-
-
-def _project(source: WheelFile) -> str:
-    return source.distribution.replace("_", "-").lower()
+    layer.source = wheel.name
+    with archive.opened(wheel) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
+        destination = Destination(layer, opened, site, pyc, shared, trimmed=trimmed)
+        installer.install(opened, destination, {archive.OURS: b"multinode\n"})
+    layer.source = ""

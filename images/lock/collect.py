@@ -13,6 +13,7 @@ from images.host.store import Store
 from images.lock import resolve, source_only
 from images.lock.files import gone
 from images.lock.lock import BLOB, Artifact, Lock
+from images.wheels import archive
 
 DOWNLOADS = 4  # at once, at least: a download waits for a server more than it works
 
@@ -30,7 +31,7 @@ class Wheel:
 def everything(lock: Lock, context: Context) -> list[Wheel]:
     """Bring every file of a lock into the store, source archives as wheels; return its Python packages in order.
 
-    Raises WorldFault that names what is missing and cannot be had.
+    Raises WorldFault that names what is missing and cannot be had, or a wheel that cannot be installed.
     """
     lost = missing(lock, context.store)
     if lost and context.pip is None:
@@ -76,4 +77,6 @@ def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Whee
     if not name.endswith(".whl"):
         row = next(row for row in lock.source_only if row.name == artifact.name)
         digest, name = source_only.to_wheel(store, path, digest, row)
-    return Wheel(artifact.name, artifact.version, digest, store.place(digest, name))
+        path = store.place(digest, name)
+    store.cached("checked wheels", digest, lambda: archive.check(path))
+    return Wheel(artifact.name, artifact.version, digest, path)

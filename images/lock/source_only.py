@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-import posixpath
-import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,21 +11,24 @@ from pathlib import Path
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.lock.lock import SourceOnly
+from images.wheels import source_archive
+from images.wheels.record import hash_of
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published it"
 
 
 def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple[str, str]:
-    """Make the wheel, or find it in the store; answer its sha256 and file name.
+    """Return the sha256 and the file name of the wheel, which is made unless the store has it.
 
-    Raises WorldFault when the archive has no package of that name.
+    Raises WorldFault when the archive cannot be read, or has no package of that name.
     """
     stem = f"{row.name.replace('-', '_')}-{row.version}"
     name = f"{stem}-py3-none-any.whl"
 
     def make() -> str:
         with store.aside() as path:
-            path.write_bytes(_pack({**_modules(archive, row), **_metadata(archive, row, stem)}, f"{stem}.dist-info"))
+            path.write_bytes(_pack(_files(archive, row, stem), f"{stem}.dist-info"))
             made = sha256(path)
             store.keep(path, made, name)
         return made
@@ -36,28 +38,34 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
     return str(made.value), name
 
 
-def _modules(archive: Path, row: SourceOnly) -> dict[str, bytes]:
+def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
+    """Return the files of the wheel: those of the package, and its metadata."""
     package = row.name.replace("-", "_")
-    files = {name: data for name, data in _members(archive).items() if name.startswith(f"{package}/")}
-    if f"{package}/__init__.py" not in files:
+    try:
+        taken = _members(archive, package)
+        about = taken.pop("PKG-INFO", b"").decode()
+    except ValueError as error:
+        raise WorldFault("cannot read a source archive", f"{archive.name} ({error})", REMEDY) from error
+    if not about:
+        raise WorldFault("a source archive has no metadata", f"{archive.name}: PKG-INFO", REMEDY)
+    if f"{package}/__init__.py" not in taken:
         remedy = "take the row out of images/versions.toml, or give a wheel by --wheelhouse"
         raise WorldFault("a source archive has no package of its name", f"{archive.name}: {package}", remedy)
-    return files
+    return {**taken, **_metadata(about, row, stem)}
 
 
-def _members(archive: Path) -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            file = tar.extractfile(member) if member.isfile() else None
-            if file:
-                found[posixpath.normpath(member.name).partition("/")[2]] = file.read()
+def _members(archive: Path, package: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for path, data, _ in source_archive.members(archive, lambda p: p == "PKG-INFO" or p.startswith(f"{package}/")):
+        found.pop(path, None)
+        if data is not None:
+            found[path] = data
     return found
 
 
-def _metadata(archive: Path, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
-    """Take PKG-INFO, whose requirements may be missing, and state them from the table."""
-    head, _, body = _members(archive)["PKG-INFO"].decode().partition("\n\n")
+def _metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
+    """Return the metadata of PKG-INFO, whose requirements may be missing, with those of the table."""
+    head, _, body = about.partition("\n\n")
     lines = [line for line in head.splitlines() if not line.startswith(("Requires-Dist:", "Provides-Extra:"))]
     lines += [f"Requires-Dist: {requirement}" for requirement in row.requires]
     return {
@@ -68,10 +76,12 @@ def _metadata(archive: Path, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
 
 
 def _pack(files: Mapping[str, bytes], info: str) -> bytes:
-    """Write a zip with fixed times; RECORD is written anew at installation, so a list of names will do."""
-    record = "".join(f"{name},,\n" for name in [*sorted(files), f"{info}/RECORD"])
+    """Return a zip with fixed times and a RECORD."""
+    every = sorted(files.items())
+    rows = [f"{name},{hash_of(hashlib.sha256(data).hexdigest())},{len(data)}\n" for name, data in every]
+    record = "".join([*rows, f"{info}/RECORD,,\n"])
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in [*sorted(files.items()), (f"{info}/RECORD", record.encode())]:
+        for name, data in [*every, (f"{info}/RECORD", record.encode())]:
             archive.writestr(zipfile.ZipInfo(name, date_time=(2024, 1, 1, 0, 0, 0)), data)
     return out.getvalue()

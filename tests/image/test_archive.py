@@ -13,6 +13,7 @@ import pytest
 from tests.support import locks
 from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
 from tests.support.stores import SMALL
+from tests.support.wheels import record
 
 
 def test_json_says_what_was_built(image: str) -> None:
@@ -99,7 +100,7 @@ def test_without_an_engine_the_bases_python_imports_every_package(archive: Path,
     files = {"shellingham.py": "raise ImportError('as this test wants it')\n"}
     files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shellingham\nVersion: {version}\n"}
     files |= {f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
-    files |= {f"{info}/RECORD": "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))}
+    files |= {f"{info}/RECORD": record({name: text.encode() for name, text in files.items()}, info)}
     with zipfile.ZipFile(tmp_path / f"shellingham-{version}-py3-none-any.whl", "w") as wheel:
         for name, text in files.items():
             wheel.writestr(name, text)

@@ -18,7 +18,8 @@ def main(wheel: str, out: str, site: str, mtime: str, left_out: str) -> None:
             path = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", name)
             if not path.endswith(".py") or ".data/" in path or skip.match(path):
                 continue
-            text = source.read(name)
+            with source.open(name) as file:
+                text = file.read(max(source.getinfo(name).file_size, 1))  # a file may unpack to more than it says
             try:
                 code = compile(text, f"{site}/{path}", "exec", dont_inherit=True, optimize=0)
             except (SyntaxError, ValueError, RecursionError):

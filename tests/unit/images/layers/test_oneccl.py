@@ -34,24 +34,24 @@ def wheels(tmp_path: Path) -> dict[str, Path]:
     ],
 )
 def test_what_both_wheels_have_is_ipexs(wheels: dict[str, Path], path: str, shared: bool) -> None:
-    found = oneccl.twins(wheels, MODULE, trimmed=True)
+    found = oneccl.shared_files(wheels, MODULE, trimmed=True)
 
     assert (f"{MODULE}/{path}" in found) is shared
     if shared:
         data = ccl_wheels.runtime(ccl_wheels.IPEX, "IPEX")[f"{ccl_wheels.IPEX}/{path}"]
-        expected = oneccl.Twin(f"{ccl_wheels.IPEX}/{path}", hashlib.sha256(data).hexdigest(), len(data))
+        expected = oneccl.SharedFile(f"{ccl_wheels.IPEX}/{path}", hashlib.sha256(data).hexdigest(), len(data))
         assert found[f"{MODULE}/{path}"] == expected
 
 
 def test_what_is_kept_without_trimming_is_shared_too(wheels: dict[str, Path]) -> None:
-    assert f"{MODULE}/opt/mpi/lib/libmpifort.so.12" in oneccl.twins(wheels, MODULE, trimmed=False)
+    assert f"{MODULE}/opt/mpi/lib/libmpifort.so.12" in oneccl.shared_files(wheels, MODULE, trimmed=False)
 
 
 @pytest.mark.parametrize("lacking", [BINDINGS, IPEX])
 def test_one_wheel_alone_shares_nothing(wheels: dict[str, Path], lacking: str) -> None:
     del wheels[lacking]
 
-    assert oneccl.twins(wheels, MODULE, trimmed=True) == {}
+    assert oneccl.shared_files(wheels, MODULE, trimmed=True) == {}
 
 
 # From oneCCL 2021.12 on Intel MPI is in opt/mpi, before in the package itself (cmake/setvars.sh.in).

@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import tarfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,25 +18,9 @@ from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.oci.layer import Directories, Layer
+from tests.support.wheels import pack
 
 SITE = "usr/local/lib/python3.11/dist-packages"
-
-
-def make_wheel(folder: Path, files: Mapping[str, bytes], name: str = "thing") -> Path:
-    info = f"{name}-1.0.dist-info"
-    every = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in every.items():
-            entry = zipfile.ZipInfo(member)
-            entry.external_attr = (0o100755 if member.endswith(".sh") else 0o100644) << 16
-            archive.writestr(entry, data)
-        archive.writestr(f"{info}/RECORD", "".join(f"{member},,\n" for member in [*every, f"{info}/RECORD"]))
-    return path
 
 
 def lay_out(
@@ -46,14 +29,21 @@ def lay_out(
     with Layer(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), pyc, {}, trimmed=trimmed)
         layer.finish()
-    data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
+    return opened(tmp_path / "layer")
+
+
+def opened(layer: Path) -> dict[str, tuple[int, bytes]]:
+    """Return mode and content of every file in a layer, which has each path once."""
+    data = zstandard.ZstdDecompressor().stream_reader(layer.read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        opened = {info.name: (info.mode, tar.extractfile(info.name)) for info in tar if not info.isdir()}
-        return {name: (mode, file.read()) for name, (mode, file) in opened.items() if file}
+        infos = tar.getmembers()
+        assert len({info.name for info in infos}) == len(infos)
+        found = {info.name: (info.mode, tar.extractfile(info.name)) for info in infos if not info.isdir()}
+        return {name: (mode, file.read()) for name, (mode, file) in found.items() if file}
 
 
 def test_every_scheme_goes_where_debians_pip_puts_it(tmp_path: Path) -> None:
-    wheel = make_wheel(
+    wheel = pack(
         tmp_path,
         {
             "thing/__init__.py": b"x = 1\n",
@@ -77,7 +67,7 @@ def test_every_scheme_goes_where_debians_pip_puts_it(tmp_path: Path) -> None:
 
 
 def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, {"torch/test/big": b"1", "torch/a.py": b"2", "torch-1.0.data/data/x": b"3"}, "torch")
+    wheel = pack(tmp_path, {"torch/test/big": b"1", "torch/a.py": b"2", "torch-1.0.data/data/x": b"3"}, "torch")
 
     files = lay_out(tmp_path, wheel, {"torch/a.py": b"pyc"})
 
@@ -91,10 +81,10 @@ def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) 
 
 
 def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
-    twin = oneccl.Twin("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
+    wheel = pack(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
+    other = oneccl.SharedFile("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
     with Layer(tmp_path / "layer", Directories()) as layer:
-        wheels.write(layer, wheel, of_debian("3.11"), {}, {"thing/lib/libx.so": twin}, trimmed=True)
+        wheels.write(layer, wheel, of_debian("3.11"), {}, {"thing/lib/libx.so": other}, trimmed=True)
         layer.finish()
 
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
@@ -110,7 +100,7 @@ def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_
 
 
 def test_no_trim_keeps_everything(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, {"torch/test/big": b"1"}, "torch")
+    wheel = pack(tmp_path, {"torch/test/big": b"1"}, "torch")
 
     assert f"{SITE}/torch/test/big" in lay_out(tmp_path, wheel, {}, trimmed=False)
 
@@ -121,3 +111,54 @@ def test_a_file_that_is_no_wheel_is_said_to_be_none(tmp_path: Path) -> None:
 
     with pytest.raises(WorldFault, match=r"cannot install a wheel: thing-1.0"):
         lay_out(tmp_path, path, {})
+
+
+@pytest.mark.parametrize("name", ["thing/a.py", "thing-1.0.data/scripts/run", "thing-1.0.data/data/lib/x.so"])
+def test_content_that_record_does_not_have_is_refused(tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path, {name: b"#!python"}, recorded={name: b"#!Python"})
+
+    with pytest.raises(WorldFault, match=rf"cannot install a wheel: {path.name} .*hash of '{name}'"):
+        lay_out(tmp_path, path, {})
+
+
+def test_the_wheels_own_installer_is_not_taken(tmp_path: Path) -> None:
+    files = lay_out(tmp_path, pack(tmp_path, {"thing-1.0.dist-info/INSTALLER": b"pip\n"}), {})
+
+    assert files[f"{SITE}/thing-1.0.dist-info/INSTALLER"][1] == b"multinode\n"
+    assert files[f"{SITE}/thing-1.0.dist-info/RECORD"][1].count(b"INSTALLER") == 1
+
+
+def together(tmp_path: Path, *wheels_: Path) -> dict[str, tuple[int, bytes]]:
+    """Install wheels into one layer, and read it back."""
+    with Layer(tmp_path / "layer", Directories()) as layer:
+        for wheel in wheels_:
+            wheels.write(layer, wheel, of_debian("3.11"), {}, {}, trimmed=True)
+        layer.finish()
+    return opened(tmp_path / "layer")
+
+
+def test_two_wheels_with_different_files_at_one_path_are_named(tmp_path: Path) -> None:
+    paths = [
+        pack(tmp_path, {"LICENSE": b"Apache"}, "aaa"),
+        pack(tmp_path, {"LICENSE": b"MIT"}, "bbb"),
+        pack(tmp_path, {"ccc/LICENSE": b"Apache"}, "ccc"),
+    ]
+
+    with pytest.raises(WorldFault, match="two different files have one path") as caught:
+        together(tmp_path, *paths)
+
+    assert caught.value.value == f"/{SITE}/LICENSE ({paths[0].name} and {paths[1].name})"
+
+
+@pytest.mark.parametrize("files", [{"a": b"a file"}, {"a/b/c": b"below a file"}])
+def test_a_file_and_a_directory_at_one_path_are_refused(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    with pytest.raises(WorldFault, match="two different files have one path"):
+        together(tmp_path, pack(tmp_path, {"a/b": b"x"}, "aaa"), pack(tmp_path, files, "bbb"))
+
+
+def test_equal_files_at_one_path_are_one_file(tmp_path: Path) -> None:
+    same = {"tests/__init__.py": b"# same\n"}
+    files = together(tmp_path, pack(tmp_path, same, "aaa"), pack(tmp_path, same, "bbb"))
+
+    assert files[f"{SITE}/tests/__init__.py"][1] == b"# same\n"
+    assert all(b"tests/__init__.py" in files[f"{SITE}/{name}-1.0.dist-info/RECORD"][1] for name in ("aaa", "bbb"))

@@ -13,6 +13,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
+from images.wheels import archive as archives
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
 FILES = {
@@ -51,10 +52,38 @@ def test_the_package_and_the_stated_requirements(tmp_path: Path) -> None:
     ]
     assert metadata.endswith("\n\nAbout it.\n")
     assert to_wheel(store, source, sha256(source), ROW) == (digest, name)
+    assert archives.check(path) == 5
 
 
 def test_an_archive_without_the_package_is_refused(tmp_path: Path) -> None:
     source = archive(tmp_path, {"PKG-INFO": FILES["PKG-INFO"], "other/__init__.py": b""})
 
     with pytest.raises(WorldFault, match="no package of its name"):
+        to_wheel(Store(tmp_path / "store"), source, sha256(source), ROW)
+
+
+@pytest.mark.parametrize(
+    ("files", "fact"),
+    [
+        ({"rouge_score/__init__.py": b""}, "no metadata"),
+        ({"PKG-INFO": b"\xff", "rouge_score/__init__.py": b""}, "cannot read"),
+        ({**FILES, "rouge_score/../../../etc/passwd": b""}, "cannot read .*leaves its directory"),
+        ({**FILES, "rouge_score/.wh.a": b""}, "cannot read .*'rouge_score-0.1.2/rouge_score/.wh.a' would hide"),
+    ],
+)
+def test_an_archive_that_is_not_in_order_is_refused(tmp_path: Path, files: dict[str, bytes], fact: str) -> None:
+    source = archive(tmp_path, files)
+
+    with pytest.raises(WorldFault, match=rf"{fact}.*") as caught:
+        to_wheel(Store(tmp_path / "store"), source, sha256(source), ROW)
+
+    assert source.name in caught.value.value
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", b"\x1f\x8b damaged", b"BZh damaged", b"\xfd7zXZ\0 damaged"])
+def test_bytes_that_are_no_archive_are_refused(tmp_path: Path, data: bytes) -> None:
+    source = tmp_path / "rouge_score-0.1.2.tar.gz"
+    source.write_bytes(data)
+
+    with pytest.raises(WorldFault, match="cannot read a source archive: rouge_score"):
         to_wheel(Store(tmp_path / "store"), source, sha256(source), ROW)

@@ -1,0 +1,1 @@
+"""Wheels from outside: opened, and refused where they are not in order."""

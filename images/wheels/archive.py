@@ -1,0 +1,175 @@
+"""A wheel from outside: its names, sizes, RECORD and entry points are in order, or it is refused.
+
+The rules are those of PyPA, "Binary distribution format", as pip and `installer` apply them; where those would write
+outside of a directory, run out of memory or end in an assertion, a wheel is refused.
+"""
+
+from __future__ import annotations
+
+import configparser
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from installer.exceptions import InstallerError
+from installer.records import RecordEntry
+from installer.sources import WheelContentElement, WheelFile
+from installer.utils import SCHEME_NAMES, parse_entrypoints
+
+from images.host.errors import WorldFault
+from images.oci.layer import flaw
+from images.wheels import record
+
+# Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.
+UNLISTED, OURS = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
+NEEDED = ("METADATA", "RECORD", "WHEEL")
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What an archive unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Of a thousand
+# wheels of PyPI one had 18 times and no other more than 8; deflate can reach 1032.
+MOST_TIMES, MOST_ANYWAY = 30, 64 << 20
+ENCRYPTED = 0x1  # a bit of a file's flags: APPNOTE.TXT of PKWARE, 4.4.4
+
+UNREADABLE = (InstallerError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
+REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
+
+
+class Archive(WheelFile):
+    """A wheel as `installer` reads it: what has been checked is all that it returns."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        super().__init__(file)
+        self._file = file
+        self._infos = [info for info in file.infolist() if not info.filename.endswith("/")]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the files."""
+        return [info.filename for info in self._infos]
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file: never more than the directory of the archive says."""
+        info = self._file.getinfo(name)
+        with self._file.open(info) as stream:
+            return stream.read(max(info.file_size, 1))
+
+    def read_dist_info(self, filename: str) -> str:
+        """Return the text of a file of .dist-info."""
+        return self.read(f"{self.dist_info_dir}/{filename}").decode()
+
+    def get_contents(self) -> Iterator[WheelContentElement]:
+        """Yield every file but the installer's own, as `installer` takes them."""
+        ours = f"{self.dist_info_dir}/{OURS}"
+        return (element for element in super().get_contents() if element[0][0] != ours)
+
+    @cached_property
+    def recorded(self) -> dict[tuple[str, str], RecordEntry]:
+        """Return the row of RECORD of every file that has one, by the scheme that the file goes to and its path there.
+
+        Raises ValueError when RECORD is not complete, or when two files go to one place.
+        """
+        info = self.dist_info_dir
+        unlisted = {f"{info}/{name}" for name in (*UNLISTED, OURS)}
+        sizes = {info.filename: info.file_size for info in self._infos if info.filename not in unlisted}
+        rows = record.read(self.read_dist_info("RECORD"), sizes)
+        found: dict[tuple[str, str], RecordEntry] = {}
+        for name, row in rows.items():
+            if found.setdefault(self._place(name), row) is not row:
+                raise ValueError(f"two files go to the place of {name!r}")
+        return found
+
+    def expected(self, scheme: str, path: str) -> RecordEntry | None:
+        """Return the row of RECORD of a file, by its scheme and its path there."""
+        return self.recorded.get((_one_of_two(scheme), path))
+
+    def _place(self, name: str) -> tuple[str, str]:
+        """Return the scheme of a file and its path there."""
+        head, _, rest = name.partition("/")
+        if head != self.data_dir:
+            return "purelib", name
+        scheme, _, path = rest.partition("/")
+        if scheme not in SCHEME_NAMES or not path:
+            raise ValueError(f"{name!r} is in no directory of {self.data_dir} that is known")
+        return _one_of_two(scheme), path
+
+    def check(self, size: int) -> int:
+        """Return the number of files, if everything but their content is in order; `size` is the archive's own.
+
+        Raises ValueError that says what is not.
+        """
+        names = self.names
+        for name in names:
+            if found := flaw(name):
+                raise ValueError(f"the name {name!r} {found}")
+        if len(set(names)) != len(names):
+            raise ValueError("two files have one name")
+        if lacking := [name for name in NEEDED if f"{self.dist_info_dir}/{name}" not in names]:
+            raise ValueError(f"no {lacking[0]}")
+        self._check_packing(size)
+        self._check_scripts()
+        return len(self.recorded)
+
+    def _check_packing(self, size: int) -> None:
+        for info in self._infos:
+            if info.flag_bits & ENCRYPTED:
+                raise ValueError(f"{info.filename!r} is encrypted")
+            if info.compress_type not in METHODS:
+                raise ValueError(f"{info.filename!r} is compressed by method {info.compress_type}, not by deflate")
+        unpacked = sum(info.file_size for info in self._infos)
+        if unpacked > most_unpacked(size):
+            raise ValueError(f"{size} bytes would unpack to {unpacked}")
+
+    def _check_scripts(self) -> None:
+        if "entry_points.txt" not in self.dist_info_filenames:
+            return
+        try:
+            names = [name for name, *_ in parse_entrypoints(self.read_dist_info("entry_points.txt"))]
+        except configparser.Error as error:
+            raise ValueError(f"entry_points.txt cannot be read: {error.message}") from error
+        except (AssertionError, AttributeError) as error:  # how `installer` refuses it
+            raise ValueError("entry_points.txt has a script that is not MODULE:FUNCTION") from error
+        for name in names:
+            if "/" in name or flaw(name):
+                raise ValueError(f"the script {name!r} is not the name of a file")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """Open a wheel that is in order; the content of a file is compared with RECORD by who reads it.
+
+    Raises WorldFault that names the wheel and what is wrong, also for what comes to light while it is read.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            archive = Archive(file)
+            archive.check(path.stat().st_size)
+            yield archive
+    except UNREADABLE as error:
+        raise WorldFault("cannot install a wheel", f"{path.name} ({error or 'it is cut short'})", REMEDY) from error
+
+
+def check(path: Path) -> int:
+    """Return the number of files in a wheel that is in order.
+
+    Raises WorldFault when it is not.
+    """
+    with opened(path) as archive:
+        return len(archive.recorded)
+
+
+def content(stream: BinaryIO, entry: RecordEntry | None) -> bytes:
+    """Return the content of a file: never more than RECORD says."""
+    return stream.read() if entry is None or entry.size is None else stream.read(max(entry.size, 1))
+
+
+def most_unpacked(size: int) -> int:
+    """Return how many bytes an archive of `size` bytes may unpack to."""
+    return max(MOST_ANYWAY, MOST_TIMES * size)
+
+
+def _one_of_two(scheme: str) -> str:
+    """Return one name for the two schemes that are one directory here."""
+    return "purelib" if scheme == "platlib" else scheme

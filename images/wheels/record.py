@@ -1,0 +1,63 @@
+"""RECORD of a wheel: the hash and the size of every file (PyPA, "Binary distribution format")."""
+
+from __future__ import annotations
+
+import base64
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+
+from installer.records import Hash, InvalidRecordEntry, RecordEntry, parse_record_file
+
+# "The hash algorithm must be sha256 or better."
+ALGORITHMS = ("sha256", "sha384", "sha512")
+SHOWN = 3  # names in one message
+
+
+def read(text: str, sizes: Mapping[str, int]) -> dict[str, RecordEntry]:
+    """Return the row of every file; `sizes` are the bytes of those that need one, by name.
+
+    Raises ValueError when a row is missing or has no hash, or when its size is not that of the file.
+    """
+    rows = _rows(text)
+    _refuse("RECORD does not list", (name for name in sizes if name not in rows))
+    entries = {name: _entry(rows[name]) for name in sizes}
+    _refuse("RECORD has no hash of", (name for name, entry in entries.items() if not _is_strong(entry.hash_)))
+    _refuse("RECORD has another size of", (name for name, entry in entries.items() if entry.size != sizes[name]))
+    return entries
+
+
+def refuse_content(entry: RecordEntry, data: bytes, sha256: str) -> None:
+    """Raise ValueError when a file does not have the hash of its row; `sha256` is the file's own, in hexadecimal."""
+    assert entry.hash_ is not None, "read() returns no row without a hash"
+    if entry.hash_ != hash_of(sha256) and (entry.hash_.name == "sha256" or not entry.hash_.validate(data)):
+        raise ValueError(f"RECORD has another hash of {entry.path!r}")
+
+
+def hash_of(sha256: str) -> Hash:
+    """Return a sha256, given in hexadecimal, as RECORD writes it."""
+    return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("="))
+
+
+def _rows(text: str) -> dict[str, tuple[str, str, str]]:
+    try:
+        return {row[0]: row for row in parse_record_file(text.splitlines())}
+    except (csv.Error, InvalidRecordEntry) as error:
+        raise ValueError(f"RECORD cannot be read: {error}") from error
+
+
+def _entry(row: tuple[str, str, str]) -> RecordEntry:
+    try:
+        return RecordEntry.from_elements(*row)
+    except InvalidRecordEntry as error:
+        raise ValueError(f"RECORD of {row[0]!r}: {error}") from error
+
+
+def _is_strong(hash_: Hash | None) -> bool:
+    return hash_ is not None and hash_.name in ALGORITHMS
+
+
+def _refuse(fact: str, names: Iterable[str]) -> None:
+    found: Sequence[str] = [repr(name) for name in names]
+    if found:
+        rest = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise ValueError(f"{fact} {', '.join(found[:SHOWN])}{rest}")

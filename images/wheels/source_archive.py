@@ -1,0 +1,94 @@
+"""A source archive from outside: its files by their paths below the top directory, within bounds."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from images.oci.layer import flaw
+from images.wheels.archive import most_unpacked
+
+# How compressed files begin, and what reads them (RFC 1952; bzip2 and xz: their file formats).
+READERS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
+    (b"\x1f\x8b", gzip.GzipFile),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ\0", lzma.LZMAFile),
+    (b"", lambda path: path.open("rb")),
+)
+UNREADABLE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, OverflowError, RecursionError)
+
+
+class Member(NamedTuple):
+    """A file of an archive: its path below the top directory, content and mode; None for a link or a device."""
+
+    path: str
+    data: bytes | None
+    mode: int
+
+
+class Bounded(io.RawIOBase):
+    """An unpacked stream that ends in a ValueError where it is longer than `most` bytes."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._file, self._most = file, most
+
+    def read(self, size: int = -1) -> bytes:
+        self._refuse(self._file.tell() + size if size >= 0 else self._most + 1)
+        return self._file.read(size)
+
+    def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
+        self._refuse(position)
+        return self._file.seek(position, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _refuse(self, position: int) -> None:
+        if position > self._most:
+            raise ValueError(f"it unpacks to more than {self._most} bytes")
+
+
+def members(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
+    """Yield what is wanted of an archive, in its order; of two members of one path the later one counts.
+
+    Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
+    """
+    try:
+        with _opened(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+            for info in tar:
+                if info.size < 0:  # older Pythons read that in a circle (CVE-2025-8194)
+                    raise ValueError(f"{info.name!r} has a negative size")
+                name = info.name.removeprefix("./")
+                if info.isdir():
+                    continue
+                if found := flaw(name):
+                    raise ValueError(f"the name {info.name!r} {found}")
+                below = name.partition("/")[2]
+                if is_wanted(below):
+                    yield Member(below, _content(tar, info), 0o755 if info.mode & 0o111 else 0o644)
+    except UNREADABLE as error:
+        raise ValueError(str(error) or "it is cut short") from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        head = file.read(8)
+    reader = next(reader for magic, reader in READERS if head.startswith(magic))
+    return cast("IO[bytes]", Bounded(reader(path), most_unpacked(path.stat().st_size)))
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes | None:
+    """Read a plain file; a sparse one would have a size that the archive does not hold."""
+    file = tar.extractfile(info) if info.isfile() and not info.issparse() else None
+    return file.read() if file else None

@@ -1,0 +1,46 @@
+"""Wheels as their makers pack them, and as nobody should."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+WHEEL = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def record(files: Mapping[str, bytes], info: str) -> str:
+    """Return a true RECORD."""
+    rows = [f"{_quoted(name)},{_hash(data)},{len(data)}\n" for name, data in files.items()]
+    return "".join([*rows, f"{info}/RECORD,,\n"])
+
+
+def pack(
+    directory: Path, files: Mapping[str, bytes], name: str = "thing", *, recorded: Mapping[str, bytes] | None = None,
+    method: int = zipfile.ZIP_DEFLATED,
+) -> Path:  # fmt: skip
+    """Write release 1.0 of a package; RECORD has the hashes of `recorded` where that differs. A .sh file may be run."""
+    info = f"{name}-1.0.dist-info"
+    about = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+        f"{info}/WHEEL": WHEEL,
+    }
+    whole = {**about, **files}
+    whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info).encode()
+    path = directory / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for member, data in whole.items():
+            entry = zipfile.ZipInfo(member)
+            entry.external_attr = (0o100755 if member.endswith(".sh") else 0o100644) << 16
+            archive.writestr(entry, data, method)
+    return path
+
+
+def _hash(data: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\n\r') else name

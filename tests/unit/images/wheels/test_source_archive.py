@@ -1,0 +1,89 @@
+"""Archives that would fill the memory or never end are refused."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from images.wheels import archive, source_archive
+
+
+def tar(*infos: tarfile.TarInfo) -> bytes:
+    """Return a tar whose members are empty, whatever they say."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as file:
+        for info in infos:
+            size, info.size = info.size, 0
+            file.addfile(info)
+            info.size = size
+    return out.getvalue()
+
+
+def read(path: Path) -> list[source_archive.Member]:
+    return list(source_archive.members(path, lambda name: True))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_every_compression_is_read(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(compress(tar(tarfile.TarInfo("./top/a"), tarfile.TarInfo("top/b/c"))))
+
+    assert read(path) == [("a", b"", 0o644), ("b/c", b"", 0o644)]
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_bomb_is_refused(tmp_path: Path, kind: bytes) -> None:
+    info = tarfile.TarInfo("top/a")
+    info.type, info.size = kind, 10 * archive.MOST_ANYWAY
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(info.tobuf())
+        for _ in range(10):
+            file.write(bytes(archive.MOST_ANYWAY // 8))
+
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 2 * archive.MOST_ANYWAY
+
+
+@pytest.mark.parametrize("size", [-512, -1024, -1536])
+def test_a_negative_size_is_refused(tmp_path: Path, size: int) -> None:
+    info = tarfile.TarInfo("top/a")
+    info.pax_headers = {"size": str(size)}
+    path = tmp_path / "a.tar"
+    path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+
+    with pytest.raises(ValueError, match="negative size"):
+        read(path)
+
+
+def test_headers_without_end_are_refused(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("top/a")
+    info.pax_headers = {"comment": "x"}
+    headers = info.tobuf(tarfile.PAX_FORMAT)[:-512]
+    path = tmp_path / "a.tar"
+    path.write_bytes(headers * 2000)
+
+    with pytest.raises(ValueError, match=r"recursion|cut|header"):
+        read(path)
+
+
+def test_a_sparse_file_is_not_taken(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("top/a")
+    info.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40), "GNU.sparse.major": "0"}
+    path = tmp_path / "a.tar"
+    path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+
+    assert read(path) == [("a", None, 0o644)]
