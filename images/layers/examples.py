@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,8 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, key_of, sha256
 from images.lock.files import EXAMPLES
 from images.oci.layer import Layer
+from images.wheels import source_archive
+from images.wheels.source_archive import Member
 
 NAME = EXAMPLES
 PLACE = "workspace/transformers"
@@ -56,7 +56,7 @@ def _address(store: Store, url: str, certificate: str | None, advance: Advance) 
 
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     path = store.place(digest, NAME)
-    if next(members(path), None) is None:
+    if all(member.data is None for member in members(path)):
         remedy = "an archive with examples/pytorch in it, as a release of transformers has"
         raise UserFault("no examples in that archive", asked, remedy)
     return digest, path
@@ -78,21 +78,25 @@ def _pack(store: Store, folder: Path) -> tuple[str, Path]:
     return _kept(store, digest, str(folder))
 
 
-def members(path: Path) -> Iterator[tuple[str, bytes, int]]:
-    """Yield what is taken of an archive as (path below the top folder, bytes, mode)."""
+def members(path: Path) -> Iterator[Member]:
+    """Yield what is taken of an archive, by its path below the top directory.
+
+    Raises WorldFault when the archive cannot be read, or holds a name that leads elsewhere.
+    """
     try:
-        with tarfile.open(path) as tar:
-            for info in tar:
-                name = posixpath.normpath(info.name).partition("/")[2]
-                if info.isfile() and name.startswith(TAKEN) and not name.startswith("../"):
-                    file = tar.extractfile(info)
-                    yield name, file.read() if file else b"", 0o755 if info.mode & 0o111 else 0o644
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        remedy = "fetch it again: it is cut short or not a tar archive"
+        yield from source_archive.members(path, lambda name: name.startswith(TAKEN))
+    except ValueError as error:
+        remedy = "fetch it again: it is cut short, changed or not a tar archive"
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error
 
 
 def write(layer: Layer, path: Path) -> None:
-    """Lay the examples out below /workspace/transformers, where the Hugging Face guide has them."""
-    for name, data, mode in sorted(members(path)):
-        layer.file(f"{PLACE}/{name}", data, mode)
+    """Write the examples below /workspace/transformers, where the Hugging Face guide has them.
+
+    Of two members of one path the later one is taken, as tar does; links and devices are left out.
+    """
+    layer.source = path.name
+    last = {member.path: member for member in members(path)}
+    for name, data, mode in sorted(last.values()):
+        if data is not None:
+            layer.file(f"{PLACE}/{name}", data, mode)

@@ -7,10 +7,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.layers import examples
+from images.oci.layer import Directories, Layer
 
 
 def tar(path: Path, *names: str) -> Path:
@@ -23,9 +25,50 @@ def tar(path: Path, *names: str) -> Path:
 
 
 def test_only_the_examples_are_taken(tmp_path: Path) -> None:
-    path = tar(tmp_path / "a", "t-1/examples/pytorch/a.py", "t-1/src/b.py", "t-1/LICENSE", "t-1/../examples/c")
+    path = tar(tmp_path / "a", "t-1/examples/pytorch/a.py", "t-1/src/b.py", "t-1/LICENSE")
 
     assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
+
+
+@pytest.mark.parametrize(
+    "name", ["t-1/../../examples/c", "t-1/examples/../../../c", "/t-1/examples/c", "t-1/examples/.wh.a", "../examples"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    path = tar(tmp_path / "a", "t-1/examples/pytorch/a.py", name)
+
+    with pytest.raises(WorldFault, match="cannot read the archive of the examples") as caught:
+        list(examples.members(path))
+
+    assert repr(name) in caught.value.value
+
+
+def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> None:
+    names: dict[str, list[bytes | None]] = {
+        "twice": [b"z", b"a"],
+        "then-a-link": [b"x", None],
+        "then-a-file": [None, b"y"],
+    }
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, contents in names.items():
+            for data in contents:
+                info = tarfile.TarInfo(f"t-1/examples/{name}")
+                info.type, info.linkname = (tarfile.SYMTYPE, "/etc/passwd") if data is None else (tarfile.REGTYPE, "")
+                info.size = len(data or b"")
+                archive.addfile(info, io.BytesIO(data or b""))
+        for kind in (tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
+            info = tarfile.TarInfo(f"t-1/examples/of-type-{kind.decode()}")
+            info.type, info.linkname = kind, "t-1/examples/twice"
+            archive.addfile(info)
+
+    with Layer(tmp_path / "layer", Directories()) as layer:
+        examples.write(layer, tmp_path / "a.tar")
+        layer.finish()
+
+    data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as written:
+        files = {info.name: written.extractfile(info) for info in written if not info.isdir()}
+        found = {name.rpartition("/")[2]: file.read() for name, file in files.items() if file}
+    assert found == {"twice": b"a", "then-a-file": b"y"}
 
 
 def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
