@@ -56,7 +56,10 @@ def resolve(planned: Plan, context: Context) -> Locked:
         base=_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
         bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
         index=planned.index, find_links=planned.find_links, undated=found.undated,
-        debian=Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs),
+        debian=Debian(
+            planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs,
+            mmdebstrap=None if base else debian.mmdebstrap(context.store, context.environ),
+        ),
         examples=_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, base)
@@ -154,7 +157,13 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
 
 def _made(lock: Lock, context: Context) -> Base:
     with context.progress.step("making the Debian base"):
-        return debian.make(context.store, lock.debian, lock.python, context.environ)
+        base = debian.make(context.store, lock.debian, lock.python, context.environ)
+    here, locked = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
+    if locked not in (None, here) and not base.layers[0].reused:
+        context.progress.say(
+            f"note: the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {locked}"
+        )
+    return base
 
 
 def _pulled(lock: Lock, known: BaseImage, context: Context) -> Base:

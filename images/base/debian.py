@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from images.base import additions, inspect
 from images.base.apt import ALWAYS, REMEDY, Deb, complaint
@@ -96,9 +97,27 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) 
     )
 
 
+def mmdebstrap(store: Store, environ: Mapping[str, str]) -> str | None:
+    """Return the release of mmdebstrap on this machine, such as 1.3.5; None where there is none that says it."""
+    path = shutil.which("mmdebstrap", path=_path(environ))
+    if path is None:
+        return None
+
+    def ask() -> str | None:
+        done = process.run([path, "--version"], {**environ, "PATH": _path(environ)}, REMEDY)
+        found = re.fullmatch(r"mmdebstrap ([0-9][0-9A-Za-z.+-]*)\s*", done.out)
+        return found[1] if found else None
+
+    program = Path(path).stat()
+    return cast("str | None", store.cached("mmdebstrap", [path, program.st_mtime_ns, program.st_size], ask).value)
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    return environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
-    path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": path}
+    env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": _path(environ)}
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)

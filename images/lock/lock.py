@@ -53,12 +53,16 @@ class SourceOnly:
 
 @dataclass(frozen=True)
 class Debian:
-    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
+    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base.
+
+    `mmdebstrap` is the release on the machine where the lock was made.
+    """
 
     suite: Word
     packages: tuple[Word, ...]
     sources: str
     debs: tuple[Deb, ...]
+    mmdebstrap: Release | None = None
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,9 @@ _LOCK = TypeAdapter(Lock)
 def text(lock: Lock, *, beside: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
-    It holds no place on any machine: the paths in it are those of a bundle. The one beside an image names the packages
-    from undated places, too; inside the image, that would make equal images differ.
+    It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where it was
+    made, too: which packages came from undated places, and the release of mmdebstrap. Inside the image, that would make
+    equal images differ.
     """
     return tomli_w.dumps(fields(lock, beside=beside))
 
@@ -54,6 +55,7 @@ def fields(lock: Lock, *, beside: bool = False) -> dict[str, Any]:
     table = _LOCK.dump_python(lock, exclude_none=True, exclude={"artifacts"})
     if not beside:
         del table["undated"]
+        table["debian"].pop("mmdebstrap", None)
     written = Pylock(
         lock_version=Version("1.0"),
         requires_python=SpecifierSet(f"=={lock.python}.*"),

@@ -97,4 +97,14 @@ def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, ch
     image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache: {changed.sources.sources.name}")
 
     assert image.reused == []
+    assert image.notes == []
     assert image.digest == locked.image.digest
+
+
+def test_a_base_by_another_mmdebstrap_is_noted(locked: Locked) -> None:
+    sources, lock = locked.sources, str(locked.lock)
+
+    image = sources.build("--lock", lock, "--wheelhouse", "wheels", cache="another", MMDEBSTRAP_VERSION="9.9.9")
+
+    assert image.digest == locked.image.digest
+    assert image.notes == ["note: the base was made with mmdebstrap 9.9.9, and the lock with 1.3.5"]

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,14 @@ class Checkout:
         print(f"+ {' '.join(command)}\n{done.stdout}{done.stderr}[exit code {done.returncode}]")
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def build(self, *words: str, python: Path | str = sys.executable, cache: str = "cache") -> Built:
+    def build(self, *words: str, python: Path | str = sys.executable, cache: str = "cache", **more: str) -> Built:
         """Build an image and return what is said of it.
 
         Raises AssertionError when it cannot be built.
         """
-        done = self.run("--no-load", "--json", *words, python=python, cache=cache)
+        done = self.run("--no-load", "--json", *words, python=python, cache=cache, **more)
         assert done.code == 0
-        return Built(json.loads(done.out))
+        return Built(json.loads(done.out), [line for line in done.err.splitlines() if line.startswith("note: ")])
 
     def lock(self, *words: str, python: Path | str = sys.executable) -> tuple[Built, Path]:
         """Build an image into a layout; return what is said of it, and the lock beside it."""
@@ -78,9 +78,10 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Built:
-    """What build.py says of an image, as JSON has it."""
+    """What build.py says of an image, as JSON has it, and its notes on stderr."""
 
     said: Mapping[str, Any]
+    notes: Sequence[str]
 
     @property
     def digest(self) -> str:

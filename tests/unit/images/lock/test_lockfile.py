@@ -104,6 +104,14 @@ def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(lock: Lock) 
     assert "undated" not in lockfile.text(lock)
 
 
+def test_only_a_lock_beside_an_image_has_the_release_of_mmdebstrap(lock: Lock) -> None:
+    """It need not show in the bytes, and images that are equal but for it stay equal."""
+    made = replace(lock, debian=replace(lock.debian, mmdebstrap="1.3.5"))
+
+    assert lockfile.text(made) == lockfile.text(lock)
+    assert lockfile.read(lockfile.text(made, beside=True), "x", NOTHING).debian.mmdebstrap == "1.3.5"
+
+
 def changed(lock: Lock, path: str, value: object) -> str:
     """Write a lock with one value set to another, or removed by None."""
     raw = lockfile.fields(lock)
