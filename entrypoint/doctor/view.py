@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
+from entrypoint.training.needs import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,12 +133,7 @@ def read_probe(line: str, said: str) -> Probe:
 def read_constraints(text: str | None) -> dict[str, str]:
     """Return the versions that the image was built from, of `name==version` lines."""
     rows = (line.partition("==") for line in (text or "").splitlines())
-    return {normal(name): version.strip() for name, equals, version in rows if equals}
-
-
-def normal(name: str) -> str:
-    """Return the normalized name of a package (packaging.python.org, Names and normalization)."""
-    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
+    return {normalize(name): version.strip() for name, equals, version in rows if equals}
 
 
 def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -148,7 +144,7 @@ def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
         for entry in list_directory(directory):
             name, dash, version = entry[: -len(".dist-info")].rpartition("-")
             if entry.endswith(".dist-info") and dash:
-                here[normal(name)] = (*here.get(normal(name), ()), version)
+                here[normalize(name)] = (*here.get(normalize(name), ()), version)
         found = {**here, **found}
     return found
 

@@ -58,13 +58,13 @@ def check_needs(name: str, quick: Ask, sure: Ask) -> None:
 
 def list_lacking(task: Task, ask: Ask) -> list[str]:
     """List the packages that a task imports and the image does not have."""
-    there = {normal(name) for name in ask()}
+    there = {normalize(name) for name in ask()}
     return [name for name in NEEDS[task.directory] if name not in there]
 
 
-def normal(name: str) -> str:
-    """Return the name of a package as an index has it: `scikit_learn` and `Scikit.Learn` are scikit-learn."""
-    return name.lower().replace("_", "-").replace(".", "-")
+def normalize(name: str) -> str:
+    """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
+    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
 def list_packages(site: str) -> list[str]:
