@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -12,21 +13,23 @@ from images.host.store import default_root
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
 
 
-def store_with(folder: Path, *kinds: str) -> dict[str, str]:
+def store_with(directory: Path, *kinds: str) -> dict[str, str]:
     """Make a store that has what was downloaded, and these kinds of records with what they name."""
     real = default_root(os.environ)
-    fresh = folder / "multinode"
+    fresh = directory / "multinode"
     (fresh / "records").mkdir(parents=True)
-    for blob in (real / "blobs").glob("*/*"):
-        if kinds or blob.name != "blob":
-            (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
-            _link(blob, fresh / "blobs" / blob.parent.name / blob.name)
     for kind in kinds:
         shutil.copytree(real / "records" / kind, fresh / "records" / kind)
-    for path in [folder, *folder.rglob("*")]:
+    records = "".join(path.read_text() for path in (fresh / "records").rglob("*") if path.is_file())
+    named = set(re.findall("[0-9a-f]{64}", records))
+    for blob in (real / "blobs").glob("*/*"):
+        if blob.name != "blob" or blob.parent.name in named:
+            (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
+            _link(blob, fresh / "blobs" / blob.parent.name / blob.name)
+    for path in [directory, *directory.rglob("*")]:
         if path.is_dir():
             path.chmod(0o777)
-    return {"XDG_CACHE_HOME": str(folder)}
+    return {"XDG_CACHE_HOME": str(directory)}
 
 
 def _link(source: Path, target: Path) -> None:
