@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from images.host.store import default_root
 from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call
 from tests.support.stores import SMALL, store_with
@@ -84,11 +83,14 @@ def truncating() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_truncated_download(truncating: str) -> None:
-    done = build("--examples", f"{truncating}/v5.tar.gz", "--no-load")
+def test_a_truncated_download(truncating: str, tmp_path: Path) -> None:
+    built(*SMALL)
+    env = store_with(tmp_path, "debs", "locks")
+
+    done = build(*SMALL, "--examples", f"{truncating}/v5.tar.gz", env=env)
 
     assert_three_parts(done, 1, f"{truncating}/v5.tar.gz", "--examples PATH")
-    assert not list((default_root(os.environ) / "aside").iterdir())
+    assert not list((tmp_path / "multinode/aside").iterdir())
 
 
 def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
