@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 import tomli_w
 from packaging.markers import Environment
@@ -18,6 +19,7 @@ from packaging.utils import parse_wheel_filename
 from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
+from images.host.store import Store
 from images.lock import uv, wheelhouse
 from images.lock.files import TORCH_INDEX, gone
 from images.lock.lock import Artifact, Lock, SourceOnly
@@ -43,7 +45,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
     question, sources = of_plan(planned), _sources(planned.wheelhouse, context)
-    inputs = [asdict(question), asdict(sources), _listing(sources.links)]
+    inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store)]
     found = context.store.cached(
         "locks", inputs, lambda: tomli_w.dumps(_resolve(question, sources, context).to_dict())
     ).value
@@ -157,10 +159,10 @@ def _sources(directory: str | None, context: Context) -> Sources:
     return replace(context.pip, links=(str(place), *context.pip.links))
 
 
-def _listing(links: Iterable[str]) -> list[Any]:
-    """List directories of wheels: they have no dates, so what lies in them is part of the question."""
-    places = [Path(link.removeprefix("file://")) for link in links]
-    return [sorted((f.name, f.stat().st_size) for f in d.iterdir() if f.is_file()) for d in places if d.is_dir()]
+def _listing(links: Iterable[str], store: Store) -> list[object]:
+    """Return what is in directories of wheels: no day decides about it, so it is part of the question."""
+    places = [Path(url2pathname(urlsplit(link).path) if link.startswith("file:") else link) for link in links]
+    return [wheelhouse.contents(place, store) for place in places if place.is_dir()]
 
 
 def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:

@@ -1,10 +1,9 @@
-"""A wheelhouse: which of its wheels is meant for a package, and which cannot be."""
+"""A directory of wheels: what is in it, which wheel is meant for a package, and which cannot be used."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +13,18 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store, sha256
+from images.wheels import archive
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+LONGEST = 1 << 20  # bytes of METADATA that are read: the name and the version come first
+INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
+DAMAGED = (*archive.UNREADABLE, RuntimeError, OSError)  # an encrypted file is a RuntimeError
 
 
 class Wheel(NamedTuple):
-    """A wheel by what its name says."""
+    """A wheel, by what the name of its file says."""
 
     path: Path
     name: str
@@ -29,7 +33,7 @@ class Wheel(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with wheels of one package: the fact, the files, what to do."""
+    """What is wrong with wheels of one package: the fact, the names of the files, and what to do."""
 
     fact: str
     value: str
@@ -51,70 +55,117 @@ def tags(python: str, glibc: str) -> list[Tag]:
     ]
 
 
-def refuse(folder: Path, wanted: Iterable[tuple[str, str]], python: str, glibc: str) -> None:
-    """Refuse a folder that does not have one good wheel, or none, for each package as (name, version).
+def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
+    """Return name and sha256 of every wheel and source archive in a directory.
 
-    A version without a local part has any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
-    Raises UserFault that names every such wheel.
+    A file is read once, as long as its size, its times and its place on the disk stay the same.
+    Raises UserFault when one cannot be read.
     """
-    there, fit = list(_wheels(folder)), frozenset(tags(python, glibc))
+    found = []
+    for path in sorted(directory.iterdir()):
+        if path.name.endswith(INSTALLED_FROM) and path.is_file():
+            try:
+                found.append((path.name, _sha256(path, store)))
+            except PermissionError as error:
+                raise UserFault("cannot read a file of the wheelhouse", path, f"chmod a+r {path}") from error
+    return found
+
+
+def _sha256(path: Path, store: Store) -> str:
+    stat = path.stat()
+    # A program can set the time of a file's modification (st_mtime), but not that of its last change (st_ctime).
+    seen = [str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    return str(store.cached("hashes", seen, lambda: sha256(path)).value)
+
+
+def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str) -> None:
+    """Raise UserFault unless a directory has one good wheel, or none, for each package as (name, version).
+
+    A version without a local part means any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
+    The message names every wheel that cannot be used.
+    """
+    wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc))
     found: list[Problem] = []
-    for name, version in sorted(set(wanted)):
-        meant = [wheel for wheel in there if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
-        fitting = [wheel for wheel in meant if wheel.tags & fit]
-        found += _problems(folder, meant, fitting, f"Python {python}, glibc {glibc}, x86_64")
+    for name, version in sorted(set(pins)):
+        pinned = [wheel for wheel in wheels if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
+        fitting = [wheel for wheel in pinned if wheel.tags & fit]
+        found += _problems(directory, pinned, fitting, f"Python {python}, glibc {glibc}, x86_64")
+    found = list(dict.fromkeys(found))  # a package can be pinned twice, as 2.13.0 and as 2.13.0+cpu
     if len(found) > 1:
-        value, remedy = "; ".join(f"{one.fact}: {one.value}" for one in found), f"mend {folder}, or leave it out"
+        value, remedy = "; ".join(f"{one.fact}: {one.value}" for one in found), f"mend {directory}, or leave it out"
         raise UserFault("wheels of the wheelhouse cannot be used", value, remedy)
     for problem in found:
         raise UserFault(*problem)
 
 
-def _wheels(folder: Path) -> Iterator[Wheel]:
-    """List what is a wheel by its name; installers do not look at other files."""
-    for path in sorted(folder.glob("*.whl")):
+def _wheels(directory: Path) -> Iterator[Wheel]:
+    """Yield every file that has the name of a wheel; installers ignore other files."""
+    for path in sorted(directory.glob("*.whl")):
         try:
             name, version, _, tags = parse_wheel_filename(path.name)
         except (InvalidWheelFilename, InvalidVersion):
             continue
-        yield Wheel(path, name, version, tags)
+        if path.is_file():
+            yield Wheel(path, name, version, tags)
 
 
-def _is(version: Version, wanted: str) -> bool:
+def _is(version: Version, pinned: str) -> bool:
     try:
-        return version.public == Version(wanted).public
+        return version.public == Version(pinned).public
     except InvalidVersion:
         return False
 
 
-def _problems(folder: Path, meant: Sequence[Wheel], fitting: Sequence[Wheel], image: str) -> Iterator[Problem]:
-    if meant and not fitting:
+def _problems(directory: Path, pinned: Sequence[Wheel], fitting: Sequence[Wheel], image: str) -> Iterator[Problem]:
+    if pinned and not fitting:
         fact = "the wheelhouse has this package only for another Python or system than the image's"
-        yield Problem(fact, f"{_names(meant)} (the image: {image})", f"a wheel for that, or take it out of {folder}")
+        yield Problem(
+            fact, f"{_names(pinned)} (the image: {image})", f"a wheel for that, or take it out of {directory}"
+        )
     elif len(fitting) > 1:
         fact = "the wheelhouse has more than one wheel for a package, and nothing says which is meant"
-        yield Problem(fact, _names(fitting), f"leave one of them in {folder}")
-    for wheel in fitting:
-        yield from _untrue(wheel, folder)
+        yield Problem(fact, _names(fitting), f"leave one of them in {directory}")
+    wrong = [problem for wheel in fitting for problem in _untrue(wheel, directory)]
+    yield from wrong or (_unfit(fitting[0], directory) if len(fitting) == 1 else ())
 
 
-def _untrue(wheel: Wheel, folder: Path) -> Iterator[Problem]:
-    """Compare a wheel's name with its METADATA."""
+def _untrue(wheel: Wheel, directory: Path) -> Iterator[Problem]:
+    """Compare the name of a wheel's file with its METADATA."""
     try:
         name, version = _metadata(wheel.path)
-    except (zipfile.BadZipFile, zlib.error, StopIteration, EOFError, NotImplementedError, RuntimeError) as error:
-        value = f"{wheel.path.name} ({error or 'no METADATA'})"
-        yield Problem("a wheel of the wheelhouse is damaged", value, f"download it again, or take it out of {folder}")
+    except DAMAGED as error:
+        value = f"{wheel.path.name} ({str(error) or 'it is cut short'})"
+        remedy = f"download it again, or take it out of {directory}"
+        yield Problem("a wheel of the wheelhouse is damaged", value, remedy)
         return
     if canonicalize_name(name) != wheel.name or not _same(wheel.version, version):
         value = f"{wheel.path.name} (METADATA: {name} {version})"
-        remedy = f"the wheel as its maker published it, or take it out of {folder}"
+        remedy = f"the wheel as its maker published it, or take it out of {directory}"
         yield Problem("a wheel of the wheelhouse is not what its name says", value, remedy)
 
 
+def _unfit(wheel: Wheel, directory: Path) -> Iterator[Problem]:
+    """Check everything else that an installer needs."""
+    try:
+        archive.check(wheel.path)
+    except WorldFault as fault:
+        remedy = f"the wheel as its maker published it, or take it out of {directory}"
+        yield Problem("a wheel of the wheelhouse cannot be installed", fault.value, remedy)
+
+
 def _metadata(path: Path) -> tuple[str, str]:
-    with zipfile.ZipFile(path) as archive:
-        raw, _ = parse_email(archive.read(next(filter(METADATA.fullmatch, archive.namelist()))))
+    """Return name and version of a wheel's METADATA.
+
+    Raises one of DAMAGED when it has none that can be read.
+    """
+    with zipfile.ZipFile(path) as file:
+        info = next((info for info in file.infolist() if METADATA.fullmatch(info.filename)), None)
+        if info is None:
+            raise zipfile.BadZipFile("no METADATA")
+        if info.compress_type not in archive.METHODS:
+            raise zipfile.BadZipFile(f"METADATA is compressed by method {info.compress_type}, not by deflate")
+        with file.open(info) as stream:
+            raw, _ = parse_email(stream.read(LONGEST))
     return raw.get("name", ""), raw.get("version", "")
 
 

@@ -148,7 +148,9 @@ def opened(path: Path) -> Iterator[Archive]:
             archive.check(path.stat().st_size)
             yield archive
     except UNREADABLE as error:
-        raise WorldFault("cannot install a wheel", f"{path.name} ({error or 'it is cut short'})", REMEDY) from error
+        raise WorldFault(
+            "cannot install a wheel", f"{path.name} ({str(error) or 'it is cut short'})", REMEDY
+        ) from error
 
 
 def check(path: Path) -> int:

@@ -6,8 +6,10 @@ import dataclasses
 import functools
 import hashlib
 import os
+import struct
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +22,7 @@ from images.host.store import Store
 from images.lock import resolve
 from images.plan import catalog, planner
 from tests.support import locks
+from tests.support.wheels import WHEEL, record
 
 WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
@@ -38,10 +41,15 @@ def wheel(folder: Path, name: str, requires: str = "") -> Path:
     folder.mkdir(exist_ok=True, parents=True)
     with zipfile.ZipFile(folder / f"{name}.whl", "w") as archive:
         said = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{requires}"
-        archive.writestr(f"{project}-{version}.dist-info/METADATA", said)
-        archive.writestr(f"{project}-{version}.dist-info/RECORD", "")
-        archive.writestr(f"{project}.py", b"a module")
+        info = f"{project}-{version}.dist-info"
+        files = {f"{info}/METADATA": said.encode(), f"{info}/WHEEL": WHEEL, f"{project}.py": b"a module"}
+        for member, data in {**files, f"{info}/RECORD": record(files, info).encode()}.items():
+            archive.writestr(member, data)
     return folder / f"{name}.whl"
+
+
+def _crc(data: bytes) -> bytes:
+    return struct.pack("<L", zlib.crc32(data))
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -111,6 +119,22 @@ def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_pa
     made = resolve.packages(planned, locks.context(store, index, os.environ))
 
     assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
+
+
+def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, store: Store, tmp_path: Path) -> None:
+    planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
+    path = tmp_path / "wheels/six-1.17.0-py3-none-any.whl"
+    old, time = path.read_bytes(), path.stat().st_mtime_ns
+
+    found = []
+    for data in (old, old.replace(b"a module", b"a nodule").replace(_crc(b"a module"), _crc(b"a nodule"))):
+        path.write_bytes(data)
+        os.utime(path, ns=(time, time))
+        made = resolve.packages(planned, locks.context(store, index, os.environ))
+        found += [artifact.sha256 for artifact in made.artifacts if artifact.name == "six"]
+        assert found[-1] == hashlib.sha256(data).hexdigest()
+
+    assert len(set(found)) == 2
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from images.host.errors import UserFault
+from images.host.store import Store, sha256
 from images.lock import wheelhouse
+from tests.support.wheels import WHEEL, record
 
 
-def wheel(folder: Path, name: str, said: str | None = None) -> Path:
-    """Write a wheel that has METADATA and nothing else; `said` is the name and version in it."""
+def wheel(directory: Path, name: str, said: str | None = None, files: Mapping[str, bytes] | None = None) -> Path:
+    """Write a wheel; `said` is the name and version in its METADATA, `files` are what else it has."""
     project, version = name.split("-")[:2]
-    project, version = said.split() if said else (project, version)
-    path = folder / f"{name}.whl"
+    info = f"{project}-{version}.dist-info"
+    whole = {f"{info}/METADATA": metadata(*(said or f"{project} {version}").split()), f"{info}/WHEEL": WHEEL}
+    whole |= files or {}
+    path = directory / f"{name}.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n")
+        for member, data in {**whole, f"{info}/RECORD": record(whole, info).encode()}.items():
+            archive.writestr(member, data)
     return path
 
 
-def refuse(folder: Path, *pins: tuple[str, str]) -> None:
-    wheelhouse.refuse(folder, pins, "3.11", "2.36")
+def metadata(name: str, version: str) -> bytes:
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+
+
+def refuse(directory: Path, *pins: tuple[str, str]) -> None:
+    wheelhouse.refuse(directory, pins, "3.11", "2.36")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +95,51 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path, data: bytes) -> None:
 
     with pytest.raises(UserFault, match=r"damaged: six-1.17.0-py3-none-any.whl"):
         refuse(tmp_path, ("six", "1.17.0"))
+
+
+def test_a_wheel_without_metadata_is_said_to_have_none(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "six-1.17.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("six.py", b"")
+
+    with pytest.raises(UserFault, match=r"damaged: six-1.17.0-py3-none-any.whl \(no METADATA\)\n"):
+        refuse(tmp_path, ("six", "1.17.0"))
+
+
+@pytest.mark.parametrize(
+    "files", [{"../six.py": b""}, {"six-1.17.0.data": b""}, {"six-1.17.0.dist-info/entry_points.txt": b"six"}]
+)
+def test_a_wheel_that_cannot_be_installed_is_the_users_to_mend(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    path = wheel(tmp_path, "six-1.17.0-py3-none-any", files=files)
+
+    with pytest.raises(UserFault, match=rf"cannot be installed: {path.name} \("):
+        refuse(tmp_path, ("six", "1.17.0"))
+
+
+def test_a_package_that_is_pinned_twice_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes(b"")
+
+    with pytest.raises(UserFault, match="a wheel of the wheelhouse is damaged") as caught:
+        refuse(tmp_path, ("torch", "2.13.0"), ("torch", "2.13.0+cpu"), ("Torch", "2.13.0"))
+
+    assert caught.value.value.count("torch-2.13.0") == 1
+
+
+def test_a_directory_with_the_name_of_a_wheel_is_none(tmp_path: Path) -> None:
+    (tmp_path / "six-1.17.0-py3-none-any.whl").mkdir()
+
+    refuse(tmp_path, ("six", "1.17.0"))
+
+
+def test_a_file_is_read_again_when_it_was_written_again(tmp_path: Path) -> None:
+    store, path = Store(tmp_path / "store"), wheel(tmp_path, "six-1.17.0-py3-none-any")
+    (tmp_path / "notes.txt").write_bytes(b"not a wheel")
+    before, time = path.read_bytes(), path.stat().st_mtime_ns
+
+    assert wheelhouse.contents(tmp_path, store) == [(path.name, sha256(path))]
+    path.write_bytes(before[::-1])
+    os.utime(path, ns=(time, time))
+
+    assert wheelhouse.contents(tmp_path, store) == [(path.name, hashlib.sha256(before[::-1]).hexdigest())]
 
 
 def test_everything_is_said_at_once(tmp_path: Path) -> None:
