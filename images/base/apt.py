@@ -18,8 +18,9 @@ from images.host.store import Store, disk_fault, key_of, sha256
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
 MARK = "SOURCE: "
 SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
-# What apt-get indextargets prints of a source: its address and its suite.
-TARGET = "$(REPO_URI) $(RELEASE)"
+# What apt-get indextargets prints of a source. The first two are known after an apt-get update only.
+TARGET = "$(ORIGIN)\t$(CODENAME)\t$(RELEASE)\t$(REPO_URI)"
+PARTS = ("", "updates", "security")  # what follows a suite's name, as in bookworm-security
 ARCHIVES = "cache/archives"  # where apt downloads to
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -155,12 +156,22 @@ def default_sources(suite: str, environ: Mapping[str, str]) -> str:
 
 
 def machine_sources(suite: str, environ: Mapping[str, str]) -> str:
-    """Return where the machine's own apt has a suite from (sources.list(5)); nothing where it has another suite."""
+    """Return the sources.list of a suite by the addresses that the machine's own apt has; nothing outside of Debian."""
     command = ["apt-get", "indextargets", f"--format={TARGET}", "Identifier: Packages", "Component: main"]
-    done = process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
-    suites = "|".join((suite, f"{suite}-updates", f"{suite}-security"))
-    found = sorted(set(re.findall(rf"(?m)^\S+ (?:{suites})$", done.out)))
-    return "".join(f"deb {line} main\n" for line in found) if f" {suite}\n" in done.out else ""
+    return sources(process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY).out, suite)
+
+
+def sources(printed: str, suite: str) -> str:
+    """Return the sources.list of a suite out of lines by TARGET: all of Debian's suites have the same addresses."""
+    found: dict[str, str] = {}
+    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 3]
+    for origin, codename, release, address in sorted(rows, key=lambda row: row[2].startswith(suite)):
+        own = release == suite or release.startswith(f"{suite}-")
+        part = (release if own else codename).partition("-")[2]
+        if (own or (origin == "Debian" and "/" not in release)) and part in PARTS:
+            found[part] = address
+    lines = [f"deb {found[part]} {suite}{'-' if part else ''}{part} main\n" for part in PARTS if part in found]
+    return "".join(lines) if "" in found else ""
 
 
 def _choose(store: Store, sources: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:

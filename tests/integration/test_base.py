@@ -187,5 +187,9 @@ def test_no_packages_are_nobodys_question(tmp_path: Path) -> None:
     assert apt.named(Store(tmp_path), ROW.suite, (), DAY, {}) == ()
 
 
-def test_a_suite_that_the_machine_does_not_have_has_no_sources_here() -> None:
-    assert apt.machine_sources("no-such-suite", os.environ) == ""
+def test_another_suite_is_where_the_machine_has_its_own_from(without_mmdebstrap: dict[str, str]) -> None:
+    listed = apt.machine_sources(ROW.suite, without_mmdebstrap)
+
+    other = apt.machine_sources("trixie", without_mmdebstrap)
+
+    assert other == listed.replace(ROW.suite, "trixie") or "Debian" not in call(["apt-cache", "policy"]).text
