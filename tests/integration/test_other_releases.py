@@ -32,7 +32,7 @@ class Locked(NamedTuple):
 
 
 def install(place: Path, target: Sequence[str], *options: str) -> None:
-    """Install packages by uv from where pip would take them; uv's own cache is kept for the session."""
+    """Install packages by uv from where pip would take them, with a cache of uv's in `place`."""
     uv, sources = find_uv_bin(), pip_config.read(os.environ)
     environ = {**os.environ, "UV_CACHE_DIR": str(place / "uv"), "UV_PYTHON_DOWNLOADS": "never"}
     environ |= {"SSL_CERT_FILE": sources.certificate} if sources.certificate else {}
@@ -40,10 +40,10 @@ def install(place: Path, target: Sequence[str], *options: str) -> None:
     subprocess.run(command, env=environ, check=True, timeout=300)
 
 
-@pytest.fixture(scope="session")
-def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+@pytest.fixture(scope="module")
+def environments(module_path: Path) -> dict[str, Path]:
     """Make a virtual environment for each set; return the interpreters."""
-    place = tmp_path_factory.mktemp("environments")
+    place = module_path / "environments"
     for name in SETS:
         python = place / name / "bin/python"
         subprocess.run([find_uv_bin(), "venv", "--quiet", "--python", sys.executable, place / name], check=True)
