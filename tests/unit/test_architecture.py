@@ -29,8 +29,6 @@ PROGRAMS = tuple(LAYERS)
 MOST_MODULES, MOST_LINES = 9, 250
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"entrypoint/jobs": {"torch", "transformers"}}
-# Programs of which the page has to be as they are; `images` comes back when its modules have stopped moving.
-DRAWN = ("entrypoint",)
 FILES = [path for program in PROGRAMS for path in find_modules(program).values()]
 
 
@@ -123,7 +121,7 @@ def test_the_entrypoint_needs_nothing_but_python(path: Path) -> None:
     assert {each.split(".")[0] for each in list_imports(path)} <= known
 
 
-@pytest.mark.parametrize("program", DRAWN)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_page_is_as_the_script_writes_it(program: str) -> None:
     text = PAGE.read_text()
     assert fill(text, [program]) == text, "scripts/architecture.py --write writes it anew"
