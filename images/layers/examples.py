@@ -1,4 +1,4 @@
-"""The example scripts of transformers, from a release archive, a folder of the same layout, or a mirror's address."""
+"""The example scripts of transformers, from a release archive, a directory of the same layout, or an address."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TAKEN = ("examples/", "LICENSE", "README.md")
 
 
 def obtain(store: Store, asked: str | None, certificate: str | None, advance: Advance) -> tuple[str, Path] | None:
-    """Bring the examples into the store as an archive; answer its sha256 and where it lies, None if none are wanted.
+    """Bring the examples into the store as an archive; return its sha256 and its path, None where nobody asked for any.
 
     An archive that was fetched once is taken again: a release does not change.
-    Raises UserFault for a path that is neither an archive nor a folder, WorldFault when an address cannot be reached.
+    Raises UserFault for a path that is neither an archive nor a directory, WorldFault where an address is out of reach.
     """
     if asked is None:
         return None
@@ -35,8 +35,8 @@ def obtain(store: Store, asked: str | None, certificate: str | None, advance: Ad
     if local.is_dir():
         return _pack(store, local)
     if not local.is_file():
-        remedy = "--examples with a folder, a .tar.gz or an address; or --examples none"
-        raise UserFault("no such file or folder", asked, remedy)
+        remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
+        raise UserFault("no such file or directory", asked, remedy)
     return _kept(store, fetch(store, str(local.absolute()), None, NAME, None, advance), asked)
 
 
@@ -62,20 +62,20 @@ def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     return digest, path
 
 
-def _pack(store: Store, folder: Path) -> tuple[str, Path]:
-    """Make an archive of a folder: sorted, without times and owners, so that equal folders are equal archives."""
+def _pack(store: Store, directory: Path) -> tuple[str, Path]:
+    """Make an archive of a directory: sorted, without times and owners, so that equal directories have one sha256."""
     with store.aside() as aside:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for path in sorted(
-                path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+                path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts
             ):
-                info = tarfile.TarInfo("transformers/" + path.relative_to(folder).as_posix())
+                info = tarfile.TarInfo("transformers/" + path.relative_to(directory).as_posix())
                 info.size, info.mode = path.stat().st_size, 0o755 if os.access(path, os.X_OK) else 0o644
                 with path.open("rb") as file:
                     tar.addfile(info, file)
         digest = sha256(aside)
         store.keep(aside, digest, NAME)
-    return _kept(store, digest, str(folder))
+    return _kept(store, digest, str(directory))
 
 
 def members(path: Path) -> Iterator[Member]:
