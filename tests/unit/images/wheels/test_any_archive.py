@@ -1,0 +1,183 @@
+"""Whatever an archive holds, it is taken or refused by a Fault: nothing else changes, memory and time have bounds."""
+
+from __future__ import annotations
+
+import io
+import signal
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.base.base import of_debian
+from images.host.errors import Fault
+from images.host.store import Store, sha256
+from images.layers import examples, wheel
+from images.lock.lock import SourceOnly
+from images.lock.source_only import to_wheel
+from images.oci.layer import Directories, Layer, flaw
+from images.wheels import archive
+from tests.support.wheels import pack
+
+MOST_MEMORY, MOST_TIME = 16 << 20, 60  # bytes and seconds, for archives of a few kilobytes
+BELOW = ("usr/local/", "workspace/transformers/")
+INFO, DATA = "thing-1.0.dist-info", "thing-1.0.data"
+ROW = SourceOnly(name="thing", version="1.0", requires=())
+Built = Callable[[Path], None]
+
+parts = st.sampled_from([
+    "..", ".", "", "a", "a.py", "ü", "\n", "\\", "x" * 256, ".wh.a", ".wh..wh..opq", "thing", "__init__.py", INFO, DATA,
+    "purelib", "platlib", "scripts", "headers", "data", "METADATA", "WHEEL", "RECORD", "INSTALLER", "entry_points.txt",
+    "PKG-INFO", "examples", "__pycache__",
+])  # fmt: skip
+names = st.lists(parts | st.text(max_size=5), min_size=1, max_size=5).map("/".join)
+lines = st.sampled_from([
+    "[console_scripts]", "[gui_scripts]", "a = b:c", "a = ", "a", "../a = b:c", ".. = b:c", "%(a)s = %(b", "a/b,,",
+    "Name: x", "Wheel-Version: 1.0", "Root-Is-Purelib: true", '"', "a,sha256=x,1", ",,,", "\0",
+])  # fmt: skip
+contents = st.binary(max_size=40) | st.lists(lines, max_size=4).map(lambda found: "\n".join(found).encode())
+files = st.dictionaries(names, contents, max_size=5)
+changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=6)
+
+
+@contextmanager
+def watched(directory: Path) -> Iterator[Path]:
+    """Lend a directory; whoever uses it touches nothing beside it, and has so much memory and time."""
+    (directory / "beside").mkdir(exist_ok=True)
+    (directory / "beside/precious").write_bytes(b"precious")
+    scratch = directory / "scratch"
+    scratch.mkdir(exist_ok=True)
+    before = listing(directory)
+    old = signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(MOST_TIME)
+    tracemalloc.start()
+    try:
+        yield scratch
+        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+    finally:
+        tracemalloc.stop()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+    assert listing(directory) == before
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError(f"no answer within {MOST_TIME} s")
+
+
+def listing(directory: Path) -> dict[str, object]:
+    """List every file outside of the directory that was lent, and what surrounds both."""
+    places = [directory.parent, *directory.iterdir(), *(directory / "beside").rglob("*")]
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
+
+
+def assert_in_place(layer: Path) -> None:
+    """Assert that what was written is below the directories meant for it."""
+    data = zstandard.ZstdDecompressor().stream_reader(layer.read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        for info in tar:
+            assert flaw(info.name) is None
+            assert info.isdir() or info.name.startswith(BELOW)
+
+
+def install(path: Path) -> None:
+    with Layer(path.parent / "layer", Directories()) as layer:
+        wheel.write(layer, path, of_debian("3.11"), {}, {}, trimmed=False)
+        layer.finish()
+    assert_in_place(path.parent / "layer")
+
+
+def take_examples(path: Path) -> None:
+    with Layer(path.parent / "layer", Directories()) as layer:
+        examples.write(layer, path)
+        layer.finish()
+    assert_in_place(path.parent / "layer")
+
+
+def make_wheel(path: Path) -> None:
+    store = Store(path.parent / "store")
+    digest, name = to_wheel(store, path, sha256(path), ROW)
+    archive.check(store.place(digest, name))
+
+
+def use(path: Path, data: bytes, built: Built) -> None:
+    """Write bytes to a file and use it; a Fault is an answer like any other."""
+    path.write_bytes(data)
+    try:
+        built(path)
+    except Fault as fault:
+        assert path.name in fault.value and fault.remedy
+
+
+def as_tar(members: Mapping[str, bytes], kinds: list[bytes], head: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for number, (name, data) in enumerate(members.items()):
+            info = tarfile.TarInfo(f"{head}{name}")
+            info.type = kinds[number % len(kinds)]
+            info.linkname = name
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def changed(data: bytes, at: list[tuple[int, int]]) -> bytes:
+    out = bytearray(data)
+    for position, value in at:
+        out[position % len(out)] = value
+    return bytes(out)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any")
+
+
+@given(data=st.binary(max_size=200))
+@pytest.mark.parametrize("built", [install, take_examples, make_wheel])
+def test_any_bytes(place: Path, built: Built, data: bytes) -> None:
+    with watched(place) as scratch:
+        use(scratch / "thing-1.0-py3-none-any.whl", data, built)
+
+
+@given(members=files, recorded=files, at=changes)
+def test_any_wheel(
+    place: Path, members: dict[str, bytes], recorded: dict[str, bytes], at: list[tuple[int, int]]
+) -> None:
+    with watched(place) as scratch:
+        try:
+            path = pack(scratch, members, recorded=recorded if len(recorded) > 3 else {})
+        except (UnicodeEncodeError, UserWarning):
+            return  # no zip has that name
+        use(path, changed(path.read_bytes(), at), install)
+
+
+@given(
+    members=files, at=changes, head=st.sampled_from(["thing-1.0/", "./thing-1.0/", "/", "../", ""]),
+    kinds=st.lists(st.sampled_from([b"0", b"1", b"2", b"3", b"5", b"6", b"S", b"L", b"x"]), min_size=1, max_size=3),
+)  # fmt: skip
+@pytest.mark.parametrize("built", [take_examples, make_wheel])
+def test_any_source_archive(
+    place: Path, built: Built, members: dict[str, bytes], at: list[tuple[int, int]], head: str, kinds: list[bytes]
+) -> None:
+    package = {"PKG-INFO": b"Name: thing\n", "thing/__init__.py": b"", "examples/pytorch/run.py": b""}
+    with watched(place) as scratch:
+        data = as_tar({**package, **members}, [b"0", *kinds], head)
+        use(scratch / "thing-1.0.tar.gz", changed(data, at), built)
+
+
+def test_a_wheel_of_nothing_but_directories_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in ("/", "../", f"{INFO}/", f"{DATA}/"):
+            file.writestr(name, b"")
+
+    with pytest.raises(Fault, match="cannot install a wheel"):
+        install(path)
