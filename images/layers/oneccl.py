@@ -1,4 +1,4 @@
-"""The oneCCL stack: one copy of what its two wheels both bring, and the paths where people look for it."""
+"""The oneCCL stack: one copy of what its two wheels both bring, and the paths where people expect it."""
 
 from __future__ import annotations
 

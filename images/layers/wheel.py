@@ -142,5 +142,5 @@ def write(
     with archive.opened(wheel) as opened, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
         destination = Destination(layer, opened, site, pyc, shared, trimmed=trimmed)
-        installer.install(opened, destination, {archive.OURS: b"multinode\n"})
+        installer.install(opened, destination, {archive.INSTALLER: b"multinode\n"})
     layer.source = ""

@@ -237,7 +237,7 @@ class Layer:
         return digest
 
     def copy(self, info: tarfile.TarInfo, data: IO[bytes] | None) -> None:
-        """Add an entry of another tar as it stands."""
+        """Add an entry of another tar, unchanged."""
         self._tar.addfile(info, data)
 
 

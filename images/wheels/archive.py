@@ -25,7 +25,7 @@ from images.oci.layer import flaw
 from images.wheels import record
 
 # Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.
-UNLISTED, OURS = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
+UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
 NEEDED = ("METADATA", "RECORD", "WHEEL")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # What an archive unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Of a thousand
@@ -62,8 +62,8 @@ class Archive(WheelFile):
 
     def get_contents(self) -> Iterator[WheelContentElement]:
         """Yield every file but the installer's own, as `installer` takes them."""
-        ours = f"{self.dist_info_dir}/{OURS}"
-        return (element for element in super().get_contents() if element[0][0] != ours)
+        replaced = f"{self.dist_info_dir}/{INSTALLER}"
+        return (element for element in super().get_contents() if element[0][0] != replaced)
 
     @cached_property
     def recorded(self) -> dict[tuple[str, str], RecordEntry]:
@@ -72,7 +72,7 @@ class Archive(WheelFile):
         Raises ValueError when RECORD is not complete, or when two files go to one place.
         """
         info = self.dist_info_dir
-        unlisted = {f"{info}/{name}" for name in (*UNLISTED, OURS)}
+        unlisted = {f"{info}/{name}" for name in (*UNLISTED, INSTALLER)}
         sizes = {info.filename: info.file_size for info in self._infos if info.filename not in unlisted}
         rows = record.read(self.read_dist_info("RECORD"), sizes)
         found: dict[tuple[str, str], RecordEntry] = {}

@@ -59,8 +59,8 @@ class Bounded(io.RawIOBase):
             raise ValueError(f"it unpacks to more than {self._most} bytes")
 
 
-def members(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
-    """Yield what is wanted of an archive, in its order; of two members of one path the later one counts.
+def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]:
+    """Yield the members of an archive that a caller asks for, in its order; of two with one path the later one counts.
 
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
@@ -75,7 +75,7 @@ def members(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
                 if found := flaw(name):
                     raise ValueError(f"the name {info.name!r} {found}")
                 below = name.partition("/")[2]
-                if is_wanted(below):
+                if is_asked_for(below):
                     yield Member(below, _content(tar, info), 0o755 if info.mode & 0o111 else 0o644)
     except UNREADABLE as error:
         raise ValueError(str(error) or "it is cut short") from error

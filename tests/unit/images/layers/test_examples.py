@@ -1,4 +1,4 @@
-"""Archives and folders of example scripts: what is taken of them, and what is refused."""
+"""Archives and directories of example scripts: what is taken of them, and what is refused."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def wheels(tmp_path: Path) -> dict[str, Path]:
         ("lib/libccl.so.1.0", True),
         ("opt/mpi/bin/mpiexec.hydra", True),
         ("opt/mpi/libfabric/lib/prov/libtcp-fi.so", True),
-        ("env/setvars.sh", False),  # takes its own folder for the root
+        ("env/setvars.sh", False),  # takes its own directory for the root
         ("__init__.py", False),
         ("lib/liboneccl_bindings_for_pytorch.so", False),  # the bindings' own
         ("opt/mpi/lib/libmpifort.so.12", False),  # left out of both

@@ -25,8 +25,8 @@ FILES = {
 }
 
 
-def archive(folder: Path, files: dict[str, bytes]) -> Path:
-    path = folder / "rouge_score-0.1.2.tar.gz"
+def archive(directory: Path, files: dict[str, bytes]) -> Path:
+    path = directory / "rouge_score-0.1.2.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         for name, data in files.items():
             info = tarfile.TarInfo(f"rouge_score-0.1.2/{name}")

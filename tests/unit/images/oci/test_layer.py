@@ -153,13 +153,13 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     files = {
         name: data for name, data in files.items() if not any(o != name and o.startswith(name + "/") for o in files)
     }
-    folder = tmp_path_factory.mktemp("layer")
+    directory = tmp_path_factory.mktemp("layer")
     listed = [(name, data, 0o644) for name, data in files.items()]
 
-    first, second = write(folder / "a", listed), write(folder / "b", listed)
+    first, second = write(directory / "a", listed), write(directory / "b", listed)
 
     assert first == second
-    data = zstandard.ZstdDecompressor().stream_reader((folder / "a").read_bytes()).read()
+    data = zstandard.ZstdDecompressor().stream_reader((directory / "a").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         found = {i.name: tar.extractfile(i.name) for i in tar if not i.isdir()}
         assert {name: file.read() for name, file in found.items() if file} == files
