@@ -3,6 +3,7 @@
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dockerd_pid=""
+dockerd_data=""
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -56,6 +57,7 @@ start_docker() {
     if [ -n "$1" ]; then
         export DOCKER_HOST="unix://$1/docker.sock"
         options=(--host "$DOCKER_HOST" --data-root "$1/data" --exec-root "$1/run" --pidfile "$1/docker.pid")
+        dockerd_data="$1/data"
         mkdir -p "$1"
     fi
     mkdir -p "$here/.venv"
@@ -78,6 +80,8 @@ end_docker() {
     kill "$dockerd_pid" 2> /dev/null || true
     wait "$dockerd_pid" 2> /dev/null || true
     dockerd_pid=""
+    # dockerd mounts its data directory on itself, and leaves that behind.
+    [ -z "$dockerd_data" ] || umount "$dockerd_data" 2> /dev/null || true
 }
 
 # Set `engine` to what runs containers: a Docker daemon that answers, else podman, else a Docker daemon started here.
