@@ -9,6 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from benchmarks.commands import ROOT, call
 
 FILE = Path(__file__).with_name("Dockerfile")
@@ -47,12 +49,13 @@ def load_base(layout: Path, place: Path) -> None:
     index = json.loads((layout / "index.json").read_text())
     manifest = _blob(layout, index["manifests"][0]["digest"])
     config = _blob(layout, manifest["config"]["digest"])
-    lowest = manifest["layers"][0]
+    identity = config["rootfs"]["diff_ids"][0]
     shutil.copytree(layout, place, ignore=lambda directory, names: names if Path(directory).name == "sha256" else [])
-    _link(layout, place, lowest["digest"])
-    rootfs = {"type": "layers", "diff_ids": config["rootfs"]["diff_ids"][:1]}
+    size = _unpack(_place(layout, manifest["layers"][0]["digest"]), _place(place, identity))
+    lowest = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": identity, "size": size}
+    rootfs = {"type": "layers", "diff_ids": [identity]}
     small = {"architecture": "amd64", "os": "linux", "config": {"Env": [PATH]}, "rootfs": rootfs}
-    settings = _write(place, {**manifest["config"]}, small)
+    settings = _write(place, manifest["config"], small)
     described = _write(place, index["manifests"][0], {**manifest, "config": settings, "layers": [lowest]})
     (place / "index.json").write_text(json.dumps({**index, "manifests": [described]}))
     call(["skopeo", "copy", "--quiet", f"oci:{place}", f"docker-daemon:{BASE}"])
@@ -67,8 +70,10 @@ def _place(layout: Path, digest: str) -> Path:
     return layout / "blobs" / digest.replace(":", "/")
 
 
-def _link(source: Path, target: Path, digest: str) -> None:
-    os.link(_place(source, digest), _place(target, digest))
+def _unpack(source: Path, target: Path) -> int:
+    """Decompress a layer, for skopeo gives Docker no zstd; return its size."""
+    with source.open("rb") as compressed, target.open("wb") as file:
+        return zstandard.ZstdDecompressor().copy_stream(compressed, file)[1]
 
 
 def _write(layout: Path, descriptor: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
