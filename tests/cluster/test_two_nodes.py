@@ -18,8 +18,8 @@ def weights(text: str) -> list[str]:
     return re.findall(r"smoke: passed: world_size=2 .* weights=(\w+)", text)
 
 
-def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(any_cluster: Cluster) -> None:
-    done = any_cluster.both("smoke", "--bf16", environ=[any_cluster.elastic] * 2)
+def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) -> None:
+    done = cluster.both("smoke", "--bf16", environ=[cluster.elastic] * 2)
 
     assert [each.code for each in done] == [0, 0]
     assert len(weights(done[0].out + done[1].out)) == 1
@@ -34,10 +34,10 @@ def test_launch_over_ssh(any_cluster: Cluster) -> None:
     assert len(weights(done.out)) == 1
 
 
-def test_mpirun_from_a_shell(any_cluster: Cluster) -> None:
+def test_mpirun_from_a_shell(cluster: Cluster) -> None:
     """The guide's own command: hostfile, MASTER_ADDR, no word of ssh; hydra does not know its own address."""
-    any_cluster.start(1, "worker")
-    first, second = (node.host for node in any_cluster.nodes)
+    cluster.start(1, "worker")
+    first, second = (node.host for node in cluster.nodes)
     script = (
         f"export MASTER_ADDR=$(getent hosts {first} | cut -d' ' -f1)\n"
         f'printf "$MASTER_ADDR\\n{second}\\n" > /tmp/hostfile\n'
@@ -45,7 +45,7 @@ def test_mpirun_from_a_shell(any_cluster: Cluster) -> None:
         "mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode smoke --bf16"
     )
 
-    done = any_cluster.nodes[0].run("bash", "-c", script)
+    done = cluster.nodes[0].run("bash", "-c", script)
 
     assert done.code == 0
     assert len(weights(done.out)) == 1

@@ -1,6 +1,6 @@
 """Good work ends well, time after time, while other work wants the same cores.
 
-MULTINODE_TEST_TIMES=50 pytest tests/image/test_endings.py
+MULTINODE_TEST_TIMES=50 pytest -m slow tests/image/test_endings.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.harness import ENTRYPOINT, call, run
 
-TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "1"))
+TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
 BUSY = "while :; do :; done & while :; do :; done & wait"
 SMOKE = ("smoke", "--max_steps", "40")
 # As a rank of oneCCL over MPI: it says hello to MPI, and ends without MPI_Finalize.
@@ -37,6 +37,7 @@ def busy(bare_image: str) -> Iterator[str]:
     call(["docker", "rm", "--force", name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
