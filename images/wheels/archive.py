@@ -44,6 +44,8 @@ class Archive(WheelFile):
         super().__init__(file)
         self._file = file
         self._infos = [info for info in file.infolist() if not info.filename.endswith("/")]
+        if any(info.header_offset < 0 for info in file.infolist()):
+            raise zipfile.BadZipFile("its directory points before its beginning")  # opening that file: an OSError
 
     @property
     def names(self) -> list[str]:

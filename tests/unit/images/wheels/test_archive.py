@@ -136,6 +136,15 @@ def test_an_archive_that_python_cannot_read_is_refused(tmp_path: Path, offset: i
     assert reason in refused(path)
 
 
+def test_a_directory_that_points_before_the_archive_is_refused(tmp_path: Path) -> None:
+    path = pack(tmp_path, {"thing/__init__.py": b"x"})
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<L", data, data.rindex(b"PK\5\6") + 16, len(data) + 1)
+    path.write_bytes(data)
+
+    assert "points before its beginning" in refused(path)
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = pack(tmp_path, {"thing.py": bytes(range(256))})
     data = bytearray(path.read_bytes())
