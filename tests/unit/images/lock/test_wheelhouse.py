@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,6 +95,16 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "six-1.17.0-py3-none-any.whl").write_bytes(data)
 
     with pytest.raises(UserFault, match=r"damaged: six-1.17.0-py3-none-any.whl"):
+        refuse(tmp_path, ("six", "1.17.0"))
+
+
+def test_a_wheel_whose_directory_points_before_its_beginning_is_damaged(tmp_path: Path) -> None:
+    path = wheel(tmp_path, "six-1.17.0-py3-none-any", "six 1.17.0")
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<L", data, data.rindex(b"PK\x05\x06") + 16, len(data) + 1)
+    path.write_bytes(data)
+
+    with pytest.raises(UserFault, match=r"damaged: six-1.17.0-py3-none-any.whl \(its directory points"):
         refuse(tmp_path, ("six", "1.17.0"))
 
 
