@@ -73,9 +73,10 @@ def _give_up(*_: object) -> None:
 
 
 def listing(directory: Path) -> dict[str, object]:
-    """List every file outside of the directory that was lent, and what surrounds both."""
-    places = [directory.parent, *directory.iterdir(), *(directory / "beside").rglob("*")]
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
+    """List every file outside of the directory that was lent, and the names of what surrounds both."""
+    places = [*directory.iterdir(), *(directory / "beside").rglob("*")]
+    found = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
+    return {**found, "around": {path.name for path in directory.parent.iterdir()}}
 
 
 def assert_in_place(layer: Path) -> None:
