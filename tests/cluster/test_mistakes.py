@@ -88,7 +88,7 @@ def test_a_key_that_is_not_a_key(cluster: Cluster, command: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     "command",
     [
-        ("--nproc", "3", "smoke", "--max_steps", "0", "--world_size", "3"),
+        pytest.param(("--nproc", "3", "smoke", "--max_steps", "0", "--world_size", "3"), marks=pytest.mark.slow),
         ("launch", "--hosts", "node0", "-n", "3", "true"),
     ],
 )

@@ -37,14 +37,16 @@ OLD = {
 }
 # What Debian's layer has and Intel's image has not.
 LACKING = ("usr/bin/tini", f"{LIBRARY}/libtcmalloc.so.4", f"{LIBRARY}/libnss_wrapper.so", f"{LIBRARY}/libunwind.so.8")
-OPTIONS = ("--python", "3.11", "--examples", "none")
+# The tasks that need least: what goes on a base does not depend on how many packages there are.
+SMALL = ("--tasks", "text-generation", "--examples", "none")
+OPTIONS = ("--python", "3.11", *SMALL)
 
 
 @pytest.fixture(scope="module")
 def debian(module_path: Path) -> Path:
     """Build on Debian, for its lowest layer and its lock."""
     place = module_path / "debian"
-    built("--no-load", "--examples", "none", "--output", f"{place}/")
+    built("--no-load", *SMALL, "--no-bytecode", "--output", f"{place}/")
     return place
 
 

@@ -15,7 +15,7 @@ import zstandard
 from tests.support import locks
 from tests.support.harness import build, built, call
 
-OPTIONS = ("--no-load", "--examples", "none", "--tag", "multinode:locked")
+OPTIONS = ("--no-load", "--tasks", "text-generation", "--examples", "none", "--tag", "multinode:locked")
 
 
 @pytest.fixture(scope="module")
