@@ -163,7 +163,7 @@ def image(engine: None, on_base: tuple[Path, dict[str, Any]]) -> str:
     ("command", "world"),
     [
         (("smoke", "--bf16"), 1),
-        (("--nproc", "2", "smoke", "--bf16"), 2),
+        pytest.param(("--nproc", "2", "smoke", "--bf16"), 2, marks=pytest.mark.slow),
         (("mpirun", "-n", "2", "-genv", "OMP_NUM_THREADS=1", "multinode", "smoke", "--bf16"), 2),
     ],
 )
@@ -200,6 +200,7 @@ def test_what_the_base_lacked_is_there_and_loads(image: str) -> None:
     assert run(image, "id", "-un").out.split()[-1] == "multinode"
 
 
+@pytest.mark.slow
 def test_the_lock_builds_the_same_from_the_registry_and_from_a_bundle(
     on_base: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
