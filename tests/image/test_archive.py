@@ -93,6 +93,7 @@ def _no_secret(layer: tarfile.TarFile) -> None:
             assert b"PRIVATE KEY-----\n" not in file.read(), info.name
 
 
+@pytest.mark.slow
 def test_without_an_engine_the_bases_python_imports_every_package(archive: Path, tmp_path: Path) -> None:
     lock = locks.read(locks.path_beside(archive))
     version = lock.version("shellingham")

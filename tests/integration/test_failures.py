@@ -108,6 +108,7 @@ def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
         call(["umount", str(disk)])
 
 
+@pytest.mark.slow
 def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
     built(*SMALL)
     env = store_with(tmp_path, "debs", "bases", "bytecode", "layers")
