@@ -110,7 +110,7 @@ def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[
     question = of_lock(lock, context.wheelhouse)
     pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in artifacts)
     sources = _sources(context.wheelhouse, context)
-    said, found = uv.search(question, sources, context.store.root, context.environ, pins, "--no-deps")
+    said, found = uv.search(question, sources, context, pins, "--no-deps")
     if found is None:
         raise uv.fault(said, question, sources, context.store.root)
     known = {file.hashes["sha256"]: _place(file) for package in found.packages for file in _files(package)}
@@ -168,7 +168,7 @@ def _listing(links: Iterable[str], store: Store) -> list[object]:
 def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:
     """Resolve, and refuse what is for a GPU."""
     root = context.store.root
-    said, found = uv.search(question, sources, root, context.environ, question.requirements)
+    said, found = uv.search(question, sources, context, question.requirements)
     if found is None:
         raise uv.fault(said, question, sources, root)
     if unfit := uv.for_gpu(found):

@@ -6,7 +6,7 @@ import datetime
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from images.host import process
+from images.host.context import Context
 from images.host.download import without_secrets
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
@@ -53,21 +54,16 @@ class Question:
 
 
 def search(
-    question: Question,
-    sources: Sources,
-    root: Path,
-    environ: Mapping[str, str],
-    requirements: Sequence[str],
-    *more: str,
+    question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have.
 
     Return what uv printed, and the packages; None where nothing fits.
     """
-    said, found = _compile(question, sources, root, environ, requirements, *more)
+    said, found = _compile(question, sources, context, requirements, *more)
     while (asked := wider(sources, said, found, question)) != sources:
         sources = asked
-        said, found = _compile(question, sources, root, environ, requirements, *more)
+        said, found = _compile(question, sources, context, requirements, *more)
     return said, found
 
 
@@ -91,20 +87,24 @@ def _without_wheels(said: str, name: str) -> bool:
 
 
 def _compile(
-    question: Question,
-    sources: Sources,
-    root: Path,
-    environ: Mapping[str, str],
-    requirements: Sequence[str],
-    *more: str,
+    question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "uv.toml"
         config.write_text("".join(map(metadata, question.source_only)))
-        command = [_uv(), "pip", "compile", "-", "--config-file", str(config), "--cache-dir", str(root / "uv")]
+        command = [
+            _uv(),
+            "pip",
+            "compile",
+            "-",
+            "--config-file",
+            str(config),
+            "--cache-dir",
+            str(context.store.root / "uv"),
+        ]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(question, requirements), *more, *sources.uv_options()]
-        env = {**environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
+        env = {**context.environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
         done = process.run(command, env, "pip install -e .", feed="\n".join(requirements))
     if done.code:
         return done.err, None
