@@ -19,6 +19,7 @@ def main() -> None:
     if accelerator.is_main_process:
         world = {"world_size": accelerator.num_processes, "device": accelerator.device.type}
         print(json.dumps({**world, "precision": accelerator.mixed_precision, "output_dir": found.output_dir}))
+    accelerator.wait_for_everyone()  # as training does: a rank that ends while another still connects ends both
     accelerator.end_training()
 
 
