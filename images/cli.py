@@ -52,7 +52,7 @@ def _handler(command: str) -> Handler:
 
 
 def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
-    planned = planner.resolve(request(options), catalog.load())
+    planned = planner.resolve(request(options), catalog.load(), world.today)
     if options.json:
         print(json.dumps(matrix.plan_fields(planned), indent=1))
     else:

@@ -28,8 +28,7 @@ from images.plan import catalog, planner
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
-    planned = planner.resolve(request(options), catalog.load())
-    text = lockfile.text(pipeline.resolve(planned, _context(options, world)).lock, beside=True)
+    text = lockfile.text(_resolved(request(options), _context(options, world)).lock, beside=True)
     if options.output:
         Path(options.output).write_text(text)
     else:
@@ -176,7 +175,11 @@ def _locked(options: argparse.Namespace, context: Context) -> Locked:
         return Locked(lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked))
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    planned = planner.resolve(asked, catalog.load())
+    return _resolved(asked, context)
+
+
+def _resolved(asked: planner.Request, context: Context) -> Locked:
+    planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")
     return pipeline.resolve(planned, context)

@@ -42,13 +42,18 @@ class Resolved(NamedTuple):
 def packages(planned: Plan, context: Context) -> Resolved:
     """Resolve a plan, or take the resolution of the same question from the store.
 
+    As of a day that is not over, there may be more packages later: such a resolution is not kept.
+
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
     question, sources = of_plan(planned), _sources(planned.wheelhouse, context)
     inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store)]
-    found = context.store.cached(
-        "locks", inputs, lambda: tomli_w.dumps(_resolve(question, sources, context).to_dict())
-    ).value
+
+    def ask() -> str:
+        return tomli_w.dumps(_resolve(question, sources, context).to_dict())
+
+    is_over = max(question.as_of, question.family_as_of) < context.today
+    found = context.store.cached("locks", inputs, ask).value if is_over else ask()
     pylock = Pylock.from_dict(tomllib.loads(found))
     if question.wheelhouse:
         pins = [(package.name, str(package.version)) for package in pylock.packages]

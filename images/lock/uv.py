@@ -138,7 +138,8 @@ def _pinned(requirements: Sequence[str]) -> list[str]:
 
 
 def _end_of(day: datetime.date) -> str:
-    return f"{day + datetime.timedelta(days=1)}T00:00:00Z"
+    one = datetime.timedelta(days=1)
+    return f"{min(day, datetime.date.max - one) + one}T00:00:00Z"
 
 
 def metadata(row: SourceOnly) -> str:

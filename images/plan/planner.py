@@ -54,12 +54,12 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def resolve(request: Request, catalog: Catalog) -> Plan:
-    """Return the plan of a request.
+def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.date.max) -> Plan:
+    """Return the plan of a request that is made on a day (UTC).
 
     Raises UserFault that names every conflict of the request at once, and the nearest request that works.
     """
-    _refuse(problems(request, catalog), request, catalog)
+    _refuse(problems(request, catalog, today), request, catalog)
     chosen = select(request, catalog)
     torch, transformers = chosen.torch, chosen.transformers
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
@@ -84,7 +84,7 @@ def resolve(request: Request, catalog: Catalog) -> Plan:
         wheelhouse=request.wheelhouse,
         trim=request.trim is not False,
         bytecode=request.bytecode is not False,
-        notes=tuple(_notes(request, chosen, as_of, catalog)),
+        notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(asked, today)),
     )
 
 
@@ -156,3 +156,8 @@ def _notes(request: Request, chosen: Selection, as_of: datetime.date, catalog: C
     if not request.as_of and as_of > torch.released:
         requires = f"transformers {transformers.version} requires newer ones"
         yield f"libraries as of {as_of}, not of torch's release: {requires}"
+
+
+def _unfinished(asked: datetime.date | None, today: datetime.date) -> Iterable[str]:
+    if asked is not None and asked >= today:
+        yield f"{asked} is not over (UTC): the same command may find other packages later, --lock FILE finds these"

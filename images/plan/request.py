@@ -13,6 +13,7 @@ from images.plan.catalog import Catalog
 from images.plan.compatibility import Constraints
 from images.plan.nearest import close_match, nearest_version
 
+DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # A fault in three parts: fact, value, remedy.
 Problem = tuple[str, str, str]
 
@@ -40,13 +41,13 @@ class Request:
         return Constraints(python=self.python, base=self.base, backend=self.backend)
 
 
-def problems(request: Request, catalog: Catalog) -> list[Problem]:
-    """Return every value that cannot be understood or does not exist."""
+def problems(request: Request, catalog: Catalog, today: datetime.date) -> list[Problem]:
+    """Return every value that cannot be understood or does not exist, such as a day after `today` (UTC)."""
     return [
         *_version("torch", request.torch, catalog.default_torch, catalog.torch),
         *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
         *_base(request, catalog),
-        *_day(request.as_of, catalog),
+        *_day(request.as_of, catalog, today),
         *(problem for task in request.tasks for problem in _task(task, catalog)),
     ]
 
@@ -76,12 +77,22 @@ def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
         yield "no such backend on a CPU", repr(request.backend), "--backend gloo"
 
 
-def _day(text: str | None, catalog: Catalog) -> Iterable[Problem]:
+def _day(text: str | None, catalog: Catalog, today: datetime.date) -> Iterable[Problem]:
+    if text is None:
+        return
     try:
-        if text is not None:
-            datetime.date.fromisoformat(text)
+        # Newer releases of Python read more forms than this one (datetime, "fromisoformat").
+        day = datetime.date.fromisoformat(text) if DAY.fullmatch(text) else None
     except ValueError:
+        day = None
+    if day is None:
         yield "that is not a date", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}"
+    elif day > today:
+        yield (
+            "nothing can be known as of a day that has not come",
+            f"{day} (today: {today}, UTC)",
+            f"--as-of {today - datetime.timedelta(days=1)}",
+        )
 
 
 def _task(task: str, catalog: Catalog) -> Iterable[Problem]:

@@ -19,6 +19,7 @@ from images.lock.lock import Artifact, Debian, Lock
 from images.plan.request import Request
 
 DAY = datetime.date(2026, 1, 1)
+TODAY = datetime.date(2027, 1, 1)  # after the days of every plan
 TINI = Deb("tini", "0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64)
 
 
@@ -43,7 +44,7 @@ def lock(artifacts: Sequence[Artifact] = (), debs: Sequence[Deb] = (TINI,), **ch
 def context(store: Store, pip: Sources | None, environ: Mapping[str, str], wheelhouse: str | None = None) -> Context:
     """Make what every step of a build works with; it prints nothing."""
     return Context(
-        store=store, environ=environ, today=DAY, progress=Progress(Console(quiet=True)), jobs=1, pip=pip,
+        store=store, environ=environ, today=TODAY, progress=Progress(Console(quiet=True)), jobs=1, pip=pip,
         access=Access(environ=environ), wheelhouse=wheelhouse,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 from packaging.pylock import Pylock
 
 from images.host.errors import UserFault
-from images.lock import resolve
+from images.host.pip_config import Sources
+from images.host.store import Store
+from images.lock import resolve, uv
 from images.plan import catalog, planner
+from tests.support import locks
 
 PLAN = planner.resolve(planner.Request(), catalog.load())
 QUESTION = replace(resolve.of_plan(PLAN), python="3.11", glibc="2.36")
@@ -74,3 +78,23 @@ def test_a_package_without_a_fitting_file_is_named() -> None:
         resolve.choose(pylock("https://host/a-1-cp312-cp312-manylinux_2_28_x86_64.whl"), QUESTION)
 
     assert "'a'" in caught.value.value
+
+
+@pytest.mark.parametrize(("days", "asked"), [(1, 1), (0, 2), (-1, 2)])
+def test_a_resolution_is_kept_when_its_day_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, asked: int
+) -> None:
+    """`days` after the last day of the plan, it is resolved twice."""
+    found, questions = pylock("https://host/a-1-py3-none-any.whl"), list[object]()
+
+    def search(*question: object) -> tuple[str, Pylock]:
+        questions.append(question)
+        return "", found
+
+    monkeypatch.setattr(uv, "search", search)
+    today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
+    context = replace(locks.context(Store(tmp_path), Sources(), {}), today=today)
+    for _ in range(2):
+        resolve.packages(PLAN, context)
+
+    assert len(questions) == asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import sys
 from pathlib import Path
 
@@ -156,3 +157,9 @@ def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
     every = uv.options(NEWEST, NEWEST.requirements)
     exempt = {option.removesuffix("=false") for option in every if option.endswith("=false")}
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}
+
+
+def test_no_day_is_too_late_for_a_lock() -> None:
+    last = dataclasses.replace(NEWEST, as_of=datetime.date.max)
+
+    assert "9999-12-31T00:00:00Z" in uv.options(last, ())

@@ -246,3 +246,26 @@ def test_a_glibc_that_is_too_old_is_a_conflict() -> None:
 
     with pytest.raises(UserFault, match=re.escape("require glibc 2.28, the debian base (bookworm) has 2.27")):
         planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), old)
+
+
+TODAY = datetime.date(2026, 11, 21)
+
+
+@pytest.mark.parametrize(
+    "day", ["2026-11-22", "9999-12-31", "20261120", "2026-W47-5", "2026-11-2\u0661", " 2026-11-20", "2026-11-20\n", ""]
+)
+def test_a_day_is_written_in_one_way_and_has_come(day: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        planner.resolve(planner.Request(as_of=day), TABLE, TODAY)
+
+    assert caught.value.value in (repr(day), f"{day} (today: 2026-11-21, UTC)")
+    assert caught.value.remedy in ("--as-of 2026-07-08", "--as-of 2026-11-20")
+
+
+def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
+    today = planner.resolve(planner.Request(as_of="2026-11-21"), TABLE, TODAY)
+    yesterday = planner.resolve(planner.Request(as_of="2026-11-20"), TABLE, TODAY)
+
+    assert [note for note in today.notes if note not in yesterday.notes] == [
+        "2026-11-21 is not over (UTC): the same command may find other packages later, --lock FILE finds these"
+    ]
