@@ -31,6 +31,12 @@ def test_the_table_is_sound() -> None:
     assert {row.name for row in made.source_only} == {"rouge-score", "seqeval"}
 
 
+def test_libraries_are_never_as_of_a_day_before_the_wheels_for_the_python_of_debian() -> None:
+    first = date(2023, 4, 12)  # sentencepiece 0.1.98 (PyPI)
+
+    assert min(row.libraries for row in catalog.load().transformers.values()) >= first
+
+
 @pytest.mark.parametrize(
     ("torch", "bindings", "ipex", "module", "image"),
     [
