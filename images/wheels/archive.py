@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 from installer.exceptions import InstallerError
 from installer.records import RecordEntry
 from installer.sources import WheelContentElement, WheelFile
 from installer.utils import SCHEME_NAMES, parse_entrypoints
+from isal import isal_zlib
 
 from images.host.errors import WorldFault
 from images.oci.layer import flaw
@@ -33,8 +34,20 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MOST_TIMES, MOST_ANYWAY = 30, 64 << 20
 ENCRYPTED = 0x1  # a bit of a file's flags: APPNOTE.TXT of PKWARE, 4.4.4
 
-UNREADABLE = (InstallerError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
+NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
+UNREADABLE = (InstallerError, zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError, NotImplementedError, ValueError)
 REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
+
+
+class Zip(zipfile.ZipFile):
+    """A zip that ISA-L inflates: the same bytes in a quarter of zlib's time, which was most of a layer's."""
+
+    def open(self, *args: Any, **options: Any) -> IO[bytes]:
+        """Open a file of it, as the standard library does."""
+        stream = super().open(*args, **options)
+        if getattr(stream, "_compress_type", None) == zipfile.ZIP_DEFLATED:
+            stream._decompressor = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # type: ignore[attr-defined]
+        return stream
 
 
 class Archive(WheelFile):
@@ -145,7 +158,7 @@ def opened(path: Path) -> Iterator[Archive]:
     Raises WorldFault that names the wheel and what is wrong, also for what comes to light while it is read.
     """
     try:
-        with zipfile.ZipFile(path) as file:
+        with Zip(path) as file:
             archive = Archive(file)
             archive.check(path.stat().st_size)
             yield archive
