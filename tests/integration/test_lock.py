@@ -14,8 +14,10 @@ import zstandard
 
 from tests.support import locks
 from tests.support.harness import build, built, call
+from tests.support.stores import SMALL
 
-OPTIONS = ("--no-load", "--tasks", "text-generation", "--examples", "none", "--tag", "multinode:locked")
+# Without bytecode, as in test_pulled_base: its layers are in the store already.
+OPTIONS = (*SMALL, "--no-bytecode", "--tag", "multinode:locked")
 
 
 @pytest.fixture(scope="module")
