@@ -33,7 +33,8 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 130
     except OSError as error:
-        print(f"error: {error.strerror}: {error.filename}\n  try: mend that and run it again", file=sys.stderr)
+        value = error.filename or type(error).__name__
+        print(WorldFault(error.strerror or "the system refuses", value, "mend that and run it again"), file=sys.stderr)
         return 1
     return 0
 

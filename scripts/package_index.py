@@ -51,12 +51,12 @@ def releases(index: PyPISimple, name: str) -> Releases:
         return _older(index, name)
     except (requests.RequestException, NoSuchProjectError, ValueError) as error:
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
-        why = f"{download.without_secrets(index.get_project_url(name))} ({_reason(error)})"
+        why = f"{index.get_project_url(name)} ({_reason(error)})"
         raise WorldFault("cannot read releases from the index", why, remedy) from error
 
 
 def _reason(error: Exception) -> str:
-    return download.reason(error) if isinstance(error, requests.RequestException) else download.redacted(str(error))
+    return download.reason(error) if isinstance(error, requests.RequestException) else str(error)
 
 
 def _file(listed: DistributionPackage) -> File:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import InvalidHeader, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault, WorldFault, shown
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -56,18 +55,20 @@ def fetch(store: Store, url: str, digest: str | None, name: str, certificate: st
     return got
 
 
+class _Session(requests.Session):
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Send a login to the host that it was meant for, and to none that a redirect names: not ~/.netrc's either."""
+        asked, next_ = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(asked, next_):  # type: ignore[no-untyped-call]  # a method without annotations
+            prepared_request.headers.pop("Authorization", None)
+
+
 def session() -> requests.Session:
     """Return a session that tries again where the server is busy or the connection breaks before its answer."""
-    made = requests.Session()
+    made = _Session()
     made.mount("http://", HTTPAdapter(max_retries=RETRY))
     made.mount("https://", HTTPAdapter(max_retries=RETRY))
     return made
-
-
-def without_secrets(url: str) -> str:
-    """Return an address without user and password, for printing."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
@@ -81,8 +82,7 @@ def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> st
         return _download(url, path, certificate, advance)
     except (requests.RequestException, MaxRetryError) as error:
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
-        shown = without_secrets(url).partition("?")[0]  # a query may hold a signature
-        raise WorldFault("cannot download", f"{shown} ({reason(error)})", remedy) from error
+        raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy) from error
 
 
 def _download(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
@@ -130,9 +130,4 @@ def reason(error: Exception) -> str:
     cause: BaseException = error
     while cause.__context__ is not None:
         cause = cause.__context__
-    return redacted(str(cause)) or type(cause).__name__
-
-
-def redacted(text: str) -> str:
-    """Return a text without passwords and queries (which may be signatures) of the addresses in it."""
-    return re.sub(r"(?<=//)[^/\s]*@|\?\S*", "", text)
+    return shown(str(cause)) or type(cause).__name__

@@ -1,9 +1,28 @@
-"""The two kinds of failure, and the three parts of their message."""
+"""The two kinds of failure, the three parts of their message, and what of an address is shown in any message."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from typing import NoReturn
+
+# A user and a password before the host of an address (which a path may have with one slash), also a password with a
+# slash in it; then path, query, fragment.
+_ADDRESS = re.compile(
+    r"""((?:[A-Za-z][A-Za-z0-9+.-]*:/|https?:)/)(?:[^\s/@:]*:(?![0-9]+/)\S*@|[^\s/?#@]*@)?([^\s'"<>`?#]*)(?:[?#][^\s'"<>`]*)?"""
+)
+# The same where the scheme is left out; a digest after the tag of an image is no host.
+_LOGIN = re.compile(r"""(?<![^\s'"(,=])(?!oci:|archive:)[^\s/@:'"]+:[^\s/@'"]+@(?!sha256:)""")
+_QUERY = re.compile(r"\?[A-Za-z0-9_.~-]+=\S*")
+
+
+def shown(text: str) -> str:
+    """Return a text as it may be printed: of addresses neither user, password nor query (which may be a signature).
+
+    Control characters, and bytes that are no text, are written as Python writes them: a message has one line.
+    """
+    text = _QUERY.sub("", _LOGIN.sub("", _ADDRESS.sub(r"\1\2", text)))
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 class Fault(Exception):
@@ -12,8 +31,8 @@ class Fault(Exception):
     exit_code = 1
 
     def __init__(self, fact: str, value: object, remedy: str) -> None:
-        super().__init__(f"{fact}: {value}")
-        self.fact, self.value, self.remedy = fact, str(value), remedy
+        self.fact, self.value, self.remedy = shown(fact), shown(str(value)), shown(remedy)
+        super().__init__(f"{self.fact}: {self.value}")
 
     def __str__(self) -> str:
         return f"error: {self.fact}: {self.value}\n  try: {self.remedy}"

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+
+from images.host.errors import shown
 
 
 class Progress:
@@ -26,7 +29,7 @@ class Progress:
     def step(self, text: str, total: int | None = None) -> Iterator[None]:
         """Show that a step of `total` parts is going on."""
         self._bytes = 0
-        self._bar.reset(self._task, description=text, total=total, note="", visible=True)
+        self._bar.reset(self._task, description=escape(shown(text)), total=total, note="", visible=True)
         if not self._console.is_terminal:
             self.say(f"{text} ...")
         with self._bar:
@@ -43,4 +46,4 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(shown(text), highlight=False, markup=False, soft_wrap=True)

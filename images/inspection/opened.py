@@ -88,8 +88,12 @@ def _on_disk(name: str) -> reference.Reference | None:
 
 
 def _exported(name: str, place: Path, environ: Mapping[str, str]) -> reference.Reference | None:
-    """Let an engine write out an image that it has."""
+    """Let an engine write out an image that it has.
+
+    Raises UserFault when that is no name of an image.
+    """
     if name.startswith(("oci:", "archive:")):
         return None
+    reference.parse(name)  # what is no name in a registry is none in an engine
     found = engine.find(environ)
     return reference.Archive(str(place)) if found and engine.save(found, name, place) else None

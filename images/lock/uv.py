@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 
 from images.host import process
 from images.host.context import Context
-from images.host.download import without_secrets
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import REMEDIES, disk_fault
@@ -200,7 +199,7 @@ def _unreachable(failed: str, question: Question) -> WorldFault:
             remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
             return WorldFault(fact, f"{name}, {place}", remedy)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
-    return WorldFault("cannot reach a package index", without_secrets(failed), remedy)
+    return WorldFault("cannot reach a package index", failed, remedy)
 
 
 def _damaged(name: str, wheelhouse: str | None) -> Fault:
@@ -220,7 +219,7 @@ def _undated(said: str) -> list[str]:
 
 def _without_days(names: list[str], sources: Sources) -> UserFault:
     fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
-    places = ", ".join(map(without_secrets, (sources.index or USUAL, *sources.extra)))
+    places = ", ".join((sources.index or USUAL, *sources.extra))
     remedy = (
         "--lock FILE, made by build.py lock where an index says it (PyPI does), with which this index will do; "
         "or --wheelhouse DIR with all wheels: directories are not asked"

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from images.host.errors import shown
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch
 from images.plan.compatibility import Constraints
@@ -26,7 +27,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "torch": str(plan.torch.version),
         "transformers": str(plan.transformers.version),
         "python": plan.python,
-        "base": plan.base_reference or f"debian:{plan.base.suite}",
+        "base": shown(plan.base_reference or f"debian:{plan.base.suite}"),
         "glibc": plan.base.glibc,
         "backend": plan.backend,
         "bindings": str(plan.torch.bindings) if ccl else None,
@@ -35,7 +36,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "intel": [requirement for requirement in plan.torch.intel if requirement in plan.requirements],
         "as_of": str(plan.as_of),
         "family_as_of": str(plan.family_as_of),
-        "examples": plan.examples,
+        "examples": shown(plan.examples) if plan.examples else None,
         "tag": plan.tag,
         "requirements": list(plan.requirements),
         "flags": list(plan.transformers.flags),

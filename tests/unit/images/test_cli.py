@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +85,28 @@ def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureF
 
     assert said[0] == said[1]
     assert said[0].startswith("error: no such release of transformers")
+
+
+SECRET = "https://user:S3CRET@127.0.0.1:9/x?X-Amz-Signature=S3CRET"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--examples", SECRET],
+        ["plan", "--examples", SECRET, "--json"],
+        ["plan", "--base", "user:S3CRET@host/x:1", "--python", "3.11"],
+        ["plan", SECRET],
+        *(["plan", option, SECRET] for option in ("--torch", "--as-of", "--tasks", "--python", "--backend", "--tag")),
+        *(["build", option, SECRET] for option in ("--push", "--output", "--jobs", "--lock", "--offline")),
+        *([command, name] for command in ("sbom", "verify") for name in (SECRET, "user:S3CRET@host/x")),
+    ],
+)
+def test_no_secret_of_an_address_is_printed(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = ["--no-load"] if words[0] == "build" else []
+    cli.main([*words, *load], cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock))
+
+    told = capsys.readouterr()
+    assert "S3CRET" not in told.out + told.err and told.out + told.err

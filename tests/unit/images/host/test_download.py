@@ -1,6 +1,9 @@
-"""How long a busy server is waited for, and what of an address is printed."""
+"""How long a busy server is waited for, and who gets a login."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -13,20 +16,6 @@ def test_a_server_is_waited_for_as_long_as_it_asks_up_to_a_minute(header: str, s
     assert download.RETRY.parse_retry_after(header) == seconds
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("https://user:secret@host:8080/simple/?a=b", "https://host:8080/simple/?a=b"),
-        ("https://host:8080/a@b", "https://host:8080/a@b"),
-        ("/a/directory", "/a/directory"),
-        ("https://token@host/simple", "https://host/simple"),
-        ("https://host/simple", "https://host/simple"),
-    ],
-)
-def test_user_and_password_are_not_printed(url: str, shown: str) -> None:
-    assert download.without_secrets(url) == shown
-
-
 def test_the_innermost_cause_is_printed_without_secrets() -> None:
     try:
         try:
@@ -35,3 +24,28 @@ def test_the_innermost_cause_is_printed_without_secrets() -> None:
             raise requests.ConnectionError("http://user:secret@host/a") from error
     except requests.ConnectionError as error:
         assert download.reason(error) == "no such name in http://host/a now"
+
+
+@pytest.mark.parametrize(
+    ("asked", "next_", "is_sent"),
+    [
+        ("https://host/a", "https://host/b", True),
+        ("http://host/a", "https://host/b", True),
+        ("https://host/a", "https://other/b", False),
+        ("https://host/a", "http://host/b", False),
+        ("https://host/a", "https://host:8443/b", False),
+    ],
+)
+def test_a_login_is_for_one_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, next_: str, is_sent: bool
+) -> None:
+    (tmp_path / "netrc").write_text("machine other login user password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    response = requests.Response()
+    response.request = requests.Request("GET", asked).prepare()
+    following = requests.Request("GET", next_, headers={"Authorization": "of the first host"}).prepare()
+
+    session: Any = download.session()
+    session.rebuild_auth(following, response)
+
+    assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)
