@@ -67,7 +67,9 @@ def search(
 
 
 def wider(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:
-    """Add the place of what was missed, unless it was asked already."""
+    """Add the place of what was missed, unless it was asked already, or the user wants no index at all."""
+    if sources.no_index:
+        return sources
     extra, links = sources.extra, sources.links
     if (for_gpu(found) if found is not None else _misses(said, "torch")) and TORCH_INDEX not in extra:
         extra = (*extra, TORCH_INDEX)

@@ -48,7 +48,6 @@ def environments(module_path: Path) -> dict[str, Path]:
         python = place / name / "bin/python"
         subprocess.run([find_uv_bin(), "venv", "--quiet", "--python", sys.executable, place / name], check=True)
         install(place, ["--python", str(python)], "--resolution", name, "--requirements", f"{ROOT}/pyproject.toml")
-        install(place, ["--python", str(python)], "pip")  # says where packages come from
     return {name: place / name / "bin/python" for name in SETS}
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from images.host import pip_config
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.plan import catalog
@@ -163,3 +168,39 @@ def test_the_whole_way_from_pips_configuration_to_the_change(
     assert code == 0
     assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
     assert Version("9.0") in catalog.load(table).torch
+
+
+def write_configuration(home: Path) -> dict[str, str]:
+    """Write a file at each level that a user may write; return the environment in which pip reads them."""
+    texts = {
+        "system/pip/pip.conf": "[global]\ntimeout = 9\nindex-url = https://system/simple\n",
+        ".pip/pip.conf": "[global]\nindex_url = https://legacy/simple\ntrusted-host = a\n b:8\n",
+        ".config/pip/pip.conf": "[DEFAULT]\nproxy = http://proxy:3\n[install]\nfind-links = /a\n   /b\n",
+        "named.conf": "[global]\nindex-url = https://named/simple\n; note\n[download]\nretries: 7\n",
+    }
+    for name, text in texts.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    return {"HOME": str(home), "XDG_CONFIG_DIRS": str(home / "system"), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"PIP_CONFIG_FILE": "named.conf", "PIP_INDEX_URL": "https://variable"}, {"PIP_CONFIG_FILE": "/dev/null"}],
+)
+def test_pips_configuration_is_what_pip_says_it_is(tmp_path: Path, more: dict[str, str]) -> None:
+    environ = {**write_configuration(tmp_path), **more}
+    if "named.conf" in environ.get("PIP_CONFIG_FILE", ""):
+        environ["PIP_CONFIG_FILE"] = str(tmp_path / "named.conf")
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], env=environ, capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.partition("=") for line in listed.splitlines()]
+    expected = {
+        name.rpartition(".")[2]: ast.literal_eval(value)
+        for section in pip_config.SECTIONS
+        for name, _, value in rows
+        if name.rpartition(".")[0] == section
+    }
+
+    assert pip_config.merged(pip_config.files(environ, sys.prefix), environ) == expected

@@ -1,29 +1,132 @@
-"""pip's configuration, as `pip config list` prints it."""
+"""pip's configuration: which files are read, what they say together, and what is wrong in them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.pip_config import Sources, parse
+from images.host import pip_config
+from images.host.errors import UserFault
+from images.host.pip_config import Sources
+
+GLOBAL = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf")]
+USER = [Path("/home/me/.pip/pip.conf"), Path("/home/me/.config/pip/pip.conf")]
+SITE = [Path("/venv/pip.conf")]
 
 
-def test_a_later_level_wins_key_by_key() -> None:
-    listing = (
-        ":env:.find-links='/env'\n"
-        "global.cert='/etc/ca.pem'\n"
-        "global.extra-index-url='file:///a file:///b\\nhttps://c'\n"
-        "global.find-links='/global'\n"
-        "global.timeout='60'\n"
-        "install.index-url='https://mirror/simple'\n"
-    )
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, GLOBAL + USER + SITE),
+        ({"PIP_CONFIG_FILE": "/dev/null"}, []),
+        ({"PIP_CONFIG_FILE": "/no/such.conf"}, [*GLOBAL, *USER, *SITE, Path("/no/such.conf")]),
+        ({"PIP_CONFIG_FILE": __file__}, [*GLOBAL, *SITE, Path(__file__)]),
+        (
+            {"XDG_CONFIG_DIRS": "/a:/b"},
+            [Path("/a/pip/pip.conf"), Path("/b/pip/pip.conf"), Path("/etc/pip.conf"), *USER, *SITE],
+        ),
+        ({"XDG_CONFIG_HOME": "/x"}, [*GLOBAL, USER[0], Path("/x/pip/pip.conf"), *SITE]),
+    ],
+)
+def test_the_files_are_those_of_pip(environ: dict[str, str], expected: list[Path]) -> None:
+    assert pip_config.files({"HOME": "/home/me", **environ}, "/venv") == expected
 
-    assert parse(listing) == Sources(
+
+def written(place: Path, *texts: str) -> list[Path]:
+    """Write configuration files, the first one to be read first."""
+    paths = [place / f"{number}.conf" for number, _ in enumerate(texts)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return paths
+
+
+def sources(place: Path, *texts: str, **environ: str) -> Sources:
+    return pip_config.sources(pip_config.merged(written(place, *texts), environ), place)
+
+
+def test_a_later_level_wins_key_by_key(tmp_path: Path) -> None:
+    first = "[global]\ncert=/etc/ca.pem\nfind-links=/global\ntimeout=60\n[install]\nindex-url=https://mirror/simple\n"
+    second = "[global]\nindex_url = https://less\nextra-index-url =\n  file:///a file:///b\n  # a note\n  https://c\n"
+
+    assert sources(tmp_path, first, second, PIP_FIND_LINKS="/env") == Sources(
         index="https://mirror/simple",
         extra=("file:///a", "file:///b", "https://c"),
         links=("/env",),
         certificate="/etc/ca.pem",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "index"),
+    [
+        ("[global]\nindex-url = https://a\n[download]\nindex-url = https://b\n", {}, "https://b"),
+        ("[global]\nindex-url = https://a\n[download]\nindex-url =\n", {}, "https://a"),
+        ("[global]\nindex-url = https://a\n", {"PIP_INDEX_URL": ""}, "https://a"),
+        ("[global]\nindex-url = https://a\n", {"PIP_INDEX_URL": "https://b"}, "https://b"),
+        ("[global]\n--index-url = https://a\n", {}, "https://a"),
+        ("[DEFAULT]\nindex-url = https://a\n[global]\n", {}, "https://a"),
+        ("[global]\npypi-url =\n  https://a\n", {}, "https://a"),
+        ("[freeze]\nindex-url = https://a\n", {}, None),
+        ("[global]\nindex-url = https://a/%7Efoo\n", {}, "https://a/%7Efoo"),
+    ],
+)
+def test_an_index_is_found_where_pip_finds_it(
+    tmp_path: Path, text: str, environ: dict[str, str], index: str | None
+) -> None:
+    assert sources(tmp_path, text, **environ).index == index
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", True), ("Yes", True), ("off", False), ("", False)])
+def test_no_index_leaves_directories_only(tmp_path: Path, value: str, expected: bool) -> None:
+    text = "[global]\nindex-url = https://a\nextra-index-url = https://b\nfind-links = /wheels\n"
+
+    found = sources(tmp_path, text, PIP_NO_INDEX=value)
+
+    assert found.no_index is expected
+    assert (found.index, found.extra, found.links) == (
+        (None, (), ("/wheels",)) if expected else ("https://a", ("https://b",), ("/wheels",))
+    )
+
+
+def test_the_home_directory_is_put_in(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+
+    assert sources(tmp_path, PIP_FIND_LINKS="~/wheels ~/none").links == (f"{tmp_path}/wheels", "~/none")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[global]\nindex-url = https://u:secret@a\nindex-url = https://b\n", "line 3 (a key for the second time"),
+        ("[global]\n[install]\n[global]\nindex-url = https://u:secret@a\n", "line 3 (a section for the second time)"),
+        ("index-url = https://u:secret@a\n", "line 1 (a value before the first [section])"),
+        ("[global]\n\nhttps//u.secret@a\n", "line 3 (neither a section nor"),
+        ("[global]\nindex-url = \udcff\n", "byte 21 is not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path: Path, text: str, where: str) -> None:
+    path = tmp_path / "pip.conf"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+
+    with pytest.raises(UserFault, match="cannot read pip's configuration") as caught:
+        pip_config.merged([path], {})
+
+    assert str(path) in caught.value.value and where in caught.value.value
+    assert "PIP_CONFIG_FILE" in caught.value.remedy
+    assert "secret" not in str(caught.value)
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserFault, match="Is a directory"):
+        pip_config.merged([tmp_path], {})
+
+
+def test_a_value_that_is_neither_yes_nor_no_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserFault, match="neither yes nor no: no-index = maybe"):
+        sources(tmp_path, PIP_NO_INDEX="maybe")
 
 
 def test_the_same_is_said_to_uv() -> None:
@@ -36,5 +139,8 @@ def test_the_same_is_said_to_uv() -> None:
 
 
 @given(st.text())
-def test_any_text_is_read(listing: str) -> None:
-    assert isinstance(parse(listing), Sources)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        pip_config.parse(text, Path("pip.conf"))
+    except UserFault as fault:
+        assert fault.value.startswith("pip.conf, line ")

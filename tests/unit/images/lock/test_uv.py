@@ -152,6 +152,11 @@ def test_intels_index_is_asked_only_for_what_was_missed() -> None:
     assert uv.wider(wider, missed, None, ONECCL) == wider
 
 
+@pytest.mark.parametrize("missed", ["oneccl-bind-pt was not found", "torch was not found"])
+def test_no_index_is_asked_where_pip_asks_none(missed: str) -> None:
+    assert uv.wider(Sources(no_index=True), missed, None, ONECCL) == Sources(no_index=True)
+
+
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
     assert "oneccl-bind-pt=false" in uv.options(ONECCL, ONECCL.requirements)
     every = uv.options(NEWEST, NEWEST.requirements)
