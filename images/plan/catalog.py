@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from images.host.errors import UserFault
 from images.plan import faults, schema
-from images.plan.schema import Base, IntelBase, SourceOnly
+from images.plan.schema import Base, IntelBase, SourceOnly, Undeclared
 
 __all__ = ["TABLE", "Base", "Catalog", "SourceOnly", "Torch", "Transformers", "load"]
 
@@ -81,6 +81,7 @@ class Catalog:
     reference_glibc: str
     tasks: Mapping[str, tuple[str, ...]]
     source_only: tuple[SourceOnly, ...]
+    undeclared: tuple[Undeclared, ...]
 
 
 def load(path: Path = TABLE) -> Catalog:
@@ -102,6 +103,7 @@ def load(path: Path = TABLE) -> Catalog:
         reference_glibc=table.base.reference.glibc,
         tasks=table.tasks,
         source_only=table.source_only,
+        undeclared=table.undeclared,
     )
 
 

@@ -130,6 +130,7 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
         requirements = {r for r in requirements if Requirement(r).name != "impi-rt"}
         requirements |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
         requirements.add(f"accelerate{catalog.ccl_accelerate}")
+        requirements |= {each for row in catalog.undeclared if row.pins & requirements for each in row.requires}
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
 
 

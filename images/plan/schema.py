@@ -131,6 +131,21 @@ class SourceOnly:
 
 
 @dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class Undeclared:
+    """What some releases of a package import at their own import, and their metadata does not require."""
+
+    name: str
+    releases: tuple[VersionText, ...] = Field(min_length=1)
+    requires: tuple[RequirementText, ...]
+    source: str
+
+    @property
+    def pins(self) -> frozenset[str]:
+        """Return the requirements that ask for one of these releases."""
+        return frozenset(f"{self.name}=={release}" for release in self.releases)
+
+
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
 class Default:
     """The pair that is built when no version is given."""
 
@@ -164,6 +179,7 @@ class Table:
     torch: tuple[Line, ...] = Field(min_length=1)
     transformers: tuple[Era, ...] = Field(min_length=1)
     source_only: tuple[SourceOnly, ...] = Field(alias="source-only")
+    undeclared: tuple[Undeclared, ...]
     tasks: Mapping[str, tuple[RequirementText, ...]] = Field(min_length=1)
 
 

@@ -130,6 +130,7 @@ PLACES = (
     ("torch", 0), ("torch", 0, "releases"), ("torch", 0, "releases", "1.10.0"), ("torch", 12, "python", 0),
     ("transformers", 3, "released"), ("transformers", 3, "libraries"), ("transformers", 3, "ccl"), ("base",),
     ("base", "intel"), ("tasks",), ("tasks", "translation"), ("source-only", 0, "requires"), ("default", "torch"),
+    ("undeclared", 0), ("undeclared", 0, "requires"), ("undeclared", 0, "releases"),
 )  # fmt: skip
 
 
@@ -142,6 +143,15 @@ def test_any_value_in_any_place_is_sound_or_named(path: tuple[str | int, ...], v
     inner[path[-1]] = value
 
     assert all(str(path[0]) in fault or "in the table" in fault for fault in found(raw))
+
+
+def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
+    made = catalog.load()
+    pins = [pin for row in made.undeclared for pin in row.pins]
+
+    asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in made.torch.values() if row.ipex}
+    assert asked == set(pins)
+    assert len(pins) == len(set(pins))
 
 
 def found(raw: Mapping[str, Any]) -> list[str]:
@@ -166,6 +176,9 @@ def found(raw: Mapping[str, Any]) -> list[str]:
         (("transformers", 1, "libraries"), "2023-02-22", "transformers row 2: libraries = '2023-02-22' is not a date"),
         (("base", "debian"), [], "base.debian is not a table"),
         (("base", "debian", "glibc"), 2.36, "base.debian: glibc = 2.36 is not a text"),
+        (("undeclared", 1, "releases"), [], "undeclared row 2: releases = [] is empty"),
+        (("undeclared", 1, "releases", 0), "two", "undeclared row 2: releases has 'two', which is not a version"),
+        (("undeclared", 0, "requires"), ["a b"], "undeclared row 1: requires has 'a b', which is not a requirement"),
         (("tasks",), {}, "tasks is empty"),
         (("tasks", "translation"), ["a b"], "tasks: translation has 'a b', which is not a requirement"),
         (("bases",), {}, "unknown section 'bases'"),

@@ -145,6 +145,28 @@ def test_base_and_backend(options: dict[str, str], expected: tuple[str, str]) ->
     assert any("impi-rt" in requirement for requirement in made.requirements) == (expected[1] == "gloo")
 
 
+@pytest.mark.parametrize(
+    ("torch", "python", "undeclared"),
+    [
+        ("1.10.0", "3.9", {"numpy", "psutil"}),
+        ("1.12.1", "3.10", {"numpy"}),
+        ("1.13.0", "3.10", set()),
+        ("1.13.1", "3.10", {"setuptools"}),
+        ("2.0.1", "3.11", {"setuptools<82"}),
+        ("2.3.1", "3.11", {"setuptools<82", "transformers"}),
+        ("2.4.0", "3.11", {"setuptools<82", "tqdm", "transformers"}),
+        ("2.7.1", "3.13", {"setuptools<82", "tqdm", "transformers"}),
+    ],
+)
+def test_what_ipex_imports_and_does_not_require_is_required(torch: str, python: str, undeclared: set[str]) -> None:
+    every = {"numpy", "psutil", "setuptools", "setuptools<82", "tqdm", "transformers"}
+
+    asked = planner.Request(torch=torch, base="some/image", python=python, backend="ccl")
+
+    assert every & {*planner.resolve(asked, TABLE).requirements} == undeclared
+    assert not every & {*planner.resolve(replace(asked, backend="gloo"), TABLE).requirements}
+
+
 def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:
     request = planner.Request(torch="2.4.0", transformers="5.1.0")
 
