@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ import site, sys
 for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 BROKEN = "remove the store's directory `trees` and build again"
 
 # Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
@@ -79,17 +81,29 @@ def _module(path: str) -> str | None:
 def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
     """Import `names` in the image's Python; return False if that was done before.
 
-    Raises WorldFault that names every module that cannot be imported.
+    Raises WorldFault that names every module that cannot be imported; `remedy` is for those that are there and fail.
     """
 
     def check() -> list[str]:
         said = run([SCRIPT, *names])
         if said is not None:
-            raise WorldFault("modules of the image cannot be imported", said, remedy)
+            raise WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
         return sorted(names)
 
     diff_ids = [part.written.diff_id for part in image.parts[:-1]]  # the last layer is our own
     return not store.cached("import checks", [diff_ids, sorted(names)], check).reused
+
+
+def _of_missing(said: str) -> str | None:
+    """Return what to do about modules that no package of the image has; None where every one is there.
+
+    A name with a dot is a part of a package that is there, in another release.
+    """
+    missing = sorted(set(MISSING.findall(said)))
+    if not missing:
+        return None
+    place = "a row [[undeclared]] in images/versions.toml for the package that imports it"
+    return f"{place}; `requires` names the package that has the module {', '.join(missing)}"
 
 
 def in_engine(engine: Engine, image: Image) -> Run:

@@ -57,6 +57,29 @@ def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
             look(store, python)
 
 
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        (
+            "ipex (ModuleNotFoundError: No module named 'setuptools')",
+            "names the package that has the module setuptools",
+        ),
+        (
+            "a (ModuleNotFoundError: No module named 'c'); b (ModuleNotFoundError: No module named 'b2')",
+            "for the package that imports it; `requires` names the package that has the module b2, c",
+        ),
+        ("a (ModuleNotFoundError: No module named 'torch.gone')", "what to do"),
+        ("a (ImportError: cannot import name 'gone' from 'torch')", "what to do"),
+        ("a (NameError: No module named 'c')", "what to do"),
+    ],
+)
+def test_a_module_that_no_package_has_is_what_the_remedy_is_about(store: Store, said: str, remedy: str) -> None:
+    with pytest.raises(WorldFault) as caught:
+        look(store, Python(said))
+
+    assert caught.value.remedy.endswith(remedy)
+
+
 def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
     paths = ("one/__init__.py", "one/part.py", "two.py", "three.cpython-311-x86_64-linux-gnu.so", "four/data.py",
              "setuptools/__init__.py", "five-1.dist-info/RECORD", "not-a-name.py", "../../../bin/six")  # fmt: skip
