@@ -14,13 +14,15 @@ from entrypoint.explain import Decision, give_reasons
 from entrypoint.launchers.signs import check_alone
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import ALONE, World
+from entrypoint.numbers import whole
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output
 from entrypoint.training.needs import ask_python, check_needs, list_packages
 from entrypoint.tuning.oneccl import take_setvars
-from entrypoint.tuning.scene import Scene, crowd, is_training, spread
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_training, spread
+from entrypoint.tuning.starters import TORCHRUN, Start, check_accelerate, fix_count, read_start, replace_auto
 from entrypoint.tuning.variables import place, tune
 
 if TYPE_CHECKING:
@@ -34,22 +36,52 @@ if TYPE_CHECKING:
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Return the decision; only the private files of an unknown user are written on the way."""
     machine = read_this_machine()
-    world, notes = find_world(job, environ, command.count_typed(job, environ) if nproc is None else nproc)
-    world = spread(world, machine)
+    start = find_start(job, environ, nproc)
+    found = (environ, nproc) if start is None else (start.environ, start.each)
+    world, notes = find_world(job, *found)
+    threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    world = spread(world, machine, threads, starts=job.trains or start is not None)
     identity = find_identity(environ)
-    training = is_training(world, job=job.trains)
-    tuned = tune(Scene(world, machine, stack, training, lambda: find_route(world), os.path.exists, environ))
+    training = is_training(world, job=job.trains or (start is not None and start.program == TORCHRUN))
+    interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
+    tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind))
     trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
-    forced = [*place(world), *find_cache(environ, identity), *sourced, *command.fix_count(job, world), *program.typed]
+    forced = [*place(world), *find_cache(environ, identity), *sourced, *fix_count(start, world, environ)]
+    forced += program.typed
     decided = {each.name for each in sourced}
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
-    argv = command.command(job, world, program.words, prepared.environ)
-    notes = [*notes, *faults, *program.notes, *crowd(world, machine)]
+    words = program.words if start is None else replace_auto(program.words, world.local_size or 1)
+    argv = command.command(job, world, words, prepared.environ)
+    notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend)
+
+
+def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> Start | None:
+    """Return what a typed program says of the ranks that it will start; below a launcher torchrun alone starts some."""
+    start = read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
+    if start is not None and start.program == TORCHRUN:
+        return start
+    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK) and not job.trains:
+        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
+    if start is None:
+        return None
+    if detect(environ).started:
+        return None
+    check_accelerate([job.name, *job.words])
+    return start._replace(environ=environ)
+
+
+def find_kind(job: jobs.Job, world: World, start: Start | None) -> str:
+    """Return what this process becomes, as in Scene."""
+    if start is not None:
+        return UNKNOWN if start.each is None and not start.is_auto else ANY
+    if job.trains or world.rank is not None:
+        return RANKS
+    return SINGLE if job.kind == jobs.TASK or job.name.startswith("python") else ANY
 
 
 def read_this_machine() -> Machine:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.table import detect
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, TORCHRUN
-from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import adapt, arguments, read_given
@@ -29,7 +27,6 @@ PYTHON = "python3"
 TORCHRUN_COMMAND = "torchrun"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
-COUNT = "--nproc-per-node"
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 
@@ -102,30 +99,6 @@ def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without empty PET_ variables: torchrun fails on the PET_STANDALONE= of a PyTorchJob."""
     return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
-
-
-def read_count(words: list[str]) -> int | None:
-    """Return the number of processes in torchrun's options; None where they leave it open."""
-    left = list(words)
-    while left and not left[0].endswith(".py"):  # what follows a script is the script's
-        name, equals, value = left.pop(0).partition("=")
-        if name.replace("_", "-") == COUNT:
-            return whole(value if equals or not left else left[0])
-    return None
-
-
-def count_typed(job: jobs.Job, environ: Mapping[str, str]) -> int | None:
-    """Return the number of processes in the options of a typed torchrun; None in a rank, whose world has its size."""
-    if job.name != TORCHRUN_COMMAND or detect(environ).started:
-        return None
-    return read_count(job.words)
-
-
-def fix_count(job: jobs.Job, world: World) -> list[Setting]:
-    """Return the number of processes for a typed torchrun as a variable: its own `auto` counts processors."""
-    if job.name != TORCHRUN_COMMAND or world.launcher != TORCHRUN or world.local_size is None:
-        return []
-    return [Setting("PET_NPROC_PER_NODE", str(world.local_size), "torchrun's auto is a process for every processor")]
 
 
 def find_torchrun(environ: Mapping[str, str]) -> str:

@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
 
+# What a process becomes: the ranks of the world or what starts them, one program that computes, a shell or another
+# program that may start any others, or a program that starts a number of ranks which nobody knows.
+RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
+# Up to here, a process for each core may be meant.
+MANY = 4
+
 
 class Scene(NamedTuple):
     """All that the values are worked out from.
 
     training: this process is a rank or starts them, so that variables which are right for this world only do no harm;
-    interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already.
+    interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already;
+    kind: what this process becomes.
     """
 
     world: World
@@ -28,22 +35,38 @@ class Scene(NamedTuple):
     interface: Callable[[], str | None]
     exists: Callable[[str], bool]
     environ: Mapping[str, str]
+    kind: str = RANKS
 
 
-def spread(world: World, machine: Machine) -> World:
-    """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill."""
+def spread(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
+    """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill.
+
+    starts: whether processes are started here; one that is not has the whole machine, whatever a variable of the pod
+    says. threads: the user's OMP_NUM_THREADS, for which there have to be cores.
+    """
+    if world.launcher not in (ALONE, TORCHRUN) or not starts:
+        each = 1 if world.local_size is None or world.launcher in (ALONE, TORCHRUN) else world.local_size
+        return world._replace(local_size=each)
     if world.local_size is not None:
         return world
-    count = machine.filled_nodes if world.launcher in (ALONE, TORCHRUN) else 1
-    return world._replace(local_size=count)
+    most = machine.cores // threads if threads else machine.cores
+    return world._replace(local_size=max(1, min(machine.filled_nodes, most)))
 
 
-def crowd(world: World, machine: Machine) -> list[str]:
-    """Return a note if the processes that are started here will share cores."""
+def crowd(world: World, machine: Machine, threads: int | None = None) -> list[str]:
+    """Return a note if the processes that are started here will share cores, or have a single one each."""
     count = world.local_size or 1
-    if world.launcher not in (ALONE, TORCHRUN) or count <= machine.cores:
+    if world.launcher not in (ALONE, TORCHRUN):
         return []
-    return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
+    if count > machine.cores:
+        return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
+    if threads and count * threads > machine.cores:
+        busy = f"{count} process(es) x {threads} threads (OMP_NUM_THREADS)"
+        return [f"{busy} on {machine.cores} core(s): OMP_NUM_THREADS={machine.cores // count} fits"]
+    if world.launcher == TORCHRUN and count == machine.cores > MANY and count > machine.filled_nodes:
+        fewer = f"{machine.filled_nodes} would be one for each NUMA node: numProcPerNode or nprocPerNode of the job"
+        return [f"{count} processes with one thread each, as `auto` of a TrainJob counts the CPU request; {fewer}"]
+    return []
 
 
 def is_training(world: World, *, job: bool) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import number, read_cpus, write_cpus
+from entrypoint.tuning.scene import RANKS, SINGLE, UNKNOWN
 
 if TYPE_CHECKING:
     from entrypoint.tuning.scene import Scene
@@ -47,7 +48,12 @@ def workers(scene: Scene) -> int:
 
 
 def threads(scene: Scene) -> str | None:
-    """Return the number of threads: all cores of a rank, without those where oneCCL's workers spin."""
+    """Return the number of threads: all cores of a rank, without those where oneCCL's workers spin.
+
+    None before a program that starts nobody knows how many ranks, each of which would take it for its own.
+    """
+    if scene.kind == UNKNOWN:
+        return None
     return str(max(1, share(scene) - lost_cores(scene)))
 
 
@@ -94,8 +100,11 @@ def affinity(scene: Scene) -> str | None:
     `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
     the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
     threads that the others keep from running. A node of several that sees all of the host cannot know whether another
-    node is a container beside it; a single one is taken to have the host to itself, as in the guide.
+    node is a container beside it; a single one is taken to have the host to itself, as in the guide. A shell, or a
+    program that starts ranks, would hand it on to all of them.
     """
+    if scene.kind not in (RANKS, SINGLE):
+        return None
     alone = scene.machine.narrowed or not scene.world.several_nodes
     if not (has_own_cores(scene) and scene.machine.owned and alone and has_iomp(scene)):
         return None

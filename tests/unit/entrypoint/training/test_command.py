@@ -8,14 +8,13 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.launchers.world import World
 from entrypoint.settings import Setting
-from entrypoint.training.command import FRONT, clean, command, find_torchrun, fix_count, read_count, read_program
+from entrypoint.training.command import FRONT, clean, command, find_torchrun, read_program
 from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 SMOKE = Job("smoke", "smoke", ["--bf16"])
-TYPED = Job("plain", "torchrun", [])
 STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--master-addr", "m", "--master-port", "1"]
 
 
@@ -91,29 +90,6 @@ def test_a_worker_of_an_mpijob_does_not_train() -> None:
 
 def test_empty_pet_variables_are_removed() -> None:
     assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
-
-
-@pytest.mark.parametrize(
-    ("line", "count"),
-    [
-        ("--nproc-per-node 2 run_qa.py", 2),
-        ("--nnodes 2 --nproc_per_node=4 run_qa.py", 4),
-        ("--nproc-per-node auto run_qa.py", None),
-        ("--standalone run_qa.py --nproc-per-node 2", None),
-        ("--nproc-per-node", None),
-        ("", None),
-    ],
-)
-def test_the_number_of_processes_that_is_typed(line: str, count: int | None) -> None:
-    assert read_count(line.split()) == count
-
-
-def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
-    world = World(TORCHRUN, "PET_RDZV_ENDPOINT is set", (4, 4), local_size=2)
-
-    assert [(each.name, each.value) for each in fix_count(TYPED, world)] == [("PET_NPROC_PER_NODE", "2")]
-    assert fix_count(TYPED, World(ALONE, "", local_size=2)) == []
-    assert fix_count(SMOKE, world) == []
 
 
 def test_the_program_in_front_of_torchrun_is_passed_over(tmp_path: Path) -> None:

@@ -39,3 +39,37 @@ def test_who_trains(launcher: str, job: bool, expected: bool) -> None:
 def test_processes_that_share_cores_are_noted(count: int, says: bool) -> None:
     assert bool(crowd(ALONE._replace(local_size=count), look_at(SMALL))) == says
     assert not crowd(BOTH._replace(local_size=count), look_at(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("world", "threads", "count"),
+    [
+        (ALONE, 7, 2),
+        (ALONE, 28, 2),
+        (ALONE, 56, 1),
+        (ALONE, 240, 1),
+        (ALONE._replace(local_size=2), 240, 2),
+        (World("torchrun", "", (2, 2)), 56, 1),
+    ],
+)
+def test_the_user_s_threads_count_in_the_number_of_processes(world: World, threads: int, count: int) -> None:
+    assert spread(world, look_at(TWO), threads).local_size == count
+
+
+@pytest.mark.parametrize("world", [ALONE, ALONE._replace(local_size=3), World("torchrun", "", (2, 2), local_size=4)])
+def test_a_command_that_starts_nothing_is_one_process(world: World) -> None:
+    assert spread(world, look_at(TWO), starts=False).local_size == 1
+
+
+@pytest.mark.parametrize(
+    ("world", "threads", "says"),
+    [
+        (ALONE._replace(local_size=2), 28, ""),
+        (ALONE._replace(local_size=2), 240, "OMP_NUM_THREADS=28 fits"),
+        (World("torchrun", "", (2, 2), local_size=56), None, "one thread each"),
+        (World("torchrun", "", (2, 2), local_size=28), None, ""),
+    ],
+)
+def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, says: str) -> None:
+    assert says in "".join(crowd(world, look_at(TWO), threads))
+    assert bool(crowd(world, look_at(TWO), threads)) == bool(says)

@@ -7,7 +7,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import Scene, is_training, spread
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread
 from entrypoint.tuning.variables import tune
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
@@ -32,10 +32,11 @@ def values(
     job: bool = True,
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
+    kind: str = RANKS,
 ) -> dict[str, str]:
-    world = spread(world, machine)
+    world = spread(world, machine, starts=kind == RANKS)
     exists = (ALL if image is None else image).__contains__
-    scene = Scene(world, machine, stack, is_training(world, job=job), lambda: "eth7", exists, environ or {})
+    scene = Scene(world, machine, stack, is_training(world, job=job), lambda: "eth7", exists, environ or {}, kind)
     return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune(scene)}}
 
 
@@ -141,9 +142,9 @@ def test_interfaces() -> None:
 
 
 def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> None:
-    found = values(ALONE, look_at(SMALL), job=False)
+    found = values(ALONE, look_at(SMALL), job=False, kind=ANY)
     assert set(found) == {
-        "each", "OMP_NUM_THREADS", "KMP_BLOCKTIME", "KMP_AFFINITY", "LD_PRELOAD", "I_MPI_ROOT", "FI_PROVIDER_PATH",
+        "each", "OMP_NUM_THREADS", "KMP_BLOCKTIME", "LD_PRELOAD", "I_MPI_ROOT", "FI_PROVIDER_PATH",
     }  # fmt: skip
     assert found["LD_PRELOAD"].endswith("libtcmalloc.so.4:/usr/local/lib/libiomp5.so")
     assert "CCL_WORKER_AFFINITY" not in values(ALONE, look_at(TWO), CCL, job=False)
@@ -151,3 +152,12 @@ def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> N
 
 def test_ranks_by_a_slip_of_the_finger_are_not_listed() -> None:
     assert "CCL_WORKER_AFFINITY" not in values(ALONE._replace(local_size=999_999_999), look_at(TWO), CCL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "box", "threads", "bound"),
+    [(SINGLE, TWO, "56", True), (SINGLE, SNC, "112", True), (ANY, TWO, "56", False), (UNKNOWN, TWO, None, False)],
+)
+def test_one_process_has_the_whole_machine(kind: str, box: Box, threads: str | None, bound: bool) -> None:
+    found = values(ALONE, look_at(box), job=False, kind=kind)
+    assert (found.get("OMP_NUM_THREADS"), "KMP_AFFINITY" in found) == (threads, bound)

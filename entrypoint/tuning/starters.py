@@ -1,0 +1,173 @@
+"""Programs that start ranks themselves: how many on this node, and where these meet, as their command lines say."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.launchers.torchrun import COUNT, WORDS
+from entrypoint.numbers import whole
+from entrypoint.settings import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.launchers.world import World
+
+TORCHRUN, ACCELERATE, DEEPSPEED, MPIRUN = "torchrun", "accelerate", "deepspeed", "mpirun"
+PROGRAMS = {
+    "torchrun": TORCHRUN, "accelerate": ACCELERATE, "accelerate-launch": ACCELERATE, "deepspeed": DEEPSPEED,
+    "mpirun": MPIRUN, "mpiexec": MPIRUN, "mpiexec.hydra": MPIRUN, "orterun": MPIRUN, "prterun": MPIRUN,
+}  # fmt: skip
+MODULES = {
+    "torch.distributed.run": TORCHRUN, "torch.distributed.launch": TORCHRUN,
+    "accelerate.commands.launch": ACCELERATE, "deepspeed.launcher.runner": DEEPSPEED,
+}  # fmt: skip
+# Torchrun's options without a value, and those that say where its ranks meet (torch/distributed/run.py). Each option
+# has a variable, PET_ and its name, which counts where the option is not typed.
+FLAGS = ("--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env", "-h")
+MEETING = (
+    "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
+    "--rdzv-endpoint", "--rdzv-backend", "--standalone",
+)  # fmt: skip
+EACH = "--nproc-per-node"
+# How many ranks a node gets, and in how many all together; the dialects of Intel MPI, MPICH and Open MPI.
+PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
+ALL = ("-n", "-np", "--np", "--n", "-c")
+HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
+# Any of these lets `accelerate launch` start more than one process (accelerate/commands/launch.py, launch_command).
+ALONE_FLAGS = ("--cpu", "--multi-gpu", "--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--tpu", "-m", "--module",
+               "--no-python", "--debug", "-q", "--quiet")  # fmt: skip
+SEVERAL = (*ALONE_FLAGS[1:6], "--mpirun-hostfile", "--config-file")
+HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
+
+
+class Start(NamedTuple):
+    """A program that will start ranks; each: how many on this node, None where its command line does not say.
+
+    environ: for torchrun, the PET_ variables that count, from the options and from the environment; typed: whether
+    the number of its processes is among the options.
+    """
+
+    program: str
+    each: int | None
+    environ: Mapping[str, str]
+    typed: bool = False
+
+    @property
+    def is_auto(self) -> bool:
+        """Return whether the machine decides how many ranks torchrun starts."""
+        return self.program == TORCHRUN and self.environ.get(COUNT, "").strip().lower() in WORDS
+
+
+def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
+    """Return what a command line starts; None if it is no program that starts ranks."""
+    program, options = find_program(words)
+    if program == TORCHRUN:
+        meeting = read_meeting(options, environ, nproc)
+        return Start(program, whole(meeting[COUNT]), meeting, EACH in read_options(options, FLAGS))
+    if program == ACCELERATE:
+        return Start(program, read_accelerate(options), {})
+    if program == MPIRUN:
+        return Start(program, read_mpirun(options, environ), {})
+    return Start(program, None, {}) if program else None
+
+
+def find_program(words: list[str]) -> tuple[str, list[str]]:
+    """Return which program that starts ranks a command line names, and the words after it; an empty one if none."""
+    name, rest = os.path.basename(words[0]), words[1:]
+    program = PROGRAMS.get(name, "")
+    if name.startswith("python"):
+        place = next((place for place, word in enumerate(rest) if word == "-m" or not word.startswith("-")), len(rest))
+        if rest[place : place + 1] == ["-m"]:
+            program, rest = MODULES.get("".join(rest[place + 1 : place + 2]), ""), rest[place + 2 :]
+    if name == ACCELERATE:
+        program, rest = (program, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
+    return program, rest
+
+
+def read_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
+    """Return the options before a script; with dashes as torchrun and accelerate take them, and the last of several."""
+    found, left = {}, list(words)
+    while left and left[0].startswith("-") and left[0] != "--":
+        name, equals, value = left.pop(0).partition("=")
+        name = name.replace("_", "-")
+        bare = name in flags or (not equals and not left)
+        found[name] = "1" if bare else (value if equals else left.pop(0))
+    return found
+
+
+def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
+    """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
+    found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
+    if nproc is not None:
+        found[COUNT] = str(nproc)
+    typed = read_options(options, FLAGS)
+    found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
+    if found.get("PET_STANDALONE", "0") != "0":
+        return {COUNT: found.get(COUNT, "1")}
+    return {"PET_NNODES": "1", COUNT: "1", "PET_NODE_RANK": "0", **found}
+
+
+def read_accelerate(words: list[str]) -> int | None:
+    """Return how many processes `accelerate launch` starts here; None where a file or the machine says so."""
+    typed = read_options(words, ALONE_FLAGS)
+    count, machines = whole(typed.get("--num-processes", "")), whole(typed.get("--num-machines", "1")) or 1
+    if not typed.keys() & set(SEVERAL):
+        return 1
+    return None if count is None or "--config-file" in typed else max(1, count // machines)
+
+
+def check_accelerate(words: list[str]) -> None:
+    """Raise Refusal for `accelerate launch` on a CPU with a number of processes, of which it starts one only."""
+    program, options = find_program(words)
+    typed = read_options(options, ALONE_FLAGS) if program == ACCELERATE else {}
+    count = whole(typed.get("--num-processes", ""))
+    if count and count > 1 and not typed.keys() & set(SEVERAL):
+        fact = "accelerate launch starts one process on a CPU, however many are asked for"
+        raise Refusal(fact, f"--num_processes {count}", f"torchrun --nproc-per-node {count} SCRIPT.py")
+
+
+def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
+    """Return how many ranks mpirun starts on a node; None where a hostfile says so, or nothing."""
+    several = any(environ.get(name) for name in HOSTFILES)
+    each, count = whole(environ.get("I_MPI_PERHOST", "")), None
+    for place, word in enumerate(words[:-1]):
+        if word.endswith(".py") or os.path.basename(word).startswith("python"):  # what follows is the script's
+            break
+        several = several or word in HOSTS
+        if word in PER_NODE:
+            each = whole(words[place + 1])
+        elif word in ALL:
+            count = whole(words[place + 1])
+    return each or (None if several else count) or None
+
+
+def replace_auto(words: list[str], count: int) -> list[str]:
+    """Return a torchrun's command line with a number in the place of `auto`, which is a process for each processor."""
+    new: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and is_each(name) and value.lower() in WORDS:
+            word = f"{name}={count}"
+        elif new and is_each(new[-1]) and word.lower() in WORDS:
+            word = str(count)
+        new.append(word)
+        if word.endswith(".py"):  # what follows is the script's
+            break
+    return [*new, *words[len(new) :]]
+
+
+def is_each(word: str) -> bool:
+    """Return whether a word is torchrun's option for the number of processes."""
+    return word.replace("_", "-") == EACH
+
+
+def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the number of processes for a torchrun whose command line has none, as a variable."""
+    if start is None or start.program != TORCHRUN or start.typed:
+        return []
+    count = str(world.local_size)
+    why = "torchrun's auto is a process for every processor"
+    return [] if count == (environ.get(COUNT) or "1") else [Setting(COUNT, count, why)]

@@ -1,0 +1,131 @@
+"""Typed programs that start ranks: how many, and where they meet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.errors import Refusal
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import World
+from entrypoint.tuning.starters import check_accelerate, fix_count, read_start, replace_auto
+from tests.support.launchers import left_by
+
+
+@pytest.mark.parametrize(
+    ("line", "program", "count"),
+    [
+        ("torchrun --nproc-per-node 2 run_qa.py", "torchrun", 2),
+        ("torchrun --nnodes 2 --nproc_per_node=4 run_qa.py", "torchrun", 4),
+        ("torchrun --nproc-per-node auto run_qa.py", "torchrun", None),
+        ("torchrun --standalone run_qa.py --nproc-per-node 2", "torchrun", 1),
+        ("torchrun -m package.train --nproc-per-node 2", "torchrun", 1),
+        ("torchrun --nproc-per-node", "torchrun", 1),
+        ("torchrun", "torchrun", 1),
+        ("/usr/local/bin/torchrun --nproc-per-node 2 x.py", "torchrun", 2),
+        ("python3 -m torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
+        ("python -u -m torch.distributed.launch --nproc_per_node 2 --use_env x.py", "torchrun", 2),
+        ("accelerate launch --cpu --mpirun_hostfile h --num_processes 8 --num_machines 2 x.py", "accelerate", 4),
+        ("accelerate launch --multi_gpu --num_processes=2 x.py", "accelerate", 2),
+        ("accelerate launch --config_file c.yaml x.py", "accelerate", None),
+        ("accelerate launch --cpu x.py", "accelerate", 1),
+        ("deepspeed --num_accelerators 2 x.py", "deepspeed", None),
+        ("mpirun -n 4 python3 x.py", "mpirun", 4),
+        ("mpirun -n 4 x.py -n 2", "mpirun", 4),
+        ("mpirun -n 4 -ppn 2 -f hosts python3 x.py", "mpirun", 2),
+        ("mpirun -f hosts -n 4 python3 x.py", "mpirun", None),
+        ("mpiexec.hydra python3 x.py", "mpirun", None),
+    ],
+)
+def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int | None) -> None:
+    start = read_start(line.split(), {})
+    assert start is not None and (start.program, start.each) == (program, count)
+
+
+@pytest.mark.parametrize(
+    "line", ["bash", "python3 x.py -m torch.distributed.run", "python3", "accelerate env", "python3 -m"]
+)
+def test_a_program_that_starts_no_ranks(line: str) -> None:
+    assert read_start(line.split(), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "left", "kind", "nodes", "master"),
+    [
+        ("torchrun --nproc-per-node 2 x.py", (), "alone", (1, 1), None),
+        ("torchrun --standalone x.py", ("pytorchjob-master",), "alone", (1, 1), None),
+        ("torchrun x.py", ("pytorchjob-master",), "torchrun", (2, 2), "job-master-0"),
+        ("torchrun --nnodes 2 --node-rank 1 --master-addr m --master-port 7 x.py", (), "torchrun", (2, 2), "m"),
+        ("torchrun --nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=m:7 x.py", (), "torchrun", (1, 4), "m"),
+        ("torchrun --nnodes=2 --rdzv_endpoint=m:7 x.py", ("slurm-step",), "torchrun", (2, 2), "m"),
+        ("torchrun --nproc_per_node=2 x.py", ("slurm-step", "slurm-pmi2"), "alone", (1, 1), None),
+        ("torchrun --rdzv-endpoint m:7 x.py", (), "torchrun", (1, 1), "m"),
+    ],
+)
+def test_where_the_ranks_of_a_typed_torchrun_meet(
+    line: str, left: tuple[str, ...], kind: str, nodes: tuple[int, int], master: str | None
+) -> None:
+    start = read_start(line.split(), left_by(*left))
+    assert start is not None
+    world = read_world(start.environ, detect(start.environ), start.each)
+    assert (world.launcher, world.nodes, world.master) == (kind, nodes, master)
+
+
+def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
+    world = World("torchrun", "", (2, 2), local_size=2)
+    pod = left_by("pytorchjob-elastic")
+    settings = fix_count(read_start(["torchrun", "x.py"], pod), world, pod)
+
+    assert [(each.name, each.value) for each in settings] == [("PET_NPROC_PER_NODE", "2")]
+    assert fix_count(read_start(["torchrun", "--nproc-per-node", "2", "x.py"], pod), world, pod) == []
+    assert fix_count(read_start(["torchrun", "x.py"], {}), world._replace(local_size=1), {}) == []
+    assert fix_count(None, world, pod) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "torchrun --nproc-per-node auto x.py --nproc-per-node auto",
+            "torchrun --nproc-per-node 2 x.py --nproc-per-node auto",
+        ),
+        ("torchrun --nproc_per_node=cpu x.py", "torchrun --nproc_per_node=2 x.py"),
+        ("torchrun --nproc-per-node 4 auto.py", "torchrun --nproc-per-node 4 auto.py"),
+    ],
+)
+def test_auto_becomes_a_number(line: str, expected: str) -> None:
+    assert " ".join(replace_auto(line.split(), 2)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("accelerate launch --cpu --num_processes 2 x.py", True),
+        ("accelerate launch --num-processes=2 x.py", True),
+        ("python3 -m accelerate.commands.launch --cpu --num_processes 2 x.py", True),
+        ("accelerate launch --cpu --num_processes 1 x.py", False),
+        ("accelerate launch --multi_gpu --num_processes 2 x.py", False),
+        ("accelerate launch --cpu --mpirun_hostfile hosts --num_processes 2 x.py", False),
+        ("accelerate launch --cpu x.py --num_processes 2", False),
+        ("torchrun --num_processes 2 x.py", False),
+    ],
+)
+def test_accelerate_starts_one_process_on_a_cpu(line: str, refused: bool) -> None:
+    """accelerate/commands/launch.py takes its `simple_launcher`, which never reads the number of processes."""
+    if not refused:
+        return check_accelerate(line.split())
+    with pytest.raises(Refusal, match="torchrun --nproc-per-node 2"):
+        check_accelerate(line.split())
+
+
+LINES = st.lists(
+    st.sampled_from(["-m", "--nproc-per-node", "auto", "2", "-n", "--", "-", "x.py", "--standalone", "", "="])
+)
+
+
+@given(st.sampled_from(["torchrun", "python3", "mpirun", "accelerate", "deepspeed"]), LINES)
+def test_any_command_line_can_be_read(program: str, words: list[str]) -> None:
+    start = read_start([program, *words], {})
+    assert start is None or start.each is None or start.each >= 0
+    assert len(replace_auto([program, *words], 2)) == len(words) + 1
