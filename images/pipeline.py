@@ -87,7 +87,7 @@ def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
         return Choice((), "")
     packages = additions.packages(names)
     with context.progress.step("choosing Debian's packages"):
-        debs = apt.named(store, planned.debian.suite, packages, context.today, context.environ)
+        debs = apt.named(planned.debian.suite, packages, context)
     additions.read(store, debs, names, base.facts, context.environ)
     return Choice(debs, "")
 
@@ -95,7 +95,7 @@ def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
 def _debs(planned: Plan, context: Context) -> Choice:
     with context.progress.step("choosing Debian's packages"):
         row = planned.debian
-        return apt.resolve(context.store, row.suite, row.packages, context.today, context.environ)
+        return apt.resolve(row.suite, row.packages, context)
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import errno
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from images.host import fingerprint, process
+from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store, disk_fault, key_of, sha256
 
@@ -56,17 +56,17 @@ SETTINGS = (
     ("Dir::Etc::preferencesparts", "/dev/null"),
 )
 # Lists that would be added to, and commands of the machine's that tidy its own directories.
-CLEARED = (
-    "APT::Architectures",
-    "APT::Update::Pre-Invoke",
-    "APT::Update::Post-Invoke",
-    "APT::Update::Post-Invoke-Success",
-)
+INVOKED = ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success")
+CLEARED = ("APT::Architectures", *(f"APT::Update::{when}" for when in INVOKED))
 
 PRINTED = re.compile(
     r"'[^']+' (?P<file>(?P<package>[^_\s]+)_(?P<version>[^_\s]+)_(?P<arch>[^_\s]+)\.deb) \d+ (?P<hash>\S+)"
 )
+# How apt calls a signature that is bad, missing, expired or by an unknown key (apt-secure(8); gpgv, sqv).
+UNVERIFIED = re.compile(r"BADSIG|ERRSIG|NO_PUBKEY|KEYEXPIRED|(EXP|REV)KEYSIG|EXPSIG|is not signed|[Ss]ignature")
 REMEDY = "sudo apt-get install mmdebstrap debian-archive-keyring (on Debian or Ubuntu)"
+REACH = f"check that Debian's mirror can be reached (apt-get update), the clock, and the keyring of Debian: {REMEDY}"
+RENEW = "check the clock and the proxy, and renew Debian's keys: apt-get install debian-archive-keyring"
 
 
 @dataclass(frozen=True, order=True)
@@ -88,25 +88,26 @@ class Choice:
     sources: str
 
 
-def resolve(
-    store: Store, suite: str, packages: Sequence[str], today: datetime.date, environ: Mapping[str, str]
-) -> Choice:
+class Unverified(WorldFault):
+    """What a mirror sent is not what Debian signed, as far as the keyring and the clock here can say."""
+
+
+def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
     """Choose the packages of a base that is made here, once a day, and download each into the store.
 
-    When the mirror cannot be reached, an older choice is better than none. Raises WorldFault where there is none.
+    When the mirror cannot be reached, an older choice is better than none, and the user is told its day. Raises
+    WorldFault where there is none, and Unverified even if there is one.
     """
 
     def choose() -> Choice:
-        sources = default_sources(suite, environ)
+        sources = default_sources(suite, context.environ)
         names = (MINBASE.format(suite=suite), *ALWAYS, *packages)
-        return Choice(_choose(store, sources, ("install", *names), environ), sources)
+        return Choice(_choose(context.store, sources, ("install", *names), context.environ), sources)
 
-    return _daily(store, [suite, packages], today, choose)
+    return _daily([suite, packages], context, choose)
 
 
-def named(
-    store: Store, suite: str, names: Sequence[str], today: datetime.date, environ: Mapping[str, str]
-) -> tuple[Deb, ...]:
+def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]:
     """Choose single packages without what they depend on, once a day, and download each into the store.
 
     This needs no mmdebstrap on a machine whose own apt knows the suite. Raises WorldFault as `resolve` does.
@@ -115,26 +116,28 @@ def named(
         return ()
 
     def choose() -> Choice:
-        sources = machine_sources(suite, environ) or default_sources(suite, environ)
+        sources = machine_sources(suite, context.environ) or default_sources(suite, context.environ)
         # The sources are not kept: a lock names no mirror of one machine.
-        return Choice(_choose(store, sources, ("download", *names), environ), "")
+        return Choice(_choose(context.store, sources, ("download", *names), context.environ), "")
 
-    return _daily(store, [suite, "alone", names], today, choose).debs
+    return _daily([suite, "alone", names], context, choose).debs
 
 
-def _daily(store: Store, inputs: Sequence[object], today: datetime.date, choose: Callable[[], Choice]) -> Choice:
+def _daily(inputs: Sequence[object], context: Context, choose: Callable[[], Choice]) -> Choice:
+    store, today = context.store, context.today.isoformat()
     key = key_of([*inputs, MINBASE, ALWAYS, fingerprint.sources()])
     record = store.record("debs", key)
     known = Choice(tuple(Deb(*fields) for fields in record["debs"]), record["sources"]) if record else None
-    if record and known and record["day"] == today.isoformat() and not missing(store, known.debs):
+    if record and known and record["day"] == today and not missing(store, known.debs):
         return known
     try:
         found = choose()
-    except WorldFault:
-        if known is None:
+    except WorldFault as fault:
+        if record is None or known is None or isinstance(fault, Unverified):
             raise
+        context.progress.say(f"note: Debian's packages as of {record['day']}: {fault.fact}: {fault.value}")
         return known
-    plain = {"day": today.isoformat(), "debs": [astuple(deb) for deb in found.debs], "sources": found.sources}
+    plain = {"day": today, "debs": [astuple(deb) for deb in found.debs], "sources": found.sources}
     store.write_record("debs", key, plain)
     return found
 
@@ -186,7 +189,10 @@ def _choose(store: Store, sources: str, question: Sequence[str], environ: Mappin
                 shutil.copyfile(store.place(deb.sha256, deb.filename), aside / ARCHIVES / deb.filename)
             _apt(aside, ("--yes", "--download-only", *question), environ)
             for deb in lacking:
-                _ingest(store, aside / ARCHIVES / deb.filename, deb)
+                path = aside / ARCHIVES / deb.filename
+                if not path.is_file() or sha256(path) != deb.sha256:
+                    raise WorldFault("apt did not download what it chose", deb.filename, "run it again")
+                store.keep(path, deb.sha256, deb.filename)
     return found
 
 
@@ -225,21 +231,16 @@ def chosen(printed: str) -> tuple[Deb, ...]:
     return tuple(sorted(found))
 
 
-def _ingest(store: Store, path: Path, deb: Deb) -> None:
-    if not path.is_file() or sha256(path) != deb.sha256:
-        raise WorldFault("apt did not download what it chose", deb.filename, "run it again")
-    store.keep(path, deb.sha256, deb.filename)
-
-
 def _apt(aside: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
     # `apt-get download` writes into the directory that it is started in.
     command = ["env", f"--chdir={aside}/{ARCHIVES}", "apt-get", f"--config-file={aside}/apt.conf", "--quiet=2"]
     done = process.run([*command, *arguments], {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
     if re.search("enough free space|No space left", done.err):
         raise disk_fault(aside.parents[1], errno.ENOSPC)
+    if done.code and UNVERIFIED.search(done.err):
+        raise Unverified("what Debian's mirror sent has no good signature", complaint(done), RENEW)
     if done.code:
-        remedy = "check that Debian's mirror can be reached (apt-get update), the clock, and the keyring of Debian: "
-        raise WorldFault("apt could not choose Debian's packages", complaint(done), remedy + REMEDY)
+        raise WorldFault("apt could not choose Debian's packages", complaint(done), REACH)
     return done.out
 
 

@@ -63,11 +63,10 @@ def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock,
 
 
 def _debs(lock: Lock, context: Context) -> None:
-    store, today, environ = context.store, context.today, context.environ
     if lock.base_image:
-        apt.named(store, lock.debian.suite, [deb.package for deb in lock.debian.debs], today, environ)
+        apt.named(lock.debian.suite, [deb.package for deb in lock.debian.debs], context)
     else:
-        apt.resolve(store, lock.debian.suite, lock.debian.packages, today, environ)
+        apt.resolve(lock.debian.suite, lock.debian.packages, context)
 
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:

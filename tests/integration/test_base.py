@@ -8,7 +8,7 @@ import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,12 @@ import zstandard
 
 from images.base import apt, debian
 from images.base.base import Base
+from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock.lock import Debian
 from images.plan import catalog
+from tests.support import locks
 from tests.support.harness import call
 
 ROW = catalog.load().debian
@@ -35,9 +37,14 @@ class Fresh:
     base: Base
 
 
+def on(store: Store, day: datetime.date, environ: Mapping[str, str]) -> Context:
+    """Make the context of a day."""
+    return replace(locks.context(store, None, environ), today=day)
+
+
 def resolve(store: Store, day: datetime.date, environ: Mapping[str, str] = os.environ) -> apt.Choice:
     """Choose the packages of the base in versions.toml."""
-    return apt.resolve(store, ROW.suite, ROW.packages, day, environ)
+    return apt.resolve(ROW.suite, ROW.packages, on(store, day, environ))
 
 
 def recipe(choice: apt.Choice) -> Debian:
@@ -176,15 +183,15 @@ def test_single_packages_need_neither_mmdebstrap_nor_the_rest_of_debian(
 ) -> None:
     store = Store(tmp_path / "store")
 
-    found = apt.named(store, ROW.suite, ADDED, DAY, without_mmdebstrap)
+    found = apt.named(ROW.suite, ADDED, on(store, DAY, without_mmdebstrap))
 
     assert tuple(deb.package for deb in found) == ADDED
     assert {path.name for path in (store.root / "blobs").glob("*/*")} == {deb.filename for deb in found}
-    assert apt.named(store, ROW.suite, ADDED, DAY, {}) == found  # without PATH: a second choice of the day is none
+    assert apt.named(ROW.suite, ADDED, on(store, DAY, {})) == found  # without PATH: a second choice of the day is none
 
 
 def test_no_packages_are_nobodys_question(tmp_path: Path) -> None:
-    assert apt.named(Store(tmp_path), ROW.suite, (), DAY, {}) == ()
+    assert apt.named(ROW.suite, (), on(Store(tmp_path), DAY, {})) == ()
 
 
 def test_another_suite_is_where_the_machine_has_its_own_from(without_mmdebstrap: dict[str, str]) -> None:

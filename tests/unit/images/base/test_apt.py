@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from images.base import apt
 from images.base.apt import KEYRING, Deb, chosen, complaint, configuration, missing, signed, sources
 from images.host import process
 from images.host.errors import WorldFault
+from images.host.progress import Progress
 from images.host.store import Store, sha256
+from tests.support import locks
 
 HASH = "5a" * 32
 
@@ -135,3 +142,48 @@ def test_a_suite_has_the_addresses_that_the_machine_has_debian_from(printed: str
 @given(st.text())
 def test_any_target_is_read(printed: str) -> None:
     assert isinstance(sources(printed, "x"), str)
+
+
+CLEAR = "E: GPG error: http://mirror bookworm InRelease: The following signatures "
+
+
+@pytest.mark.parametrize(
+    ("err", "is_refused"),
+    [
+        ("E: Failed to fetch http://mirror/InRelease  Could not resolve 'mirror'", False),
+        ("E: The repository 'http://mirror bookworm Release' does not have a Release file.", False),
+        ("E: Failed to fetch http://mirror/Packages.xz  Hash Sum mismatch", False),
+        (CLEAR + "were invalid: BADSIG 0E98404D386FA1D9 Debian Archive Automatic Signing Key", True),
+        (CLEAR + "couldn't be verified because the public key is not available: NO_PUBKEY 0E98404D386FA1D9", True),
+        (CLEAR + "were invalid: EXPKEYSIG 0E98404D386FA1D9 Debian Archive Automatic Signing Key", True),
+        ("E: The repository 'http://mirror bookworm InRelease' is not signed.", True),
+        ("E: OpenPGP signature verification failed: http://mirror: Sub-process sqv returned an error code (1)", True),
+    ],
+)
+def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], err: str, is_refused: bool
+) -> None:
+    (tmp_path / "x.deb").write_bytes(b"x")
+    digest = sha256(tmp_path / "x.deb")
+    said = {"update": ""}
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        answers = {"--print-uris": line("x_1_all.deb", f"SHA256:{digest}"), "indextargets": target("suite", "main")}
+        if "update" in command and said["update"]:
+            return process.Result(100, "", said["update"])
+        return process.Result(0, next((text for word, text in answers.items() if word in command), ""), "")
+
+    context = replace(locks.context(Store(tmp_path / "store"), None, {}), progress=Progress(Console(stderr=True)))
+    context.store.keep(tmp_path / "x.deb", digest, "x_1_all.deb")
+    monkeypatch.setattr(process, "run", run)
+    first = apt.named("suite", ("x",), context)
+    said["update"] = err
+    tomorrow = replace(context, today=context.today + datetime.timedelta(days=1))
+
+    if is_refused:
+        with pytest.raises(apt.Unverified) as caught:
+            apt.named("suite", ("x",), tomorrow)
+        assert caught.value.value == err
+    else:
+        assert apt.named("suite", ("x",), tomorrow) == first
+        assert capsys.readouterr().err.startswith(f"note: Debian's packages as of {context.today}: ")
