@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +34,15 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 130
     except OSError as error:
-        value = error.filename or type(error).__name__
-        print(WorldFault(error.strerror or "the system refuses", value, "mend that and run it again"), file=sys.stderr)
+        print(_refused(error), file=sys.stderr)
         return 1
     return 0
+
+
+def _refused(error: OSError) -> WorldFault:
+    """Return what the system says of a file that is not the store's."""
+    remedy = REMEDIES.get(error.errno or 0, "correct that and run it again")
+    return WorldFault(error.strerror or "the system refuses", error.filename or type(error).__name__, remedy)
 
 
 def _handler(command: str) -> Handler:
@@ -72,4 +78,6 @@ def _list(options: argparse.Namespace, world: World, out: Console) -> None:
         matrix.show_list(table, out)
 
 
+REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
 _PLANNING: Mapping[str, Handler] = {"plan": _plan, "list": _list}

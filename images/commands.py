@@ -12,10 +12,10 @@ from rich.console import Console
 
 from images import pipeline, report
 from images.host import pip_config
-from images.host.context import Access, Context, World
+from images.host.context import Access, Context, World, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
-from images.host.store import Store, default_root
+from images.host.store import Store
 from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
 from images.oci import engine as engines
@@ -141,6 +141,8 @@ def _context(options: argparse.Namespace, world: World) -> Context:
         environ=world.environ, certificate=pip.certificate if pip else None,
         mirror=getattr(options, "registry_mirror", None), say=progress.say,
     )  # fmt: skip
+    if not Path(place := world.environ.get("XDG_CACHE_HOME") or "/").is_absolute():
+        progress.say(f"note: XDG_CACHE_HOME is ignored, since it is no absolute path: {place}")
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
         jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),

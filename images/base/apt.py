@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from images.host import fingerprint, process
 from images.host.context import Context
-from images.host.errors import WorldFault
-from images.host.store import Store, disk_fault, key_of, sha256
+from images.host.errors import WorldFault, disk_fault
+from images.host.store import Store, key_of, sha256
 
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
 MARK = "SOURCE: "
@@ -236,7 +236,7 @@ def _apt(aside: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> s
     command = ["env", f"--chdir={aside}/{ARCHIVES}", "apt-get", f"--config-file={aside}/apt.conf", "--quiet=2"]
     done = process.run([*command, *arguments], {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
     if re.search("enough free space|No space left", done.err):
-        raise disk_fault(aside.parents[1], errno.ENOSPC)
+        raise disk_fault(aside.parents[2], OSError(errno.ENOSPC, done.err))
     if done.code and UNVERIFIED.search(done.err):
         raise Unverified("what Debian's mirror sent has no good signature", complaint(done), RENEW)
     if done.code:

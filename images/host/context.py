@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
+from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
@@ -78,3 +80,16 @@ class Context:
                 return [future.result() for future in futures]
             finally:
                 pool.shutdown(cancel_futures=True)
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
+
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place.
+    """
+    cache = Path(environ.get("XDG_CACHE_HOME", ""))
+    try:
+        home = Path(environ.get("HOME") or "~").expanduser().absolute()
+    except RuntimeError as error:  # a user without an entry in /etc/passwd
+        raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory") from error
+    return (cache if cache.is_absolute() else home / ".cache") / "multinode"

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 # A user and a password before the host of an address (which a path may have with one slash), also a password with a
@@ -53,6 +58,34 @@ class Damaged(WorldFault):
 
     def __init__(self, path: object) -> None:
         super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
+
+
+ELSEWHERE = "set XDG_CACHE_HOME to a directory"
+MAY_WRITE = f"{ELSEWHERE} that you may write to"
+REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), MAY_WRITE)
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"make room there, or {ELSEWHERE} on a larger disk")
+
+
+def disk_fault(root: Path, error: OSError) -> WorldFault:
+    """Return the fault of a store whose disk refuses."""
+    said = os.strerror(error.errno or 0)
+    return WorldFault("cannot write to the store", f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
+
+
+@contextmanager
+def on_disk(root: Path) -> Iterator[None]:
+    """Turn the errors of a full or read-only disk into faults of the store, but for those of files elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REMEDIES or _is_elsewhere(error, root):
+            raise
+        raise disk_fault(root, error) from error
+
+
+def _is_elsewhere(error: OSError, root: Path) -> bool:
+    names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if not isinstance(name, int | None)]
+    return bool(names) and not any(name.absolute().is_relative_to(root.absolute()) for name in names)
 
 
 class Parser(argparse.ArgumentParser):

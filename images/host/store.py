@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -10,16 +9,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from images.host import fingerprint
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault, disk_fault, on_disk
 
 CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
+HELD = "held"
+NEW = ".new-"  # of a directory that has no lock yet
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
 
@@ -63,16 +64,24 @@ class Store:
     root/trees/<key>             unpacked root file systems
     root/locks/<key>             held while something is downloaded that two builds may want
     root/aside/                  what is being written; nothing here is ever read
+    root/aside/*/held            held by flock(2) while its process lives; what a killed one left is removed
+
+    The root is made for its owner alone; a store that is shared on purpose stays as it is.
     """
 
     def __init__(self, root: Path, sources: str | None = None) -> None:
         """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
         self.root = root
         self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
-        with _disk(root):
-            (root / "aside").mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
+            (root / "aside").mkdir(exist_ok=True)
             with tempfile.TemporaryFile(dir=root / "aside"):
                 pass  # a read-only disk is said now, not after the downloads
+        except OSError as error:
+            raise disk_fault(root, error) from error
+        for left in (root / "aside").glob(f"*/{HELD}"):
+            _remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
@@ -97,7 +106,7 @@ class Store:
 
     def drop(self, path: Path) -> None:
         """Remove a damaged file of the store."""
-        with _disk(self.root):
+        with on_disk(self.root):
             path.unlink(missing_ok=True)
 
     def whole(self, digest: str, name: str) -> Path | None:
@@ -111,7 +120,7 @@ class Store:
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
         """Move a finished file to its place; the one that is there already stays."""
         path = self.place(digest, name)
-        with _disk(self.root):
+        with on_disk(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
             with aside.open("rb") as file:
@@ -143,7 +152,7 @@ class Store:
 
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
-        with self.aside() as path, _disk(self.root):
+        with self.aside() as path, on_disk(self.root):
             path.write_bytes(canonical(value))
             path.chmod(0o644)
             place = self.root / "records" / kind / key
@@ -169,27 +178,40 @@ class Store:
 
         Raises WorldFault when the disk is full or read-only.
         """
-        with _disk(self.root):
-            if directory:
-                path = Path(tempfile.mkdtemp(dir=self.root / "aside"))
-            else:
-                handle, name = tempfile.mkstemp(dir=self.root / "aside")
-                os.close(handle)
-                path = Path(name)
-            try:
-                yield path
-            finally:
-                shutil.rmtree(path, ignore_errors=True) if directory else path.unlink(missing_ok=True)
+        with on_disk(self.root), _own_directory(self.root / "aside") as own:
+            path = own / "written"
+            path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
+            yield path
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
         """Hold a name alone among builds that run at once; who waited looks again whether the work is done."""
         path = self.root / "locks" / key
-        with _disk(self.root), _locked(path):
+        with on_disk(self.root), _locked(path):
             try:
                 yield
             finally:
                 path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _own_directory(aside: Path) -> Iterator[Path]:
+    """Make a directory that counts as left behind as soon as this process is gone, even in another container."""
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=aside))
+    own = aside / new.name.removeprefix(NEW)
+    try:
+        with (new / HELD).open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            new.rename(own)  # with its lock: nobody sees it without
+            yield own
+    finally:
+        shutil.rmtree(own if own.exists() else new, ignore_errors=True)
+
+
+def _remove_if_left(held: Path) -> None:
+    with suppress(OSError), held.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(held.parent, ignore_errors=True)
 
 
 @contextmanager
@@ -202,12 +224,6 @@ def _locked(path: Path) -> Iterator[None]:
             if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 yield
                 return
-
-
-def default_root(environ: Mapping[str, str]) -> Path:
-    """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification)."""
-    cache = environ.get("XDG_CACHE_HOME")
-    return Path(cache) / "multinode" if cache else Path(environ.get("HOME", "~")).expanduser() / ".cache" / "multinode"
 
 
 def canonical(value: object) -> bytes:
@@ -227,23 +243,3 @@ def sha256(path: Path) -> str:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-ELSEWHERE = "set XDG_CACHE_HOME to a directory"
-REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"{ELSEWHERE} that you may write to")
-REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"make room there, or {ELSEWHERE} on a larger disk")
-
-
-@contextmanager
-def _disk(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in REMEDIES:
-            raise
-        raise disk_fault(root, error.errno) from error
-
-
-def disk_fault(root: Path, number: int) -> WorldFault:
-    """Return the fault of a disk that refuses, by an errno among REMEDIES."""
-    return WorldFault("cannot write to the store", f"{root} ({os.strerror(number)})", REMEDIES[number])

@@ -16,9 +16,8 @@ from packaging.utils import canonicalize_name
 
 from images.host import process
 from images.host.context import Context
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources
-from images.host.store import REMEDIES, disk_fault
 from images.lock import wheelhouse
 from images.lock.files import TORCH_INDEX
 from images.lock.lock import SourceOnly
@@ -167,7 +166,7 @@ def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
     """
     refused = re.search(r"\(os error (\d+)\)", said)
     if refused and int(refused[1]) in REMEDIES:
-        return disk_fault(root, int(refused[1]))
+        return disk_fault(root, OSError(int(refused[1]), said))
     if question.wheelhouse:
         asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)

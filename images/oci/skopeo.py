@@ -14,8 +14,8 @@ from pathlib import Path
 
 from images.host import docker_config, process
 from images.host.context import Access
-from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store, disk_fault
+from images.host.errors import Fault, UserFault, WorldFault, disk_fault
+from images.host.store import Store
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
@@ -95,7 +95,7 @@ def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> 
     words = re.sub(r"\b(https?|docker)://[^\s\"]*", "", text.replace(shown, "").replace(host, ""))
     kind, again = next((row[1:] for row in SAID if re.search(row[0], words, re.IGNORECASE)), ("otherwise", True))
     if kind == "full":
-        return disk_fault(root, errno.ENOSPC), False
+        return disk_fault(root, OSError(errno.ENOSPC, text)), False
     fault, fact, remedy = refusals[kind]
     return fault(fact, f"{shown} ({text})", remedy.format(host=host)), again
 

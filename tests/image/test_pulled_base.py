@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from images.host.store import Store, default_root
+from images.host.context import default_root
+from images.host.store import Store
 from images.oci import compression
 from tests.support import locks
 from tests.support.harness import IMAGES, build, built, call, run

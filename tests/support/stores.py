@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from images.host.store import default_root
+from images.host.context import default_root
 
 # The image that is made soonest.
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from images.host.context import default_root
 from images.host.errors import UserFault, WorldFault
-from images.host.store import FileName, Sha256, Store, canonical, default_root, key_of, sha256
+from images.host.store import FileName, Sha256, Store, canonical, key_of, sha256
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:
@@ -94,9 +95,59 @@ def test_equal_values_have_equal_keys() -> None:
     assert canonical({"b": 1, "a": 2}) == b'{"a":2,"b":1}'
 
 
-def test_the_store_follows_xdg() -> None:
-    assert default_root({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/multinode")
-    assert default_root({"HOME": "/h"}) == Path("/h/.cache/multinode")
+@pytest.mark.parametrize(
+    ("environ", "root"),
+    [
+        ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/c/multinode"),
+        ({"HOME": "/h"}, "/h/.cache/multinode"),
+        ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/multinode"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/multinode"),
+        ({"XDG_CACHE_HOME": "./", "HOME": "/h"}, "/h/.cache/multinode"),
+        ({"HOME": "relative"}, f"{Path.cwd()}/relative/.cache/multinode"),
+        ({"HOME": ""}, f"{Path.home()}/.cache/multinode"),
+    ],
+)
+def test_the_store_follows_xdg(environ: dict[str, str], root: str) -> None:
+    assert default_root(environ) == Path(root)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/multinode", "/dev/null/multinode", "a" * 300])
+def test_a_place_that_cannot_be_a_store(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(WorldFault, match="cannot write to the store") as caught:
+        Store(tmp_path / place)
+
+    assert place in caught.value.value
+    assert caught.value.remedy == "set XDG_CACHE_HOME to a directory that you may write to"
+
+
+def test_a_store_is_for_its_owner_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+
+    assert [Store(tmp_path / name).root.stat().st_mode & 0o777 for name in ("new", "shared")] == [0o700, 0o755]
+
+
+def test_a_file_elsewhere_is_not_the_stores_fault(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+
+    with pytest.raises(PermissionError), store.aside():
+        raise PermissionError(errno.EACCES, "no", "/home/somebody/wheel.whl")
+    with pytest.raises(WorldFault, match="cannot write to the store"), store.aside() as path:
+        raise OSError(errno.ENOSPC, "no", "/home/somebody/wheel.whl", None, str(path))
+
+
+def test_what_a_killed_build_left_is_removed_and_nothing_of_one_that_lives(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.aside() as lives, store.aside(directory=True) as killed:
+        lives.write_bytes(b"half")
+        (killed / "half").touch()
+        (killed.parent / "held").unlink()
+        (killed.parent / "held").touch()  # nobody holds this one, as after the end of a process
+        Store(tmp_path)
+
+        assert lives.read_bytes() == b"half"
+        assert not killed.parent.exists()
 
 
 def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
