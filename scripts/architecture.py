@@ -21,6 +21,7 @@ PAGE = ROOT / "docs/architecture.md"
 LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     "images": (
         ("host",),
+        ("foreign",),
         ("plan", "oci"),
         ("base", "wheels"),
         ("lock",),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
@@ -43,7 +42,7 @@ TEXTS = re.compile(
 )
 GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
-BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]+\.[0-9]+)")
+BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
 LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
 
@@ -66,12 +65,8 @@ def read(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> 
 
 def add(tree: Tree, number: int, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
-    with compression.opened(path) as plain:
-        try:
-            with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-                tree.add(tar, number, keep)
-        except tarfile.TarError as error:
-            raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", DAMAGED) from error
+    with compression.untarred(path) as (tar, plain):
+        tree.add(tar, number, keep)
         plain.rest()
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
@@ -166,7 +161,7 @@ def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
     for directory in LIBRARIES:
         if release := tree.text(f"{directory}/libc.so.6"):
             return release
-    found = re.match(r"(?:[0-9]+:)?([0-9]+\.[0-9]+)", packages.get("libc6", ""))
+    found = re.match(r"(?:[0-9]+:)?([0-9]{1,9}\.[0-9]{1,9})(?![0-9])", packages.get("libc6", ""))
     return found[1] if found else None
 
 
@@ -239,5 +234,5 @@ def _version_names(section: Any) -> Iterable[str]:
 
 def _newest(names: Sequence[str], prefix: str) -> Version | None:
     """Compare what is a version; others, such as GLIBCXX_TUNABLES or GLIBC_PRIVATE, are names only."""
-    matches = (re.fullmatch(rf"{prefix}_([0-9]+(?:\.[0-9]+)+)", name, re.ASCII) for name in names)
+    matches = (re.fullmatch(rf"{prefix}_([0-9]{{1,9}}(?:\.[0-9]{{1,9}})+)", name, re.ASCII) for name in names)
     return max((Version(match[1]) for match in matches if match), default=None)

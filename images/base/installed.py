@@ -38,7 +38,7 @@ def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
     """Yield what is installed in a directory, in the order of the names there."""
     for name in tree.names(directory):
         match = INFO.fullmatch(name)
-        if match is None:
+        if match is None or not name.isprintable():  # the second: no installer makes such a name, and no SBOM has it
             continue
         info = f"{directory}/{name}"
         text = tree.text(f"{info}/PKG-INFO") or tree.text(info)

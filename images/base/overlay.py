@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO
 
+from images.foreign.tars import DEEPEST, entries
+from images.host.errors import WorldFault
+from images.oci.manifest import DAMAGED
+
 # Whiteouts: OCI image specification 1.1, "Image Layer Filesystem Changeset".
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
 HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
+# Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
+# thousand files, whose paths and lists are some tens of megabytes.
+LARGEST, EACH = 512 << 20, 256
 
 # What to keep of a file, by its path and with its content at hand; None means nothing.
 Keep = Callable[[str, IO[bytes]], "str | None"]
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
     """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom."""
 
@@ -36,21 +43,23 @@ class Tree:
 
     def __init__(self) -> None:
         self.root = Node("d", 0)
+        self._size = 0
 
     def add(self, tar: tarfile.TarFile, layer: int, keep: Keep) -> None:
         """Add a layer above those that are there; within a layer, the order of whiteouts and files does not matter."""
-        for info in tar:
+        for info in entries(tar):
             path = _clean(info.name)
-            directory, name = posixpath.split(path)
+            above, name = posixpath.split(path)
+            place, directory = self._directory(above, layer)
             if name == OPAQUE:
-                _drop_below(self._directory(directory, layer), layer)
+                _drop_below(directory, layer)
             elif name.startswith(WHITEOUT):
-                _drop(self._directory(directory, layer), name.removeprefix(WHITEOUT), layer)
+                _drop(directory, name.removeprefix(WHITEOUT), layer)
             elif path:
-                self._put(self._directory(directory, layer), name, self._node(tar, info, path, layer, keep))
+                node = self._node(tar, info, path, layer, keep)
+                self._put(directory, name, self._count(node, f"{place}/{name}"))
             else:
                 self.root.mode, self.root.uid, self.root.gid = info.mode, info.uid, info.gid
-            vars(tar)["members"].clear()  # tarfile remembers every entry of a stream, which nobody asks for again
 
     def find(self, path: str, *, follow: bool = True) -> tuple[str, Node] | None:
         """Return what is at a path, through links, with the path as it is without links; None if nothing is there."""
@@ -73,7 +82,12 @@ class Tree:
 
     def walk(self) -> Iterator[tuple[str, Node]]:
         """Yield everything but the root, parents first, in order."""
-        return _walk("", self.root)
+        ahead = _below("", self.root)
+        while ahead:
+            path, node = ahead.pop()
+            yield path, node
+            if node.kind == "d":
+                ahead += _below(path, node)
 
     def _find(self, path: str, *, follow: bool, hops: int) -> tuple[str, Node] | None:
         node, place = self.root, ""
@@ -91,24 +105,34 @@ class Tree:
             node, place = found, f"{place}/{name}".lstrip("/")
         return place, node
 
-    def _directory(self, path: str, layer: int) -> Node:
+    def _directory(self, path: str, layer: int) -> tuple[str, Node]:
         """Find the directory that an entry goes to, as engines do: through links; made where a layer left it out."""
-        known = self.find(path)
-        if known and known[1].kind == "d":
-            return known[1]
-        node = self.root
-        for depth, name in enumerate(parts := [part for part in path.split("/") if part]):
-            found = self.find("/".join(parts[: depth + 1]))
-            if found and found[1].kind == "d":
-                node = found[1]
-            else:
-                node.children[name] = node = Node("d", layer)
+        place, node = "", self.root
+        for name in filter(None, path.split("/")):
+            inner = f"{place}/{name}".lstrip("/")
+            child = node.children.get(name)
+            found = self.find(inner) if child and child.kind == "l" else child and (inner, child)
+            if not found or found[1].kind != "d":
+                found = inner, self._count(Node("d", layer), inner)
+                node.children[name] = found[1]
+            place, node = found
+        return place, node
+
+    def _count(self, node: Node, path: str) -> Node:
+        """Count what a node takes: nothing else keeps a layer of some kilobytes from having millions of long paths."""
+        self._size += EACH + len(path) + len(node.text or "")
+        if path.count("/") > DEEPEST:  # which links make of two that are not
+            raise WorldFault(f"a path has more than {DEEPEST} directories", f"/{path[:80]}...", DAMAGED)
+        if self._size > LARGEST:
+            raise WorldFault("the image has too many files", f"their paths and lists are over {LARGEST} bytes", DAMAGED)
         return node
 
     def _node(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, layer: int, keep: Keep) -> Node:
         if info.islnk():
             target = self.find(_clean(info.linkname), follow=False)
-            return replace(target[1], layer=layer) if target else Node("f", layer)
+            if target is None or target[1].kind == "d":  # no file system has a hard link to a directory
+                return Node("f", layer)
+            return replace(target[1], layer=layer, children={})
         kind = "d" if info.isdir() else "l" if info.issym() else "f" if info.isreg() else "o"
         node = Node(kind, layer, info.mode, info.uid, info.gid, info.linkname if kind == "l" else "")
         content = tar.extractfile(info) if kind == "f" else None
@@ -133,16 +157,18 @@ def _drop(directory: Node, name: str, layer: int) -> None:
 
 
 def _drop_below(directory: Node, layer: int) -> None:
-    for name in list(directory.children):
-        _drop(directory, name, layer)
+    """Hide what lower layers have in a directory, the deepest first: a directory goes when nothing is left in it."""
+    found = [(directory, name, node) for name, node in directory.children.items()]
+    for _, _, node in found:
+        found += [(node, name, child) for name, child in node.children.items()]  # which the loop goes on to
+    for above, name, node in reversed(found):
+        if node.layer < layer and not node.children:
+            del above.children[name]
 
 
-def _walk(path: str, directory: Node) -> Iterator[tuple[str, Node]]:
-    for name, node in sorted(directory.children.items()):
-        place = f"{path}/{name}" if path else name
-        yield place, node
-        if node.kind == "d":
-            yield from _walk(place, node)
+def _below(path: str, directory: Node) -> list[tuple[str, Node]]:
+    """List what is in a directory with its paths, the last first."""
+    return [(f"{path}/{name}".lstrip("/"), node) for name, node in sorted(directory.children.items(), reverse=True)]
 
 
 def _clean(path: str) -> str:

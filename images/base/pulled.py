@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from images.base import additions, inspect
 from images.base.base import Base, Site, refuse
+from images.foreign import documents
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
@@ -196,12 +196,12 @@ def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Map
     if found.config.size > CONFIG_LIMIT:
         raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
     try:
-        config = json.loads(source.config(found, advance).read_bytes())
+        config = documents.parse(source.config(found, advance).read_bytes())
         diff_ids = config["rootfs"]["diff_ids"]
         system = f"{config['os']}/{config['architecture']}"
         if not all(reference.DIGEST.fullmatch(diff_id) for diff_id in diff_ids):
             raise ValueError("diff_ids")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise WorldFault("a configuration is damaged", f"{name} ({error!r})", DAMAGED) from error
     if system != "linux/amd64":
         raise UserFault("that base is for another machine", f"{name} ({system})", "a base for linux/amd64")

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from images.base import pulled
+from images.foreign import tars
 from images.host.context import Access
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import compression, engine, manifest, reference
 
@@ -59,13 +60,9 @@ def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
 
     Raises WorldFault when it is not a whole tar.
     """
-    try:
-        with compression.opened(layer) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
-            for info in tar:
-                yield info, tar.extractfile(info) if info.isreg() else None
-                vars(tar)["members"].clear()  # tarfile remembers every entry of a stream, which nobody asks for again
-    except tarfile.TarError as error:
-        raise WorldFault("a layer is not a tar", f"{layer.parent.name} ({error})", manifest.DAMAGED) from error
+    with compression.untarred(layer) as (tar, _):
+        for info in tars.entries(tar):
+            yield info, tar.extractfile(info) if info.isreg() else None
 
 
 @contextmanager

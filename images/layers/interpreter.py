@@ -8,11 +8,11 @@ import shutil
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, cast
 
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
+from images.foreign import tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
@@ -61,7 +61,7 @@ def _extract(
         path = store.whole(part.written.digest, "blob")
         if path is None:
             raise Damaged(store.place(part.written.digest))
-        with compression.opened(path) as plain, tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|") as tar:
+        with compression.untarred(path) as (tar, _):
             _unpack(tar, root, below, needed)
 
 
@@ -84,14 +84,14 @@ def _unpack(tar: tarfile.TarFile, root: Path, below: Directories, needed: Callab
     Raises WorldFault for a whiteout that names nothing in its directory.
     """
     written: set[Path] = set()
-    for info in tar:
+    for info in tars.entries(tar):
         path = below.resolve(_clean(info.name))
         directory, name = posixpath.split(path)
         if name.startswith(WHITEOUT):
             if (hidden := name.removeprefix(WHITEOUT)) in ("", ".", ".."):
                 raise WorldFault("a layer hides what cannot be hidden", info.name, DAMAGED)
             _hide(root, directory if name == OPAQUE else posixpath.join(directory, hidden), written)
-        elif needed(path) and _put(tar, info, root, path, below):
+        elif path and needed(path) and _put(tar, info, root, path, below):
             written.add(root / path)
 
 
@@ -100,6 +100,8 @@ def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, bel
     first = below.resolve(_clean(info.linkname)) if info.islnk() else ""
     if not (data or info.issym() or (first and _reached(root, first) and (root / first).is_file())):
         return False
+    if f"{first}/".startswith(f"{path}/"):
+        return False  # a link to itself, or in place of a directory that it leads into
     place = _below(root, path)
     if data:
         with place.open("xb") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import IO, cast
 
 import zstandard
 
+from images.foreign import tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
 from images.oci.layer import Part
@@ -25,6 +27,10 @@ SKIPPABLE = b"\x2a\x4d\x18"
 
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
+# What a layer unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Deflate can reach
+# 1032 times, zstd more; files that are mostly holes make real layers large.
+MOST_TIMES, MOST_ANYWAY = 100, 4 << 30
+
 
 def detect(path: Path) -> str:
     """Return how a layer is compressed: none, gzip or zstd (one of COMPRESSIONS)."""
@@ -36,17 +42,25 @@ def detect(path: Path) -> str:
 
 
 class Plain:
-    """A layer as its tar: `read` for tarfile, `rest` for the bytes after the last entry; hashed as it passes."""
+    """A layer as its tar: `read` for tarfile, `rest` for the bytes after the last entry; hashed as it passes.
 
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source, self._hash = source, hashlib.sha256()
+    `most` is how many bytes it may have.
+    """
+
+    def __init__(self, source: IO[bytes], most: int) -> None:
+        self._source, self._most, self._hash = source, most, hashlib.sha256()
         self.size = 0
 
     def read(self, count: int) -> bytes:
-        """Read up to so many bytes, fewer only at the end."""
+        """Read up to so many bytes, fewer only at the end.
+
+        Raises WorldFault for a layer that unpacks to more than it may have.
+        """
         data = self._source.read(count)
         self._hash.update(data)
         self.size += len(data)
+        if self.size > self._most:
+            raise WorldFault("a layer unpacks to too much", f"more than {self._most} bytes", "another image")
         return data
 
     def rest(self) -> None:
@@ -65,20 +79,39 @@ def opened(path: Path) -> Iterator[Plain]:
 
     Raises WorldFault when it is damaged, also from within the block.
     """
-    kind = detect(path)
+    kind, most = detect(path), most_unpacked(path.stat().st_size)
     try:
         with path.open("rb") as file:
             if kind == "gzip":
                 with gzip.GzipFile(fileobj=file) as unzipped:
-                    yield Plain(cast("IO[bytes]", unzipped))
+                    yield Plain(cast("IO[bytes]", unzipped), most)
             elif kind == "zstd":
                 # zstd:chunked and parallel packers write several frames; a read is to go on over their ends
                 with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
-                    yield Plain(cast("IO[bytes]", reader))
+                    yield Plain(cast("IO[bytes]", reader), most)
             else:
-                yield Plain(file)
+                yield Plain(file, most)
     except DAMAGE as error:
         raise WorldFault("a layer cannot be unpacked", f"{path.parent.name} ({error})", "another image") from error
+
+
+def most_unpacked(size: int) -> int:
+    """Return how many bytes a file of `size` bytes may unpack to."""
+    return max(MOST_ANYWAY, MOST_TIMES * size)
+
+
+@contextmanager
+def untarred(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
+    """Open a layer as a tar, which is read once and in their order.
+
+    Raises WorldFault when it is damaged, also from within the block.
+    """
+    with opened(path) as plain:
+        try:
+            with tars.passing(plain) as tar:
+                yield tar, plain
+        except tarfile.TarError as error:
+            raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error
 
 
 def plain(store: Store, part: Part) -> Iterator[bytes]:

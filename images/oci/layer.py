@@ -14,6 +14,7 @@ from typing import IO, cast
 
 import zstandard
 
+from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
 from images.host.errors import WorldFault
 
 # Every file has this time (seconds since 1970): 2024-01-01. Bytecode in the image carries it too.
@@ -37,7 +38,6 @@ FLAWS = (
 )
 # Most paths, of which there are many: parts of ASCII, none with a dot in front.
 PLAIN = re.compile(r"[!-\-0-~][ -.0-~]*(/[!-\-0-~][ -.0-~]*)*")
-LONGEST_PART, LONGEST = 255, 4095  # bytes: NAME_MAX and PATH_MAX of Linux
 HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
 
 
@@ -50,7 +50,7 @@ def flaw(path: str) -> str | None:
             return words
     if len(path.encode()) > LONGEST or any(len(part.encode()) > LONGEST_PART for part in path.split("/")):
         return "is too long"
-    return None
+    return f"has more than {DEEPEST} directories" if path.count("/") > DEEPEST else None
 
 
 @dataclass(frozen=True)

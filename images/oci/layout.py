@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import posixpath
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
@@ -11,13 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from images.foreign import documents, tars
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.oci import manifest
+from images.oci.compression import most_unpacked
 from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, Manifest, digest_of, encode, read
 from images.oci.reference import Archive, Directory
 
+AGAIN = "copy or save the image again: the file is damaged"
+MOST_MEMBERS = 20_000  # of an archive, all of which are listed; an image has two for a layer
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 
 Open = Callable[[str], IO[bytes]]  # a file of the layout by its path; KeyError or OSError when it is not there
@@ -63,7 +66,7 @@ class Layout:
 
     def _bytes(self, path: str) -> bytes:
         with self._file(path) as file:
-            return file.read(LIMIT)
+            return b"".join(_chunks(file, self._name, LIMIT))
 
 
 class Saved:
@@ -80,7 +83,7 @@ class Saved:
         """Write the manifest that the archive would have in a registry."""
         image = self._image()
         with self._file(image["Config"]) as file:
-            config = file.read(LIMIT)
+            config = b"".join(_chunks(file, self._name, LIMIT))
         self._paths[digest_of(config)] = image["Config"]
         return manifest.write(config, [(*self._measured(path), "none") for path in image["Layers"]])
 
@@ -98,8 +101,8 @@ class Saved:
     def _image(self) -> Mapping[str, Any]:
         try:
             with self._open("manifest.json") as file:
-                images = json.loads(file.read(LIMIT))
-        except (KeyError, ValueError, RecursionError) as error:
+                images = documents.parse(b"".join(_chunks(file, self._name, LIMIT)))
+        except (KeyError, ValueError) as error:
             remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
             raise UserFault("that is no archive of an image", self._name, remedy) from error
         if not isinstance(images, list) or not images or not all(map(_is_image, images)):
@@ -113,7 +116,7 @@ class Saved:
     def _measured(self, path: str) -> tuple[str, int]:
         hashed, size = hashlib.sha256(), 0
         with self._file(path) as file:
-            while chunk := file.read(CHUNK):
+            for chunk in _chunks(file, self._name):
                 hashed.update(chunk)
                 size += len(chunk)
         self._paths[f"sha256:{hashed.hexdigest()}"] = path
@@ -134,7 +137,13 @@ def in_directory(reference: Directory, store: Store) -> Layout:
     root = Path(reference.path)
     if not (root / "index.json").is_file():
         raise UserFault("that is not an OCI layout", f"{reference} (no index.json)", REMEDY)
-    return Layout(str(reference), reference.tag, lambda path: (root / path).open("rb"), store)
+
+    def open_(path: str) -> IO[bytes]:
+        if not (root / path).is_file():  # a pipe would be waited for, and a device read without end
+            raise FileNotFoundError(path)
+        return (root / path).open("rb")
+
+    return Layout(str(reference), reference.tag, open_, store)
 
 
 @contextmanager
@@ -145,9 +154,9 @@ def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
     """
     name = str(reference)
     try:
-        tar = tarfile.open(reference.path)  # noqa: SIM115  what goes wrong later is another matter
-        members = _members(tar)
-    except (tarfile.TarError, OSError, EOFError) as error:
+        tar = tars.on_disk(Path(reference.path), "r")  # what goes wrong later is another matter
+        members = _members(tar, most_unpacked(Path(reference.path).stat().st_size))
+    except tars.CONTENT as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar"
         raise UserFault("cannot read the archive", f"{name} ({said})", REMEDY) from error
 
@@ -161,10 +170,15 @@ def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
         yield Layout(name, None, open_, store) if "index.json" in members else Saved(name, open_, store)
 
 
-def _members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
-    """List a tar; closed again when it is damaged."""
+def _members(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
+    """List a tar, which may unpack to `most` bytes; closed again when it is damaged."""
+    found: dict[str, tarfile.TarInfo] = {}
     try:
-        return {posixpath.normpath(info.name): info for info in tar}
+        for info in tars.entries(tar, again=True):
+            found[posixpath.normpath(info.name)] = info
+            if info.offset_data + info.size > most or len(found) > MOST_MEMBERS:
+                raise tarfile.ReadError("too large")
+        return found
     except BaseException:
         tar.close()
         raise
@@ -176,14 +190,29 @@ def _into_store(store: Store, part: Descriptor, open_: Callable[[], IO[bytes]], 
     hashed = hashlib.sha256()
     with store.aside() as path:
         with open_() as source, path.open("wb") as file:
-            while chunk := source.read(CHUNK):
+            for chunk in _chunks(source, name, part.size):
                 hashed.update(chunk)
                 file.write(chunk)
                 advance(len(chunk))
         if (got := hashed.hexdigest()) != part.sha256:
-            remedy = "copy or save the image again: the file is damaged"
-            raise WorldFault("a blob has another sha256 than its name", f"{name}: {got}, not {part.sha256}", remedy)
+            raise WorldFault("a blob has another sha256 than its name", f"{name}: {got}, not {part.sha256}", AGAIN)
         return store.keep(path, got)
+
+
+def _chunks(source: IO[bytes], name: str, most: int | None = None) -> Iterator[bytes]:
+    """Yield the content of a file.
+
+    Raises WorldFault where it cannot be read, or has more than `most` bytes.
+    """
+    size = 0
+    try:
+        while chunk := source.read(CHUNK):
+            size += len(chunk)
+            if most is not None and size > most:
+                raise WorldFault("a file of the image is too long", f"{name} (more than {most} bytes)", AGAIN)
+            yield chunk
+    except tars.CONTENT as error:
+        raise WorldFault("a file of the image cannot be read", f"{name} ({error})", AGAIN) from error
 
 
 def _place(digest: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
 from images.oci.reference import DIGEST
 
@@ -82,8 +83,8 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     Raises WorldFault when it is not JSON, UserFault when it is in Docker's first format.
     """
     try:
-        raw = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        raw = documents.parse(data)
+    except ValueError as error:
         start = data[:40].decode(errors="replace")
         raise WorldFault("a manifest is not JSON", f"{name} (it begins {start!r})", "check the address") from error
     if not isinstance(raw, dict):
@@ -192,8 +193,8 @@ def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> by
 
 def _entries_of(index: bytes) -> list[dict[str, Any]]:
     try:
-        found = json.loads(index).get("manifests")
-    except (ValueError, AttributeError, RecursionError):
+        found = documents.parse(index).get("manifests")
+    except (ValueError, AttributeError):
         return []
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 

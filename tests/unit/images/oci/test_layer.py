@@ -92,6 +92,7 @@ def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
         "a\nb",
         "\ud800",
         "x" * 256,
+        "a/" * 201 + "a",
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
@@ -126,8 +127,8 @@ def test_links_in_a_circle_are_refused() -> None:
         Directories(links={"a": "b", "b": "a"}).resolve("a/x")
 
 
-def test_a_path_may_be_as_deep_as_linux_allows(tmp_path: Path) -> None:
-    path = "a/" * 2000 + "a"
+def test_a_path_may_be_deep(tmp_path: Path) -> None:
+    path = "a/" * 200 + "a"
     write(tmp_path / "a", [(path, b"", 0o644)])
 
     assert path in read(tmp_path / "a")

@@ -1,0 +1,100 @@
+"""Tars that others wrote: what Python's tarfile would take from them without end is refused."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TypeVar, cast
+
+Read = TypeVar("Read")
+
+# Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
+LONGEST_PART, LONGEST = 255, 3000
+DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Python runs out of stack
+LONGEST_HEADER = 1 << 20  # bytes: of an extended header, which is read whole; real ones hold a path and some attributes
+FARTHEST = 1 << 40  # seconds from 1970: no file system has such times
+EXTENDED = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+SPARSE = "a file is sparse: the list of its parts may be of any length"  # tarfile reads the whole of it
+
+# What is raised while a header is read, besides TarError: for numbers that are none, for charsets that nobody knows.
+HEADERS = (ValueError, LookupError, OverflowError, RecursionError)
+# What is raised while content is read, compressed or not.
+CONTENT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, *HEADERS)
+
+
+class Member(tarfile.TarInfo):
+    """A header of a tar, refused before tarfile reads into memory what it says."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Member:
+        """Read a header.
+
+        Raises ReadError for a size below 0, which older Pythons read in a circle (CVE-2025-8194), for a header that
+        goes with the next one (a long name, the records of pax) and is too long, and for a sparse file.
+        """
+        info = super().frombuf(buf, encoding, errors)
+        if info.size < 0 or (info.type in EXTENDED and info.size > LONGEST_HEADER):
+            raise tarfile.ReadError(f"a header says {info.size} bytes")
+        if info.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError(SPARSE)
+        return info
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise tarfile.ReadError(SPARSE)
+
+
+def passing(stream: object) -> tarfile.TarFile:
+    """Open a tar that is read once from its beginning, from what has a `read`.
+
+    Raises ReadError where it is none.
+    """
+    return _tried(lambda: tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", tarinfo=Member))
+
+
+def on_disk(path: Path, mode: str = "r:") -> tarfile.TarFile:
+    """Open a tar on disk; the mode `r` takes a compressed one too.
+
+    Raises ReadError where it is none, OSError where it cannot be read.
+    """
+    return _tried(lambda: tarfile.open(path, mode, tarinfo=Member))  # type: ignore[call-overload,no-any-return]
+
+
+def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.TarInfo]:
+    """Yield the entries of a tar that was opened here, and forget each unless it is asked for `again`.
+
+    Raises ReadError where a header cannot be read, or says what no file system has.
+    """
+    while info := _tried(tar.next):
+        if found := _flaw(info):
+            raise tarfile.ReadError(f"{info.name[:80]!r} {found}")
+        yield info
+        if not again:
+            vars(tar)["members"].clear()
+
+
+def _tried(read: Callable[[], Read]) -> Read:
+    """Read a header, of which tarfile lets errors of many kinds through."""
+    try:
+        return read()
+    except HEADERS as error:
+        raise tarfile.ReadError(str(error)[:200]) from error
+
+
+def _flaw(info: tarfile.TarInfo) -> str | None:
+    for path in (info.name, info.linkname):
+        encoded = path.encode(errors="replace")
+        if len(encoded) > LONGEST or any(len(part) > LONGEST_PART for part in encoded.split(b"/")):
+            return "is or leads to a name that is too long"
+        if path.count("/") > DEEPEST:
+            return f"is or leads to a path of more than {DEEPEST} directories"
+        if "\0" in path:
+            return "is or leads to a name with a zero byte"
+    if info.size < 0 or info.issparse():
+        return "is sparse" if info.issparse() else f"has {info.size} bytes"
+    return None if abs(info.mtime) < FARTHEST else f"is of the time {info.mtime}"

@@ -1,0 +1,40 @@
+"""JSON that others wrote: read, or refused by a ValueError."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.foreign import documents
+from tests.support.hostile import nested, values
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"{", b"\xff", b'{"a": NaN}', b"-Infinity", b"[" * 100_000, json.dumps(nested(101)).encode(), b"9" * 5000,
+        b'"\xed\xa0', b"\xef\xbb\xbf",
+    ],
+)  # fmt: skip
+def test_what_is_no_json_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        documents.parse(data)
+
+
+def test_json_is_read() -> None:
+    value = {"a": [1, {"b": None}], "c": nested(98)}
+
+    assert documents.parse(json.dumps(value).encode()) == value
+    assert documents.parse(b'{"a": 1, "a": 2}') == {"a": 2}
+
+
+@given(st.binary() | values.map(lambda value: json.dumps(value).encode()))
+def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
+    try:
+        found = documents.parse(data)
+    except ValueError:
+        return
+    assert json.dumps(found) and str(found)

@@ -1,0 +1,82 @@
+"""Tars that others wrote: what tarfile would take without end, or stumble over, is refused."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tracemalloc
+
+import pytest
+from hypothesis import given
+
+from images.foreign import tars
+from tests.support import hostile
+from tests.support.hostile import END, entry, header, named, pax
+
+
+def read(data: bytes) -> list[str]:
+    """Read a tar through, with the content of its files."""
+    found = []
+    with tars.passing(io.BytesIO(data)) as tar:
+        for info in tars.entries(tar):
+            found.append(info.name)
+            if file := tar.extractfile(info) if info.isreg() else None:
+                file.read()
+    return found
+
+
+SPARSE_1_0 = pax(b"GNU.sparse.major", b"1") + pax(b"GNU.sparse.minor", b"0") + pax(b"GNU.sparse.name", b"a")
+CASES = {
+    "nothing": b"",
+    "no tar": b"x" * 2000,
+    "cut short": entry(b"a", b"x" * 600)[:900],
+    "a size below zero": header(b"a", size=b"\xff" * 12) + END,
+    "records of a size below zero": entry(b"x", pax(b"size", b"-512"), b"x") + entry(b"a") + END,
+    "a long name of 1 GiB": header(b"././@LongLink", b"L", size=b"%o" % (1 << 30)) + b"a" * 4096,
+    "records of 1 GiB": header(b"x", b"x", size=b"%o" % (1 << 30)) + b"a" * 4096,
+    "records that are no numbers": entry(b"x", pax(b"GNU.sparse.map", b"a,b"), b"x") + entry(b"a") + END,
+    "a number of 5000 digits": entry(b"x", pax(b"GNU.sparse.map", b"9" * 5000), b"x") + entry(b"a") + END,
+    "a name of 70 kB": named(b"a" * 70_000) + END,
+    "1500 directories": named(b"a/" * 1500 + b"b") + END,
+    "a path of 70 kB": named(b"a/" * 35_000) + END,
+    "a link to 70 kB": named(b"a", kind=b"2", link=b"a/" * 35_000) + END,
+    "a name with a zero byte": named(b"a\0b") + END,
+    "a time that is no number": entry(b"x", pax(b"mtime", b"nan"), b"x") + entry(b"a") + END,
+    "a time without end": entry(b"x", pax(b"mtime", b"1e400"), b"x") + entry(b"a") + END,
+    "a sparse file": header(b"a", b"S", size=b"0") + END,
+    "a sparse file, as pax writes it": entry(b"x", SPARSE_1_0, b"x") + entry(b"a", b"1\n0\n0\n") + END,
+    "a sparse file, as pax wrote it": entry(b"x", pax(b"GNU.sparse.map", b"0,1"), b"x") + entry(b"a", b"1") + END,
+}
+
+
+@pytest.mark.parametrize("data", CASES.values(), ids=CASES)
+def test_what_cannot_be_read_is_refused(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(tarfile.ReadError):
+            read(data)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_linux_allows_is_read() -> None:
+    long = b"a/" * 180 + (b"b" * 255 + b"/") * 10 + b"b" * 79
+    data = named(long) + named(b"c" * 255) + entry(b"\xff") + entry(b"../d", kind=b"2", link=b"/") + END
+
+    assert read(data) == [long.decode(), "c" * 255, "\udcff", "../d"]
+
+
+def test_the_entries_of_a_stream_are_forgotten() -> None:
+    with tars.passing(io.BytesIO(entry(b"a") * 100 + END)) as tar:
+        for _ in tars.entries(tar):
+            pass
+        assert len(vars(tar)["members"]) == 0
+
+
+@given(hostile.tars)
+def test_any_tar_is_read_or_refused(data: bytes) -> None:
+    try:
+        read(data)
+    except tarfile.TarError:
+        pass

@@ -1,0 +1,332 @@
+"""Whatever an image holds, it is read or refused by a Fault: nothing else changes, memory and time have bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import gzip
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.base import additions, inspect, overlay, pulled, replaced
+from images.base.base import Base, Facts, Site
+from images.host import fingerprint
+from images.host.context import Access
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store
+from images.inspection import components, verify
+from images.inspection.opened import LOCK, Inside
+from images.inspection.sbom import _distro
+from images.layers import interpreter
+from images.oci import compression, image, layout, reference
+from images.oci.layer import Layer, Part, Written
+from tests.support import hostile, stand_in
+from tests.support.hostile import entry, named, watched
+from tests.support.stand_in import SETTINGS, SYSTEM, digest
+
+ACCESS = Access(environ={})
+PYTHON = "3.10"
+MEMORY = 100 << 20  # bytes: room for the largest library that is read, which is set aside before it is read
+SYSTEM_TAR = stand_in.layer(SYSTEM)
+PACKED = st.sampled_from(["none", "gzip", "zstd"])
+
+
+def packed(tar: bytes, kind: str) -> bytes:
+    return stand_in.packed(tar, kind)
+
+
+def made(layers: Sequence[bytes], diff_ids: Sequence[str], config: Mapping[str, Any] = {}) -> dict[str, bytes]:
+    """Write a layout of layers as they are packed; everything in it is true, but for the layers themselves."""
+    kind = "application/vnd.oci.image"
+    text = json.dumps({
+        "architecture": "amd64", "os": "linux", "config": SETTINGS,
+        "rootfs": {"type": "layers", "diff_ids": [*diff_ids]}, **config,
+    }).encode()  # fmt: skip
+    parts = [(f"{kind}.layer.v1.tar", data) for data in layers]
+    rows = [{"mediaType": name, "digest": digest(data), "size": len(data)} for name, data in parts]
+    described = {"mediaType": f"{kind}.config.v1+json", "digest": digest(text), "size": len(text)}
+    whole = json.dumps({"schemaVersion": 2, "config": described, "layers": rows}).encode()
+    entry = {"mediaType": f"{kind}.manifest.v1+json", "digest": digest(whole), "size": len(whole)}
+    files = {"blobs/" + digest(data).replace(":", "/"): data for data in (*layers, text, whole)}
+    return {**files, "index.json": json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()}
+
+
+def take(path: Path, scratch: Path, *, built: bool = False) -> None:
+    """Read an image as `--base` and `verify` do."""
+    named = reference.Directory(str(path)) if path.is_dir() else reference.Archive(str(path))
+    store = Store(scratch / "store")
+    parts = pulled.fetch(named, store, ACCESS, lambda _: None)
+    found = pulled.contents(named, store, ACCESS, lambda _: None)
+    inside = Inside("it", found.manifest, found.config, found.layers)
+    facts, _ = inspect.read([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+    each_way: list[Callable[[], object]] = [
+        lambda: inside.file(LOCK),
+        lambda: pulled.read(parts, PYTHON, "2.28", store),
+        lambda: compare(inside, parts),
+    ]
+    if built:
+        each_way.append(lambda: build_on(facts, parts, store, scratch))
+    for each in each_way:
+        try:
+            each()
+        except Fault as fault:
+            assert fault.value and fault.remedy
+
+
+def compare(inside: Inside, parts: pulled.Parts) -> None:
+    """Compare an image with one that differs from it in every layer."""
+    written = [Part("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
+    settings: Mapping[str, Any] = {}
+    ours = image.Image(("x:y",), image.config(written, settings, "x"), b"", tuple(written))
+    verify.compare(inside, ours, inside.layers)
+    alike = [Part("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
+    theirs = image.Image(("x:y",), image.config(alike, settings, "x"), b"", tuple(alike))
+    verify.compare(inside, theirs, inside.layers)
+
+
+def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> None:
+    """Do with the facts of a base what a build does, whether or not it would be refused."""
+    facts = inspect.from_plain(json.loads(json.dumps(inspect.plain(facts))))
+    site = facts.sites.get(PYTHON, ("usr/local/lib/python3.10/dist-packages",))[0]
+    path = facts.pythons.get(PYTHON, "usr/bin/python3.10")
+    facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})
+    written = [
+        Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, 1)
+        for layer, diff_id in zip(parts.manifest.layers, parts.diff_ids, strict=True)
+    ]
+    layers = tuple(Part("x", one, reused=True, packed="none") for one in written)
+    base = Base(name=None, layers=layers, facts=facts, site=Site(PYTHON, site, f"/{path}"), links={})
+    additions.lacking(facts), additions.links(facts, path)
+    listed = components.of_debian(facts.status, distro=_distro(facts))
+    listed += components.of_installed((found.name, found.version) for found in facts.distributions)
+    components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
+    for each in (
+        lambda: interpreter.unpack(store, base),
+        lambda: interpreter.importable(store, base, layers, scratch / "root"),
+        lambda: hide(facts, scratch / "layer"),
+    ):
+        try:
+            each()
+        except Fault as fault:
+            assert fault.value and fault.remedy
+
+
+def hide(facts: Facts, path: Path) -> None:
+    decided = replaced.decide(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
+    with Layer(path, facts.directories) as layer:
+        replaced.write(layer, replaced.hidden(facts, decided.replaced))
+        layer.finish()
+
+
+def use(files: Mapping[str, bytes], scratch: Path, *, as_tar: bool = False, built: bool = False) -> None:
+    """Write an image to disk and read it; a Fault is an answer like any other."""
+    if as_tar:
+        path = scratch / "image.tar"
+        with tarfile.open(path, "w") as tar:
+            for name, data in files.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    else:
+        path = stand_in.write(scratch / "layout", files)
+    answer(path, scratch, built=built)
+
+
+def answer(path: Path, scratch: Path, *, built: bool = False) -> None:
+    try:
+        take(path, scratch, built=built)
+    except Fault as fault:
+        assert fault.value and fault.remedy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def soon() -> Iterator[None]:
+    """Leave out what takes time and is the same for every example: a disk that is waited for, releases of packages."""
+    releases = fingerprint.releases()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprint, "releases", lambda: releases)
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a directory; what is imported and read once, such as the list of licences, is not counted as memory."""
+    found = tmp_path_factory.mktemp("any")
+    with watched(found, memory=1 << 30) as scratch:
+        use(stand_in.layout({"a": stand_in.Image([SYSTEM])}), scratch, built=True)
+    return found
+
+
+@given(tars=st.lists(hostile.tars, min_size=1, max_size=2), kind=PACKED, at=st.just([]) | hostile.changes)
+def test_any_layer(place: Path, tars: list[bytes], kind: str, at: list[hostile.Change]) -> None:
+    every = [SYSTEM_TAR, *tars]
+    layers = [packed(tar, kind) for tar in every]
+    layers[-1] = hostile.changed(layers[-1], at) if layers[-1] else b""
+    with watched(place, MEMORY) as scratch:
+        use(made(layers, [digest(tar) for tar in every]), scratch, built=True)
+
+
+@given(data=st.binary(max_size=200), start=st.sampled_from([b"", compression.GZIP, compression.ZSTD, b"PK\3\4"]))
+def test_any_bytes(place: Path, data: bytes, start: bytes) -> None:
+    with watched(place, MEMORY) as scratch:
+        use(made([start + data], [digest(start + data)]), scratch)
+        path = scratch / "image.tar"
+        path.write_bytes(start + data)
+        answer(path, scratch)
+
+
+@given(tar=hostile.tars, kind=st.sampled_from(["none", "gzip"]))
+def test_any_archive(place: Path, tar: bytes, kind: str) -> None:
+    """The members of an archive of an image are hostile too."""
+    whole = io.BytesIO()
+    image_files = stand_in.saved(stand_in.Image([SYSTEM]))
+    with tarfile.open(fileobj=whole, mode="w") as out:
+        for name, data in image_files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            out.addfile(info, io.BytesIO(data))
+    valid = whole.getvalue()[: whole.tell()].rstrip(b"\0")
+    valid += bytes(-len(valid) % hostile.BLOCK)
+    with watched(place, MEMORY) as scratch:
+        path = scratch / "image.tar"
+        path.write_bytes(packed(tar[: len(tar) - len(hostile.END)] + valid + tar, kind))
+        answer(path, scratch)
+
+
+@given(where=st.sampled_from(["config", "manifest", "index"]), edits=hostile.edits, as_tar=st.booleans())
+def test_any_documents(place: Path, where: str, edits: list[tuple[list[int], object]], as_tar: bool) -> None:
+    """A document is changed, and what names it changed with it."""
+    found = stand_in.Image([SYSTEM])
+    documents: dict[str, Any] = {"config": dict(found.config), "manifest": json.loads(found.blobs[found.digest])}
+    documents["index"] = {"schemaVersion": 2, "manifests": [found.entry]}
+    for path, new in edits if where == "config" else ():
+        documents["config"] = hostile.replaced(documents["config"], path, new)
+    config = json.dumps(documents["config"]).encode()
+    documents["manifest"]["config"] |= {"digest": digest(config), "size": len(config)}
+    for path, new in edits if where == "manifest" else ():
+        documents["manifest"] = hostile.replaced(documents["manifest"], path, new)
+    manifest = json.dumps(documents["manifest"]).encode()
+    documents["index"]["manifests"][0] |= {"digest": digest(manifest), "size": len(manifest)}
+    for path, new in edits if where == "index" else ():
+        documents["index"] = hostile.replaced(documents["index"], path, new)
+    blobs = {**found.blobs, digest(config): config, digest(manifest): manifest}
+    files = {"blobs/" + name.replace(":", "/"): data for name, data in blobs.items()}
+    with watched(place, MEMORY) as scratch:
+        use({**files, "index.json": json.dumps(documents["index"]).encode()}, scratch, as_tar=as_tar)
+
+
+@given(where=st.sampled_from(["manifest.json", "config.json"]), edits=hostile.edits)
+def test_any_saved_documents(place: Path, where: str, edits: list[tuple[list[int], object]]) -> None:
+    files = stand_in.saved(stand_in.Image([SYSTEM]))
+    value = json.loads(files[where])
+    for path, new in edits:
+        value = hostile.replaced(value, path, new)
+    with watched(place, MEMORY) as scratch:
+        use({**files, where: json.dumps(value).encode()}, scratch, as_tar=True)
+
+
+@given(where=st.sampled_from(["manifest.json", "config.json"]), at=hostile.changes | st.binary(max_size=99))
+def test_any_saved_bytes(place: Path, where: str, at: list[hostile.Change] | bytes) -> None:
+    files = stand_in.saved(stand_in.Image([SYSTEM]))
+    data = at if isinstance(at, bytes) else hostile.changed(files[where], at)
+    with watched(place, MEMORY) as scratch:
+        use({**files, where: data}, scratch, as_tar=True)
+
+
+DEEP = b"d/" * 190
+HOSTILE = {
+    "1500 directories": named(b"d/" * 1500 + b"x") + named(b".wh.d"),
+    "as many directories as a path may have": named(DEEP + b"x") + named(b".wh.d"),
+    "a path as long as may be": named(b"usr/lib/python3.10/" + (b"x" * 255 + b"/") * 11 + b"x" * 165, b"1"),
+    "1500 directories through links": named(DEEP + b"x") + b"".join(
+        named(b"up%d" % number, kind=b"2", link=DEEP if number == 0 else b"up%d/" % (number - 1) + DEEP)
+        + named(b"up%d/" % number + DEEP + b"x") for number in range(8)
+    ),
+    "links in a circle": named(b"a", kind=b"2", link=b"b") + named(b"b", kind=b"2", link=b"a") + named(b"a/x"),
+    "a hard link to itself": named(b"usr/lib/python3.10/a", kind=b"1", link=b"usr/lib/python3.10/a")
+    + named(b"usr/bin/python3.10", kind=b"1", link=b"usr/bin/python3.10"),
+    "a hard link to a directory above it": named(b"usr/x", kind=b"1", link=b"usr") + named(b"usr/x/y"),
+    "a hard link in place of its directory": named(b"usr/lib/x/a.so", b"1")
+    + named(b"usr/lib/x", kind=b"1", link=b"usr/lib/x/a.so"),
+    "a file in place of the root": named(b"./", b"1") + named(b"/", b"1") + named(b"usr/lib/x"),
+    "a whiteout of the directory above": named(b".wh..."),
+    "a whiteout of the directory itself": named(b"usr/.wh.."),
+    "a whiteout of nothing": named(b"usr/.wh."),
+    "a whiteout below the root": named(b"../../.wh.beside"),
+    "a link out of the root": named(b"usr/lib/out", kind=b"2", link=b"../../../../../beside")
+    + named(b"usr/lib/out/precious", b"1") + named(b"usr/lib/out/.wh..wh..opq"),
+    "a release of 5000 digits": named(
+        b"lib/x86_64-linux-gnu/libc.so.6", b"GNU C Library stable release version " + b"9" * 5000 + b".1"
+    ),
+    "a package's release of 5000 digits": named(b"lib/x86_64-linux-gnu/libc.so.6", b"")
+    + named(b"var/lib/dpkg/status", b"Package: libc6\nVersion: " + b"9" * 5000 + b".1\n"),
+    "a name that is no text": named(b"usr/local/lib/python3.10/dist-packages/a-1\xff.dist-info/RECORD", b"a,,\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tar", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_layer(place: Path, tar: bytes) -> None:
+    with watched(place, MEMORY) as scratch:
+        use(made([SYSTEM_TAR, tar + hostile.END], [digest(SYSTEM_TAR), digest(tar + hostile.END)]), scratch, built=True)
+
+
+def test_more_files_than_an_image_has(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "LARGEST", 1 << 20)
+    tar = b"".join(named(b"%d/" % number + DEEP + b"x") for number in range(40)) + hostile.END
+    with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="too many files"):
+        take(stand_in.write(scratch / "layout", made([tar], [digest(tar)])), scratch)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_layer_that_unpacks_to_too_much(place: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    tar = named(b"a", bytes(4 << 20)) + hostile.END
+    with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="unpacks to too much"):
+        take(stand_in.write(scratch / "layout", made([packed(tar, kind)], [digest(tar)])), scratch)
+
+
+def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    with watched(place, MEMORY) as scratch:
+        path = scratch / "image.tar.gz"
+        path.write_bytes(gzip.compress(entry(b"index.json", bytes(8 << 20)) + hostile.END))
+        with pytest.raises(UserFault, match="cannot read the archive"):
+            take(path, scratch)
+
+
+def test_an_archive_of_more_files_than_images_have(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "MOST_MEMBERS", 100)
+    with watched(place, MEMORY) as scratch:
+        path = scratch / "image.tar"
+        path.write_bytes(b"".join(entry(b"%d" % number) for number in range(101)) + hostile.END)
+        with pytest.raises(UserFault, match="cannot read the archive"):
+            take(path, scratch)
+
+
+def test_a_blob_that_is_no_file_is_not_waited_for(place: Path) -> None:
+    files = made([SYSTEM_TAR], [digest(SYSTEM_TAR)])
+    with watched(place, MEMORY) as scratch:
+        path = stand_in.write(scratch / "layout", files) / "blobs" / digest(SYSTEM_TAR).replace(":", "/")
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(UserFault, match="the image is not whole"):
+            take(scratch / "layout", scratch)
+
+
+def test_a_blob_is_read_as_far_as_its_manifest_says(place: Path) -> None:
+    files = made([SYSTEM_TAR], [digest(SYSTEM_TAR)])
+    with watched(place, MEMORY) as scratch:
+        path = stand_in.write(scratch / "layout", files) / "blobs" / digest(SYSTEM_TAR).replace(":", "/")
+        path.write_bytes(SYSTEM_TAR + b"more")
+        with pytest.raises(WorldFault, match="too long"):
+            take(scratch / "layout", scratch)
