@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.support.harness import ENTRYPOINT, Done, call
 
@@ -131,6 +133,26 @@ class Cluster:
     def launch(self, *words: str) -> tuple[str, ...]:
         """Write `launch` with one rank on each node."""
         return ("launch", "--hosts", self.hosts, "-n", "2", "--ppn", "1", *words)
+
+
+@contextmanager
+def two_pods(name: str, image: str, mounts: Mapping[Path, str], *options: str) -> Iterator[Cluster]:
+    """Lend two containers, named as an operator names the pods of a job, on a network of their own."""
+    volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
+    nodes = [Node(f"transformers-pytorchjob-worker-{number}", f"{name}{number}") for number in (0, 1)]
+    try:
+        assert call(["docker", "network", "create", name]).code == 0
+        for node in nodes:
+            start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
+            start += ["--network-alias", node.host, *volumes, *options]
+            assert call([*start, "--entrypoint", "tini", image, "--", "sleep", "infinity"]).code == 0
+        cluster = Cluster((nodes[0], nodes[1]))
+        yield cluster
+        for child in cluster.started:
+            child.end()
+    finally:
+        call(["docker", "rm", "--force", *(node.container for node in nodes)])
+        call(["docker", "network", "rm", name])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Node, Started
+from tests.cluster.nodes import Cluster, Started, two_pods
 from tests.support.harness import ROOT, Done, call
 
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
@@ -36,16 +36,17 @@ ARGUMENTS = """\
  --no_cuda \\
  --ddp_backend ccl \\
 """
-ONE_NODE = f"""\
+MPIRUN_ON_ONE_NODE = f"""\
+{SETVARS}cd {Path(SCRIPT).parent}
 export CCL_WORKER_COUNT=1
 export MASTER_ADDR=127.0.0.1
 mpirun -n 2 -genv OMP_NUM_THREADS=23 \\
 python3 run_qa.py \\
 {ARGUMENTS} --use_ipex
 """
-TWO_NODES = f"""\
-export CCL_WORKER_COUNT=1
-export MASTER_ADDR=%s #node0 ip
+MPIRUN_ON_TWO_NODES = f"""\
+{SETVARS}export CCL_WORKER_COUNT=1
+export MASTER_ADDR=$(hostname -i) #node0 ip
 mpirun -f hostfile -n 4 -ppn 2 \\
  -genv OMP_NUM_THREADS=23 \\
 python3 run_qa.py \\
@@ -79,23 +80,9 @@ def pods(older_image: str, keys: Path, tmp_path_factory: pytest.TempPathFactory)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), "accelerate==1.12.0"]
     assert call(pip).code == 0
     path = ":".join(["/bindings", *(f"/wheels/{wheel.name}" for wheel in wheels.glob("*.whl"))])
-    name = f"multinode{os.getpid()}guide"
     mounts = {keys / "0600": "/etc/multinode/ssh", ROOT / "tests/data/bindings": "/bindings", wheels: "/wheels"}
-    volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
-    nodes = [Node(f"transformers-pytorchjob-worker-{number}", f"{name}{number}") for number in (0, 1)]
-    try:
-        assert call(["docker", "network", "create", name]).code == 0
-        for node in nodes:
-            start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
-            start += ["--network-alias", node.host, "--env", f"PYTHONPATH={path}", *volumes, "--entrypoint", "tini"]
-            assert call([*start, older_image, "--", "sleep", "infinity"]).code == 0
-        cluster = Cluster((nodes[0], nodes[1]))
+    with two_pods(f"multinode{os.getpid()}guide", older_image, mounts, "--env", f"PYTHONPATH={path}") as cluster:
         yield cluster
-        for child in cluster.started:
-            child.end()
-    finally:
-        call(["docker", "rm", "--force", *(node.container for node in nodes)])
-        call(["docker", "network", "rm", name])
 
 
 def ranks(done: Done) -> list[dict[str, Any]]:
@@ -110,20 +97,26 @@ def world(said: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
 
 
 def test_mpirun_on_one_node(pods: Cluster) -> None:
-    done = pods.nodes[0].run("bash", "-c", f"{SETVARS}cd {Path(SCRIPT).parent}\n{ONE_NODE}")
+    done = pods.nodes[0].run("bash", "-c", MPIRUN_ON_ONE_NODE)
 
     assert done.code == 0
     assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
     assert {each["asked_threads"] for each in ranks(done)} == {"23"}
 
 
-def test_mpirun_on_two_nodes(pods: Cluster) -> None:
+def hostfile(pods: Cluster) -> str:
+    """Write the lines before the guide's: the hostfile, and the script in one place on both once a worker answers."""
     first, second = (node.shell("hostname -i").out.strip() for node in pods.nodes)
-    pods.start(1, "worker")
-    hostfile = f'printf "{first} #node0 ip\\n{second} #node1 ip\\n" > /tmp/hostfile; cp {SCRIPT} /tmp; cd /tmp\n'
-    wait = f"until multinode ssh {second} cp {SCRIPT} /tmp 2> /dev/null; do sleep 0.2; done\n"
+    return (
+        f'printf "{first} #node0 ip\\n{second} #node1 ip\\n" > /tmp/hostfile; cp {SCRIPT} /tmp; cd /tmp\n'
+        f"until multinode ssh {second} cp {SCRIPT} /tmp 2> /dev/null; do sleep 0.2; done\n"
+    )
 
-    done = pods.nodes[0].run("bash", "-c", SETVARS + hostfile + wait + TWO_NODES % first)
+
+def test_mpirun_on_two_nodes(pods: Cluster) -> None:
+    pods.start(1, "worker")
+
+    done = pods.nodes[0].run("bash", "-c", hostfile(pods) + MPIRUN_ON_TWO_NODES)
 
     assert done.code == 0
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]

@@ -1,0 +1,144 @@
+"""The real oneCCL stack: torch 2.4.0, IPEX and the bindings train on one node and on two, by the guide's own commands.
+
+Takes the wheels from the directory that MULTINODE_CCL names, and is skipped without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.nodes import Cluster, Started, two_pods
+from tests.cluster.test_guide import (
+    MPIRUN_ON_ONE_NODE,
+    MPIRUN_ON_TWO_NODES,
+    POD,
+    POD_SHELL,
+    POD_WORDS,
+    hostfile,
+    ranks,
+    world,
+)
+from tests.support import real_ccl
+from tests.support.harness import EXAMPLES, IMAGES, Done, built, call, run
+
+# The tasks that want least; bytecode and what it costs belong to other tests.
+OPTIONS = ("--torch", "2.4.0", "--base", "debian", "--tasks", "question-answering", "--no-bytecode")
+SMOKE = ("smoke", "--bf16")
+
+
+@pytest.fixture(scope="module")
+def wheelhouse() -> Path:
+    return real_ccl.wheelhouse()
+
+
+@pytest.fixture(scope="module")
+def ccl_image(engine: None, wheelhouse: Path) -> str:
+    """Build the mission's own example, examples included."""
+    examples = ("--transformers", "4.46.0", "--examples", str(EXAMPLES))
+    return str(built(*OPTIONS, *examples, "--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:real-ccl")["image"])
+
+
+@pytest.fixture(scope="module")
+def pods(ccl_image: str, keys: Path) -> Iterator[Cluster]:
+    """Bring up two containers."""
+    with two_pods(f"multinode{os.getpid()}ccl", ccl_image, {keys / "0600": "/etc/multinode/ssh"}) as cluster:
+        yield cluster
+
+
+def passed(done: Done, size: int) -> bool:
+    """Say whether smoke trained with ccl on so many ranks."""
+    line = rf"(?m)^smoke: passed: world_size={size} backend={'ccl' if size > 1 else 'none'} dtype=bfloat16 "
+    return done.code == 0 and len(re.findall(line, done.text)) == 1
+
+
+def test_alone_and_without_a_network(ccl_image: str) -> None:
+    assert passed(run(ccl_image, *SMOKE), 1)
+
+
+def test_two_ranks_in_one_container_without_a_network(ccl_image: str) -> None:
+    assert passed(run(ccl_image, "--nproc", "2", *SMOKE), 2)
+
+
+def test_doctor_forms_a_group(ccl_image: str) -> None:
+    done = run(ccl_image, "doctor")
+
+    assert "ccl: a group of one rank has formed" in done.out
+    assert done.code in (0, 1), "warnings about this machine are no failure of the stack"
+
+
+def test_the_libraries_of_a_process_are_one_of_each(ccl_image: str) -> None:
+    """Those of IPEX, which the bindings link to: two copies of a library are two worlds."""
+    script = (
+        "import torch, intel_extension_for_pytorch, oneccl_bindings_for_pytorch\n"
+        "print(*sorted({line.split()[-1] for line in open('/proc/self/maps') if 'libccl' in line or 'libmpi' in line}))"
+    )
+
+    done = run(ccl_image, "python3", "-c", script)
+
+    assert done.code == 0
+    names = [Path(path).name for path in done.out.splitlines()[-1].split()]
+    assert any(name.startswith("libccl") for name in names)
+    assert len(set(names)) == len(names)
+
+
+def test_torchrun_on_two_nodes(pods: Cluster) -> None:
+    done = pods.both(*SMOKE, environ=[pods.elastic] * 2)
+
+    assert [each.code for each in done] == [0, 0]
+    assert passed(Done(0, done[0].text + done[1].text, ""), 2)
+
+
+def test_launch_over_ssh_on_two_nodes(pods: Cluster) -> None:
+    pods.start(1, "worker")
+
+    assert passed(pods.nodes[0].run(*pods.launch(*SMOKE)), 2)
+
+
+@pytest.mark.parametrize("entrypoint", [True, False], ids=["by the entrypoint", "past it"])
+def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
+    """Past it as in `kubectl exec`: the image's own environment has to do."""
+    node = pods.nodes[0]
+
+    done = node.run("bash", "-c", MPIRUN_ON_ONE_NODE) if entrypoint else node.shell(MPIRUN_ON_ONE_NODE)
+
+    assert done.code == 0
+    assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
+    assert {each["met"] for each in ranks(done)} == {2}
+
+
+def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
+    pods.start(1, "worker")
+
+    done = pods.nodes[0].run("bash", "-c", hostfile(pods) + MPIRUN_ON_TWO_NODES)
+
+    assert done.code == 0
+    assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
+    assert {each["met"] for each in ranks(done)} == {4}
+
+
+@pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])
+def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
+    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
+    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
+    pods.started.extend(children)
+
+    done = [child.finish() for child in children]
+
+    assert [each.code for each in done] == [0, 0]
+    said = sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
+    assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
+
+
+def test_the_last_release_that_knew_ccl(engine: None, wheelhouse: Path) -> None:
+    options = ("--transformers", "4.46.3", "--examples", "none", "--wheelhouse", str(wheelhouse))
+    tag = f"{IMAGES}:real-ccl-4.46.3"
+    image = str(built(*OPTIONS, *options, "--tag", tag)["image"])
+    try:
+        assert passed(run(image, "--nproc", "2", *SMOKE), 2)
+    finally:
+        call(["docker", "rmi", "--force", tag])

@@ -1,0 +1,26 @@
+"""The wheels of a real oneCCL stack, which no package index has whole; MULTINODE_CCL names what makes them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from images.host.context import default_root
+from tests.support.harness import call
+
+VARIABLE = "MULTINODE_CCL"
+WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.4.0")
+MOST_SECONDS = 600  # downloads 900 MB and repacks a wheel of 800 MB
+
+
+def wheelhouse() -> Path:
+    """Return the directory with the wheels, made once and kept beside the store; skip where they cannot be had."""
+    maker = os.environ.get(VARIABLE)
+    if not maker:
+        pytest.skip(f"the real oneCCL stack was NOT tested: set {VARIABLE} to a directory with a program `wheelhouse`")
+    place = default_root(os.environ).with_name("multinode-ccl")
+    if not all(list(place.glob(f"{name}*.whl")) for name in WHEELS):
+        assert call([f"{maker}/wheelhouse", str(place)], seconds=MOST_SECONDS).code == 0
+    return place
