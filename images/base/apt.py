@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from images.host import fingerprint, process
 from images.host.context import Context
-from images.host.errors import WorldFault, disk_fault
+from images.host.errors import WorldFault, disk_fault, require_room
 from images.host.store import Store, key_of, sha256
 
 # mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
@@ -62,7 +62,6 @@ CLEARED = ("APT::Architectures", *(f"APT::Update::{when}" for when in INVOKED))
 PRINTED = re.compile(
     r"'[^']+' (?P<file>(?P<package>[^_\s]+)_(?P<version>[^_\s]+)_(?P<arch>[^_\s]+)\.deb) \d+ (?P<hash>\S+)"
 )
-# How apt calls a signature that is bad, missing, expired or by an unknown key (apt-secure(8); gpgv, sqv).
 UNVERIFIED = re.compile(r"BADSIG|ERRSIG|NO_PUBKEY|KEYEXPIRED|(EXP|REV)KEYSIG|EXPSIG|is not signed|[Ss]ignature")
 REMEDY = "sudo apt-get install mmdebstrap debian-archive-keyring (on Debian or Ubuntu)"
 REACH = f"check that Debian's mirror can be reached (apt-get update), the clock, and the keyring of Debian: {REMEDY}"
@@ -89,7 +88,7 @@ class Choice:
 
 
 class Unverified(WorldFault):
-    """What a mirror sent is not what Debian signed, as far as the keyring and the clock here can say."""
+    """A mirror's signature is bad, missing, expired or by an unknown key, as far as keyring and clock here can say."""
 
 
 def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
@@ -182,12 +181,12 @@ def _choose(store: Store, sources: str, question: Sequence[str], environ: Mappin
     with store.aside(directory=True) as place:
         aside = place.resolve()
         _lay_out(aside, sources)
-        _apt(aside, ("update",), environ)
-        found = chosen(_apt(aside, ("--print-uris", *question), environ))
+        _apt(store, aside, ("update",), environ)
+        found = chosen(_apt(store, aside, ("--print-uris", *question), environ))
         if lacking := missing(store, found):
             for deb in (deb for deb in found if deb not in lacking):  # apt does not download what it finds here
                 shutil.copyfile(store.place(deb.sha256, deb.filename), aside / ARCHIVES / deb.filename)
-            _apt(aside, ("--yes", "--download-only", *question), environ)
+            _apt(store, aside, ("--yes", "--download-only", *question), environ)
             for deb in lacking:
                 path = aside / ARCHIVES / deb.filename
                 if not path.is_file() or sha256(path) != deb.sha256:
@@ -231,12 +230,13 @@ def chosen(printed: str) -> tuple[Deb, ...]:
     return tuple(sorted(found))
 
 
-def _apt(aside: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+def _apt(store: Store, aside: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> str:
     # `apt-get download` writes into the directory that it is started in.
     command = ["env", f"--chdir={aside}/{ARCHIVES}", "apt-get", f"--config-file={aside}/apt.conf", "--quiet=2"]
-    done = process.run([*command, *arguments], {**environ, "LC_ALL": "C.UTF-8"}, REMEDY)
+    line, env = [*command, *arguments], {**environ, "LC_ALL": "C.UTF-8"}
+    done = process.run(line, env, REMEDY, tick=lambda: require_room(store.root))
     if re.search("enough free space|No space left", done.err):
-        raise disk_fault(aside.parents[2], OSError(errno.ENOSPC, done.err))
+        raise disk_fault(store.root, OSError(errno.ENOSPC, done.err))
     if done.code and UNVERIFIED.search(done.err):
         raise Unverified("what Debian's mirror sent has no good signature", complaint(done), RENEW)
     if done.code:

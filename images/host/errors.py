@@ -60,6 +60,7 @@ class Damaged(WorldFault):
         super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
 
 
+ROOM = 1 << 16  # bytes
 ELSEWHERE = "set XDG_CACHE_HOME to a directory"
 MAY_WRITE = f"{ELSEWHERE} that you may write to"
 REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), MAY_WRITE)
@@ -81,6 +82,13 @@ def on_disk(root: Path) -> Iterator[None]:
         if error.errno not in REMEDIES or _is_elsewhere(error, root):
             raise
         raise disk_fault(root, error) from error
+
+
+def require_room(root: Path) -> None:
+    """Raise WorldFault when the disk of a store is full: some programs, as apt, then wait for ever without a word."""
+    disk = os.statvfs(root)
+    if disk.f_blocks and disk.f_bfree * disk.f_frsize < ROOM:
+        raise disk_fault(root, OSError(errno.ENOSPC, "full"))
 
 
 def _is_elsewhere(error: OSError, root: Path) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.errors import UserFault, shown
+from images.host.errors import UserFault, WorldFault, require_room, shown
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,18 @@ def test_no_password_is_printed(word: str) -> None:
     secret = f"se.{word}.cret"
     for text in (f"https://u:{secret}@h/x", f"'u:{secret}@h/x'", f"https://h/x?sign={secret}", f"/x?sign={secret}"):
         assert secret not in shown(text)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "free", "is_full"),
+    [(1000, 0, True), (1000, 15, True), (1000, 16, False), (0, 0, False)],  # the last says nothing of itself
+)
+def test_a_full_disk_is_seen(monkeypatch: pytest.MonkeyPatch, blocks: int, free: int, is_full: bool) -> None:
+    disk = SimpleNamespace(f_blocks=blocks, f_bfree=free, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+
+    if is_full:
+        with pytest.raises(WorldFault, match="No space left on device"):
+            require_room(Path("/store"))
+    else:
+        require_room(Path("/store"))
