@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import requests
+from packaging.metadata import parse_email
 from packaging.version import InvalidVersion, Version
-from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
+from pypi_simple import DistributionPackage, NoMetadataError, NoSuchProjectError, PyPISimple
 
 from images.host import download
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
+
+LINUX = re.compile(r"linux.*x86_64\.whl")
+UNREADABLE = (requests.RequestException, NoSuchProjectError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,38 @@ def releases(index: PyPISimple, name: str) -> Releases:
         if all(file.upload_time for file in listed):
             return _final((file.version or "", _file(file)) for file in listed)
         return _older(index, name)
-    except (requests.RequestException, NoSuchProjectError, ValueError) as error:
-        remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
-        why = f"{index.get_project_url(name)} ({_reason(error)})"
-        raise WorldFault("cannot read releases from the index", why, remedy) from error
+    except UNREADABLE as error:
+        raise _unread(index, name, error) from error
+
+
+def requirements(index: PyPISimple, name: str, version: str) -> list[str]:
+    """Return what a release's wheels for Linux require, as the index has it beside one of them (PEP 658).
+
+    Raises WorldFault when that cannot be read.
+    """
+    try:
+        listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
+        wheels = [file for file in listed if file.version == version and LINUX.search(file.filename)]
+        text = next(filter(None, (_metadata(index, wheel) for wheel in wheels)), None)
+        if text is None:
+            raise ValueError(f"no metadata beside a wheel of {version} for Linux")
+        return parse_email(text)[0].get("requires_dist", [])
+    except UNREADABLE as error:
+        raise _unread(index, name, error) from error
+
+
+def _metadata(index: PyPISimple, wheel: DistributionPackage) -> str | None:
+    """Return the metadata beside a wheel; an index need not have it beside each."""
+    try:
+        return index.get_package_metadata(wheel, verify=bool(wheel.metadata_digests), timeout=download.TIMEOUT)
+    except NoMetadataError:
+        return None
+
+
+def _unread(index: PyPISimple, name: str, error: Exception) -> WorldFault:
+    remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
+    why = f"{index.get_project_url(name)} ({_reason(error)})"
+    return WorldFault("cannot read releases from the index", why, remedy)
 
 
 def _reason(error: Exception) -> str:

@@ -3,6 +3,9 @@
 
 Prints the change as a unified diff; --write makes it. What an index cannot say stays to be filled in by hand:
 a new range of transformers, when its metadata requires something else than the last one.
+
+--check resolves pairs that cover the table, as build.py does, and prints a line for each. The exit code is 2 when one
+fails, and 1 when one could not be asked.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import difflib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 try:
     import tomlkit
     from packaging.version import Version
+    from rich.console import Console
 
     from images.host import pip_config
+    from images.host.context import Access, Context
     from images.host.errors import Fault, Parser
+    from images.host.progress import Progress
+    from images.host.store import Store, default_root
     from images.plan import catalog
-    from scripts import package_index
+    from scripts import package_index, resolvable
     from scripts.package_index import File, Releases
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
@@ -38,9 +47,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", metavar="URL", help="root of a package index with its simple API (default: pip's)")
     parser.add_argument("--table", type=Path, default=catalog.TABLE, metavar="FILE", help="the table to compare with")
-    parser.add_argument("--write", action="store_true", help="change the table instead of only printing the change")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--write", action="store_true", help="change the table instead of only printing the change")
+    what.add_argument("--check", action="store_true", help="resolve rows of the table; download no wheel")
+    parser.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="rows resolved at once")
     try:
         options = parser.parse_args(argv)
+        if options.check:
+            return _check(options, environ)
         old = options.table.read_text(encoding="utf-8", errors="replace")
         catalog.load(options.table)
         with package_index.client(options.index, pip_config.read(environ)) as index:
@@ -57,6 +71,25 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     elif options.write:
         options.table.write_text(new, encoding="utf-8")
     return 0
+
+
+def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    """Resolve rows that cover the table, and print what becomes of each."""
+    plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read(environ)
+    if options.index:
+        sources = replace(sources, index=options.index)
+    context = Context(
+        store=Store(default_root(environ)), environ=environ, today=datetime.datetime.now(datetime.timezone.utc).date(),
+        progress=Progress(Console(quiet=True)), jobs=1, pip=sources, access=Access(environ=environ),
+    )  # fmt: skip
+    found = []
+    with package_index.client(None, sources) as index:
+        asked = resolvable.outcomes(plans, context, partial(package_index.requirements, index, "torch"), options.jobs)
+        for outcome in asked:
+            print(outcome.line, flush=True)
+            found.append(outcome)
+    print(resolvable.summary(found), file=sys.stderr)
+    return resolvable.exit_code(found)
 
 
 def proposed(text: str, index: Mapping[str, Releases]) -> str:

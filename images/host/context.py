@@ -47,7 +47,7 @@ class Context:
     """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
 
     `wheelhouse` is the user's directory of wheels. For a lock, `base` is the layout or archive that its base lies in,
-    and `examples` is where its examples come from.
+    and `examples` is where its examples come from. `tick` is called while uv runs; what it raises ends uv.
     """
 
     store: Store
@@ -60,6 +60,7 @@ class Context:
     wheelhouse: str | None = None
     base: str | None = None
     examples: str | None = None
+    tick: Callable[[], None] | None = None
 
     @property
     def certificate(self) -> str | None:

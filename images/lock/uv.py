@@ -105,7 +105,7 @@ def _compile(
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(question, requirements), *more, *sources.uv_options()]
         env = {**context.environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
-        done = process.run(command, env, "pip install -e .", feed="\n".join(requirements))
+        done = process.run(command, env, "pip install -e .", feed="\n".join(requirements), tick=context.tick)
     if done.code:
         return done.err, None
     parsed = tomllib.loads(done.out)

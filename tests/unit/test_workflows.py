@@ -41,4 +41,5 @@ def test_the_scripts_can_be_started(line: str) -> None:
 
 def test_there_are_such_lines() -> None:
     assert len(lines(r"python build\.py")) == 3
-    assert {line.split()[0] for line in lines("scripts/")} == {"scripts/demo", "scripts/smoke", "scripts/test"}
+    scripts = {line.split()[0] for line in lines("scripts/")}
+    assert scripts == {"scripts/demo", "scripts/smoke", "scripts/test", "scripts/update_versions.py"}

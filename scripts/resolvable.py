@@ -1,0 +1,189 @@
+"""Which rows of versions.toml can be had: pairs that cover it, resolved as build.py does; no wheel is downloaded."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from packaging.version import Version
+
+from images.host.context import Context
+from images.host.errors import Fault, WorldFault
+from images.host.store import Store
+from images.lock import resolve
+from images.lock.resolve import Resolved
+from images.plan import compatibility, nearest, planner
+from images.plan.catalog import Catalog, Torch
+from images.plan.compatibility import Constraints
+from images.plan.planner import Plan
+from images.plan.request import Request
+from scripts import stand_ins
+from scripts.stand_ins import Requires
+
+ROW, ALL = 180, 60 * 60  # seconds that one row may take, and all of them
+OWN = "IMAGE"
+REPLACEABLE = ("torch", "oneccl_bind_pt")  # they have indexes of their own, which cannot be reached from everywhere
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a row: the number of its packages and which of them were stand-ins, or why there are none."""
+
+    plan: Plan
+    packages: int = 0
+    replaced: tuple[str, ...] = ()
+    fault: Fault | None = None
+
+    @property
+    def line(self) -> str:
+        """Return one line: the row, and `ok`, `fails` or `not asked` with the reason."""
+        plan = self.plan
+        where = f"{plan.base_name}, Python {plan.python}, {plan.backend}"
+        row = f"torch {plan.torch.version}, transformers {plan.transformers.version} ({where})"
+        if self.fault is None:
+            aside = f", with a stand-in for {' and '.join(self.replaced)}" if self.replaced else ""
+            return f"{row}: ok, {self.packages} packages{aside}"
+        word = "not asked" if isinstance(self.fault, WorldFault) else "fails"
+        return f"{row}: {word}: {self.fault.fact}: {self.fault.value}"
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """Return 2 when a row fails, 1 when one could not be asked, else 0."""
+    return max((outcome.fault.exit_code for outcome in outcomes if outcome.fault), default=0)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return how many rows there were, and what became of them."""
+    codes = [outcome.fault.exit_code if outcome.fault else 0 for outcome in outcomes]
+    aside = sum(bool(outcome.replaced) for outcome in outcomes)
+    good = f"{codes.count(0)} ok ({aside} with stand-ins)"
+    return f"{len(codes)} rows: {good}, {codes.count(2)} fail, {codes.count(1)} not asked"
+
+
+def chosen(catalog: Catalog) -> list[Plan]:
+    """Return the plans that cover the table, by torch.
+
+    Each torch, on each of its bases, with the oldest and the newest transformers that goes with it; and the oldest and
+    the newest transformers of each range with each line of torch that it goes with. Withdrawn releases are left out.
+    """
+    requests = [*_ends_of_torch(catalog), *_ends_of_ranges(catalog)]
+    plans = {_key(plan): plan for plan in (planner.resolve(request, catalog) for request in requests)}
+    return [plan for _, plan in sorted(plans.items())]
+
+
+def _key(plan: Plan) -> tuple[Version, Version, str]:
+    return plan.torch.version, plan.transformers.version, plan.base_name
+
+
+def _ends_of_torch(catalog: Catalog) -> Iterator[Request]:
+    for torch in catalog.torch.values():
+        for limits in _limits(torch, catalog):
+            fits = [version for version in _good(catalog) if _works(torch.version, version, limits, catalog)]
+            yield from (_request(torch.version, version, limits) for version in {*fits[:1], *fits[-1:]})
+
+
+def _limits(torch: Torch, catalog: Catalog) -> Iterator[Constraints]:
+    """Yield what to ask for beside the versions: each base of a torch, and one's own where the stack needs another."""
+    choices = compatibility.bases(torch, Constraints(), catalog)
+    yield from (Constraints(base="intel" if choice.reference else "debian") for choice in choices)
+    pythons = torch.ccl_python or torch.python
+    if not any(choice.base.python in pythons for choice in choices):
+        yield Constraints(base=OWN, python=pythons[-1])
+
+
+def _ends_of_ranges(catalog: Catalog) -> Iterator[Request]:
+    lines = [list(line) for _, line in groupby(sorted(catalog.torch), key=lambda version: version.release[:2])]
+    for _, run in groupby(_good(catalog), key=lambda version: catalog.transformers[version].era):
+        releases = list(run)
+        for line in lines:
+            for torch, transformers in ((line[0], releases[0]), (line[-1], releases[-1])):
+                if _works(torch, transformers, Constraints(), catalog):
+                    yield _request(torch, transformers, Constraints())
+
+
+def _good(catalog: Catalog) -> list[Version]:
+    return [version for version, row in sorted(catalog.transformers.items()) if row.yanked is None]
+
+
+def _works(torch: Version, transformers: Version, limits: Constraints, catalog: Catalog) -> bool:
+    return nearest.works(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
+
+
+def _request(torch: Version, transformers: Version, limits: Constraints) -> Request:
+    return Request(torch=str(torch), transformers=str(transformers), base=limits.base, python=limits.python)
+
+
+def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: int) -> Iterator[Outcome]:
+    """Resolve plans, `jobs` at a time, and yield what became of each, in order.
+
+    What was resolved before is resolved again. Where torch or the bindings cannot be had, a stand-in takes their place.
+    """
+    end = time.monotonic() + ALL
+    runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch.version)]
+    with _fresh(context) as (fresh, directory), ThreadPoolExecutor(jobs) as pool:
+        for found in pool.map(lambda run: _of_torch(run, fresh, requires, directory, end), runs):
+            yield from found
+
+
+@contextmanager
+def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
+    """Yield a context whose store has nothing but what uv keeps of the indexes, and a directory for stand-ins."""
+    kept = context.store.root / "uv"
+    kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store(Path(directory) / "store")
+        (store.root / "uv").symlink_to(kept)
+        yield replace(context, store=store), Path(directory)
+
+
+def _of_torch(
+    plans: Sequence[Plan], context: Context, requires: Requires, directory: Path, end: float
+) -> list[Outcome]:
+    """Resolve the plans of one torch: a stand-in that one needs is there for those after it."""
+    wheels = directory / str(plans[0].torch.version)
+    wheels.mkdir()
+    found = []
+    for plan in plans:
+        tick = _until(min(end, time.monotonic() + ROW))
+        found.append(_outcome(plan, replace(context, tick=tick), requires, wheels))
+    return found
+
+
+def _until(end: float) -> Callable[[], None]:
+    def tick() -> None:
+        if time.monotonic() > end:
+            raise WorldFault("no answer in time", f"{ROW} s for a row, {ALL} s for all", "try again")
+
+    return tick
+
+
+def _outcome(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Outcome:
+    try:
+        found = _resolved(plan, context, requires, wheels).artifacts
+    except Fault as fault:
+        return Outcome(plan, fault=fault)
+    replaced = tuple(artifact.name for artifact in found if artifact.url.startswith(wheels.as_uri()))
+    return Outcome(plan, len(found), replaced)
+
+
+def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Resolved:
+    """Resolve a plan; once more with a stand-in for what the message names.
+
+    Raises Fault when nothing fits, or when something else cannot be reached.
+    """
+    assert context.tick, "a row has an end"
+    while True:
+        context.tick()
+        try:
+            return resolve.packages(replace(plan, wheelhouse=str(wheels) if any(wheels.iterdir()) else None), context)
+        except WorldFault as fault:
+            name = fault.value.partition(" ")[0]
+            if name not in REPLACEABLE or any(wheels.glob(f"{name}-*")):
+                raise
+        stand_ins.of(name, plan, requires, wheels)

@@ -1,0 +1,51 @@
+"""Wheels of metadata alone, in the place of what cannot be downloaded from here: enough to resolve, nothing to run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from images.plan.planner import Plan
+from images.wheels import record
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+# What PyPI's torch requires beside its build for the CPU: setup.py of torch adds these from a variable of its builders.
+FOR_GPU = re.compile(r"(nvidia|cuda|triton|pytorch-triton)\b")
+
+# Return what a release of torch requires; raises WorldFault when nothing says it.
+Requires = Callable[[str], Iterable[str]]
+
+
+def of(name: str, plan: Plan, requires: Requires, directory: Path) -> Path:
+    """Write the stand-in of a plan's `torch` or `oneccl_bind_pt` into a directory."""
+    if name == "torch":
+        needs = [text for text in requires(str(plan.torch.version)) if not FOR_GPU.match(Requirement(text).name)]
+        return write(directory, name, f"{plan.torch.version}+cpu", needs)
+    return write(directory, name, str(plan.torch.bindings), ())  # setup.py of torch-ccl requires nothing
+
+
+def write(directory: Path, name: str, version: str, requires: Iterable[str]) -> Path:
+    """Write a wheel for any Python and system."""
+    info = f"{name}-{version}.dist-info"
+    files = {f"{info}/METADATA": metadata(name, version, requires), f"{info}/WHEEL": WHEEL}
+    rows = [f"{path},{_hash(text)},{len(text.encode())}\n" for path, text in files.items()]
+    path = directory / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in {**files, f"{info}/RECORD": "".join([*rows, f"{info}/RECORD,,\n"])}.items():
+            archive.writestr(member, text)
+    return path
+
+
+def metadata(name: str, version: str, requires: Iterable[str]) -> str:
+    """Return METADATA that says what a release requires, and nothing else."""
+    lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {text}" for text in requires)]
+    return "\n".join(["Metadata-Version: 2.1", *lines, ""])
+
+
+def _hash(text: str) -> str:
+    return str(record.hash_of(hashlib.sha256(text.encode()).hexdigest()))
