@@ -29,10 +29,10 @@ try:
     from rich.console import Console
 
     from images.host import pip_config
-    from images.host.context import Access, Context
+    from images.host.context import Access, Context, default_root
     from images.host.errors import Fault, Parser
     from images.host.progress import Progress
-    from images.host.store import Store, default_root
+    from images.host.store import Store
     from images.plan import catalog
     from scripts import package_index, resolvable
     from scripts.package_index import File, Releases

@@ -153,19 +153,19 @@ def test_what_cannot_be_read_is_named(
 
 
 METADATA = b"Metadata-Version: 2.1\nName: torch\nVersion: 9.0\nRequires-Dist: six\nRequires-Dist: triton (==1)\n"
-LATER = "/files/torch-9.0-cp312-cp312-manylinux_2_28_x86_64.whl.metadata"
+NEWEST = "/files/torch-9.0-cp312-cp312-manylinux_2_28_x86_64.whl.metadata"
 
 
 @pytest.mark.parametrize(
     ("pages", "version", "found"),
     [
-        ({LATER: METADATA}, "9.0", ["six", "triton (==1)"]),  # an index need not have it beside every wheel
-        ({LATER: b"Metadata-Version: 2.1\nName: torch\nVersion: 9.0\n"}, "9.0", []),
-        ({}, "9.0", "no metadata beside a wheel of 9.0 for Linux"),
-        ({LATER: METADATA}, "9.9", "no metadata beside a wheel of 9.9 for Linux"),
+        ({NEWEST: METADATA}, "9.0", ["six", "triton (==1)"]),
+        ({NEWEST: b"Metadata-Version: 2.1\nName: torch\nVersion: 9.0\n"}, "9.0", []),
+        ({}, "9.0", "501"),  # nothing beside the wheel, and this server takes only GET
+        ({NEWEST: METADATA}, "9.9", "no wheel of 9.9 for Linux"),
     ],
 )
-def test_what_a_release_requires_is_read_beside_a_wheel(
+def test_what_a_release_requires_is_read_beside_its_newest_wheel(
     server: Server, pages: dict[str, bytes], version: str, found: list[str] | str
 ) -> None:
     server.pages |= pages
