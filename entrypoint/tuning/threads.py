@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import number, read_cpus, write_cpus
+from entrypoint.launchers.world import MPI, SLURM
+from entrypoint.numbers import number, read_cpus, whole, write_cpus
 from entrypoint.tuning.scene import RANKS, SINGLE, UNKNOWN
 
 if TYPE_CHECKING:
@@ -17,10 +18,12 @@ OPENMP = "/usr/local/lib/libiomp5.so"
 def has_own_cores(scene: Scene) -> bool:
     """Return whether all the cores that this process sees are those of one rank.
 
-    A launcher may have given several ranks the same ones; then they are more than an even share of the container's.
+    A launcher may have given several ranks the same ones; then they are more than an even share of the container's,
+    unless the launcher itself says that they are not shared.
     """
     machine, count = scene.machine, scene.world.local_size or 1
-    return count == 1 or (is_pinned(scene) and machine.cores <= -(-machine.around // count))
+    even = is_pinned(scene) and machine.cores <= -(-machine.around // count)
+    return count == 1 or even or is_slurms_own(scene) or is_hydras_own(scene)
 
 
 def is_pinned(scene: Scene) -> bool:
@@ -28,12 +31,37 @@ def is_pinned(scene: Scene) -> bool:
     return scene.machine.pinned and scene.world.rank is not None
 
 
+def count_task_cpus(scene: Scene) -> int | None:
+    """Return the processors that Slurm gives to each task of this step; None where it does not say, or is not there."""
+    environ, world = scene.environ, scene.world
+    if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
+        return None
+    return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
+
+
+def is_slurms_own(scene: Scene) -> bool:
+    """Return whether our processors are too few for all tasks of this node, so that Slurm has bound us to ours."""
+    each = count_task_cpus(scene) or 0
+    return each * (scene.world.local_size or 1) > len(scene.machine.cpus)
+
+
+def is_hydras_own(scene: Scene) -> bool:
+    """Return whether Intel MPI has pinned every rank of this node to other processors: `2:0 0,1 28`, rank and first."""
+    environ = scene.environ
+    if scene.world.launcher != MPI or read_cpus(environ.get("I_MPI_PIN_INFO", "")) != scene.machine.cpus:
+        return False
+    rows = environ.get("I_MPI_PIN_MAPPING", "").partition(":")[2].split(",")
+    first = [row.split()[-1] for row in rows if row.strip()]
+    return len(first) > 1 and len(set(first)) == len(first)
+
+
 def share(scene: Scene) -> int:
     """Count the cores of one rank."""
-    machine = scene.machine
+    machine, most = scene.machine, count_task_cpus(scene) or scene.machine.cores
     if has_own_cores(scene):
-        return machine.cores
-    return max(1, (machine.around if is_pinned(scene) else machine.cores) // (scene.world.local_size or 1))
+        return min(machine.cores, most)
+    every = machine.around if is_pinned(scene) else machine.cores
+    return max(1, min(every // (scene.world.local_size or 1), most))
 
 
 def workers(scene: Scene) -> int:
@@ -103,7 +131,7 @@ def affinity(scene: Scene) -> str | None:
     node is a container beside it; a single one is taken to have the host to itself, as in the guide. A shell, or a
     program that starts ranks, would hand it on to all of them.
     """
-    if scene.kind not in (RANKS, SINGLE):
+    if scene.kind not in (RANKS, SINGLE) or share(scene) < scene.machine.cores:
         return None
     alone = scene.machine.narrowed or not scene.world.several_nodes
     if not (has_own_cores(scene) and scene.machine.owned and alone and has_iomp(scene)):

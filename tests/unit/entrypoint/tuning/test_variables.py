@@ -161,3 +161,31 @@ def test_ranks_by_a_slip_of_the_finger_are_not_listed() -> None:
 def test_one_process_has_the_whole_machine(kind: str, box: Box, threads: str | None, bound: bool) -> None:
     found = values(ALONE, look_at(box), job=False, kind=kind)
     assert (found.get("OMP_NUM_THREADS"), "KMP_AFFINITY" in found) == (threads, bound)
+
+
+SLURM = World("slurm", "", (2, 2), None, 4, 1, 1, 8, "node0", 29500)
+HYDRA = World("mpi", "", (1, 1), None, 4, 1, 1, 4, "127.0.0.1", 29500)
+PIN = {"I_MPI_PIN_INFO": "14-27,70-83", "I_MPI_PIN_MAPPING": "4:0 0,1 14,2 28,3 42"}
+
+
+@pytest.mark.parametrize(
+    ("world", "cpus", "environ", "threads", "bound"),
+    [
+        # What started the rank has the rank's own mask, so nothing else shows that the launcher pinned it.
+        (SLURM, "14-27", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}, "14", FINE),
+        (SLURM, "14-27", {"SLURM_STEP_NUM_TASKS": "8"}, "3", None),
+        (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}, "14", None),
+        (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "2"}, "2", None),
+        (SLURM._replace(local_size=1), "0-55", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "2"}, "2", None),
+        (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "1", "SLURM_CPUS_PER_TASK": "2"}, "14", None),  # of another step
+        (SLURM, "0-55", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "x"}, "14", None),
+        (HYDRA, "14-27,70-83", PIN, "14", FINE),
+        (HYDRA, "14-27,70-83", {**PIN, "I_MPI_PIN_MAPPING": "4:0 14,1 14,2 28,3 28"}, "3", None),
+        (HYDRA, "0-111", {**PIN, "I_MPI_PIN_INFO": "14-27,70-83"}, "14", None),
+    ],
+)
+def test_a_launcher_may_say_whose_cores_they_are(
+    world: World, cpus: str, environ: dict[str, str], threads: str, bound: str | None
+) -> None:
+    found = values(world, look_at(TWO, cpuset(cpus), cpus=cpus), environ=environ)
+    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, bound)
