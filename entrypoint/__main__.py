@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text, which
 from entrypoint.container.image import read_stack
-from entrypoint.decide import decide
+from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.table import detect
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.explain import Decision
+
+# What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
+RANK = "rank"
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -41,6 +44,10 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Go from the command line to exec; return the exit code of a command that has only something to print."""
+    if argv[:1] == [RANK]:
+        from entrypoint.tuning.bind import start_rank
+
+        start_rank(argv[1:], environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
     options, words = jobs.read_options(argv)
     environ = forget(environ)
     job = jobs.read_job(words or shell(), environ, which)

@@ -20,9 +20,9 @@ from entrypoint.training import command
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output
 from entrypoint.training.needs import ask_python, check_needs, list_packages
+from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_training, spread
-from entrypoint.tuning.starters import TORCHRUN, Start, check_accelerate, fix_count, read_start, replace_auto
 from entrypoint.tuning.variables import place, tune
 
 if TYPE_CHECKING:
@@ -42,28 +42,30 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
     identity = find_identity(environ)
-    training = is_training(world, job=job.trains or (start is not None and start.program == TORCHRUN))
+    training = is_training(world, job=job.trains or (start is not None and start.program == starters.TORCHRUN))
     interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
     tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind))
+    if training:
+        tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
     trust, faults = trust_mounted(environ, stack)
     sourced = take_setvars(environ, stack)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
-    forced = [*place(world), *find_cache(environ, identity), *sourced, *fix_count(start, world, environ)]
+    forced = [*place(world), *find_cache(environ, identity), *sourced, *starters.fix_count(start, world, environ)]
     forced += program.typed
     decided = {each.name for each in sourced}
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
-    words = program.words if start is None else replace_auto(program.words, world.local_size or 1)
+    words = program.words if start is None else starters.replace_auto(program.words, world.local_size or 1)
     argv = command.command(job, world, words, prepared.environ)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend)
 
 
-def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> Start | None:
+def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; below a launcher torchrun alone starts some."""
-    start = read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
-    if start is not None and start.program == TORCHRUN:
+    start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
+    if start is not None and start.program == starters.TORCHRUN:
         return start
     if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK) and not job.trains:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
@@ -71,11 +73,11 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
         return None
     if detect(environ).started:
         return None
-    check_accelerate([job.name, *job.words])
+    starters.check_accelerate([job.name, *job.words])
     return start._replace(environ=environ)
 
 
-def find_kind(job: jobs.Job, world: World, start: Start | None) -> str:
+def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
     """Return what this process becomes, as in Scene."""
     if start is not None:
         return UNKNOWN if start.each is None and not start.is_auto else ANY

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
 
 
+def can_bind(machine: Machine, ranks: int) -> bool:
+    """Return whether each of several ranks can have cores of its own: under a quota they belong to others, too."""
+    return 1 < ranks <= machine.physical and machine.owned
+
+
 def split(machine: Machine, count: int) -> list[list[int]]:
     """Return the cores of each of `count` ranks, neighbours together; a core is the number of its first processor."""
     ordered = [min(core) for node in machine.nodes for core in machine.siblings if min(core) in node]

@@ -6,13 +6,16 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.launchers import world as launchers
 from entrypoint.launchers.torchrun import COUNT, WORDS
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
+from entrypoint.tuning.cores import can_bind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
 
 TORCHRUN, ACCELERATE, DEEPSPEED, MPIRUN = "torchrun", "accelerate", "deepspeed", "mpirun"
@@ -41,6 +44,10 @@ ALONE_FLAGS = ("--cpu", "--multi-gpu", "--use-deepspeed", "--use-fsdp", "--use-m
                "--no-python", "--debug", "-q", "--quiet")  # fmt: skip
 SEVERAL = (*ALONE_FLAGS[1:6], "--mpirun-hostfile", "--config-file")
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
+
+# What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
+RANK = "/opt/multinode/rank"
+BINDABLE = ("torchrun", "python3", "python")
 
 
 class Start(NamedTuple):
@@ -171,3 +178,14 @@ def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> 
     count = str(world.local_size)
     why = "torchrun's auto is a process for every processor"
     return [] if count == (environ.get(COUNT) or "1") else [Setting(COUNT, count, why)]
+
+
+def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:
+    """Return the program by which a torchrun starts its ranks, so that each takes its own cores; name: as it is typed.
+
+    What is typed with a directory may have a Python of its own, which stays.
+    """
+    starts = world.launcher in (launchers.ALONE, launchers.TORCHRUN) and can_bind(machine, world.local_size or 1)
+    if name not in BINDABLE or not starts or not exists(RANK):
+        return []
+    return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]

@@ -1,0 +1,63 @@
+"""A rank of torchrun: it narrows itself to the cores of its own NUMA node before Python runs its script.
+
+Torchrun starts its ranks with the program in PYTHON_EXEC instead of Python (torch/distributed/run.py), and gives all of
+them its own mask.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.settings import MARK, read_list, write_list
+from entrypoint.tuning.cores import can_bind, split
+from entrypoint.tuning.scene import Scene
+from entrypoint.tuning.threads import affinity, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.image import Stack
+    from entrypoint.container.processors import Machine
+    from entrypoint.launchers.world import World
+
+# What a rank with cores of its own has otherwise than the program that started it.
+OWN = {"OMP_NUM_THREADS": threads, "KMP_AFFINITY": affinity}
+
+
+def narrow(machine: Machine, world: World) -> Machine:
+    """Return the cores of one rank, neighbours together; the whole machine where it cannot have any of its own."""
+    count, rank = world.local_size or 1, world.local_rank or 0
+    if not can_bind(machine, count) or rank >= count:
+        return machine
+    first = frozenset(split(machine, count)[rank])
+    siblings = tuple(core for core in machine.siblings if core & first)
+    cpus = frozenset(cpu for core in siblings for cpu in core)
+    return machine._replace(
+        cpus=cpus,
+        physical=len(siblings),
+        cores=len(siblings),
+        nodes=tuple(node & cpus for node in machine.nodes if node & cpus),
+        pinned=True,
+        around=machine.cores,
+        siblings=siblings,
+    )
+
+
+def list_variables(scene: Scene) -> dict[str, str]:
+    """Return the variables of this rank, without those that the user has set, and the mark of all that we set."""
+    ours = {name: value for name, value in read_list(scene.environ, MARK) if scene.environ.get(name) == value}
+    values = {name: value(scene) for name, value in OWN.items() if name in ours or not scene.environ.get(name)}
+    found = {name: value for name, value in values.items() if value is not None}
+    return {**found, MARK: write_list({**ours, **found})}
+
+
+def start_rank(words: list[str], environ: Mapping[str, str], machine: Machine, stack: Stack) -> None:
+    """Replace this process by Python with these words, on the cores of this rank."""
+    world = read_world(environ, detect(environ), None)
+    own = narrow(machine, world)
+    if own is not machine:
+        os.sched_setaffinity(0, own.cpus)
+    variables = list_variables(Scene(world, own, stack, True, lambda: None, os.path.exists, environ))
+    os.execvpe("python3", ["python3", *words], {**environ, **variables})
