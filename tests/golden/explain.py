@@ -39,7 +39,9 @@ LIBRARIES = (
     "/usr/local/lib/libtcp-fi.so",
     "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
 )
-PROGRAMS = ("/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true")
+PROGRAMS = (
+    "/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true", f"{ROOT}/rank",
+)  # fmt: skip
 DIRECTORIES = ("/home/multinode", "/workspace/output", "/workspace/.cache/huggingface", "/tmp", SITE)
 ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nmultinode:x:1000:0:multinode:/home/multinode:/bin/bash\n",
