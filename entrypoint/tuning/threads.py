@@ -85,8 +85,24 @@ def threads(scene: Scene) -> str | None:
     return str(max(1, share(scene) - lost_cores(scene)))
 
 
+def worker_offload(scene: Scene) -> str | None:
+    """Return 0 where a rank has no core to spare: there its own threads do the work of oneCCL's workers.
+
+    Under hydra, which tells it a rank's cores, oneCCL decides so itself (src/common/env/env.cpp).
+    """
+    return "0" if scene.training and workers(scene) >= share(scene) and workers(scene) else None
+
+
+def has_workers(scene: Scene) -> bool:
+    """Return whether oneCCL's workers run on cores of their own: CCL_WORKER_OFFLOAD as it is set or as we set it."""
+    offload = scene.environ.get("CCL_WORKER_OFFLOAD") or worker_offload(scene)
+    return workers(scene) > 0 and offload != "0"
+
+
 def lost_cores(scene: Scene) -> int:
     """Count the cores of one rank that workers take: none if they are pinned to cores that are not the rank's."""
+    if not has_workers(scene):
+        return 0
     listed = worker_places(scene)
     if not listed or not scene.machine.siblings:
         return workers(scene)
@@ -96,7 +112,7 @@ def lost_cores(scene: Scene) -> int:
 
 def worker_places(scene: Scene) -> frozenset[int]:
     """List the processors of oneCCL's workers, as they are set or as we would set them."""
-    if not workers(scene):
+    if not has_workers(scene):
         return frozenset()
     return read_cpus(scene.environ.get("CCL_WORKER_AFFINITY") or worker_affinity(scene) or "")
 
@@ -106,10 +122,11 @@ def worker_affinity(scene: Scene) -> str | None:
 
     oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
     have. Its list has entries for all ranks of the node; a pinned rank knows only its own cores, and fills it with
-    them.
+    them. Nodes that see all of a host may be containers beside each other: their workers begin at other cores, by the
+    name of the node.
     """
     count, ranks = workers(scene), scene.world.local_size or 1
-    if not count or not scene.training or not scene.machine.owned:
+    if not has_workers(scene) or not scene.training or not scene.machine.owned:
         return None
     own = has_own_cores(scene)
     # A number of ranks that was mistyped must not make a list of a million processors.
@@ -117,9 +134,20 @@ def worker_affinity(scene: Scene) -> str | None:
         return None
     from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
 
-    if own:
-        return worker_cpus(split(scene.machine, 1) * ranks, count)
-    return worker_cpus(split(scene.machine, ranks), count)
+    shares = split(scene.machine, 1) * ranks if own else split(scene.machine, ranks)
+    first = 0 if has_machine(scene) else sum(scene.environ.get("HOSTNAME", "").encode(errors="replace")) * count
+    return worker_cpus([rotate(share, first) for share in shares], count)
+
+
+def rotate(cores: list[int], first: int) -> list[int]:
+    """Return cores in their order, beginning with the one of this number, counted around."""
+    place = first % max(1, len(cores))
+    return [*cores[place:], *cores[:place]]
+
+
+def has_machine(scene: Scene) -> bool:
+    """Return whether no other node of this world can be a container beside this one, with the same cores."""
+    return scene.machine.narrowed or not scene.world.several_nodes
 
 
 def affinity(scene: Scene) -> str | None:
@@ -133,8 +161,7 @@ def affinity(scene: Scene) -> str | None:
     """
     if scene.kind not in (RANKS, SINGLE) or share(scene) < scene.machine.cores:
         return None
-    alone = scene.machine.narrowed or not scene.world.several_nodes
-    if not (has_own_cores(scene) and scene.machine.owned and alone and has_iomp(scene)):
+    if not (has_own_cores(scene) and scene.machine.owned and has_machine(scene) and has_iomp(scene)):
         return None
     places = worker_places(scene)
     free = frozenset(min(core) for core in scene.machine.siblings if not core & places)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.settings import Setting
-from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity
+from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
 
 if TYPE_CHECKING:
     from entrypoint.launchers.world import World
@@ -55,8 +55,11 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("LD_PRELOAD", preload, "tcmalloc and Intel's OpenMP"),
     ("GLOO_SOCKET_IFNAME", interface, "the route to the master"),
     ("FI_TCP_IFACE", interface, "the route to the master; libfabric may pick a bridge, on which training hangs"),
+    ("CCL_KVS_IFACE", lambda scene: interface(scene) if scene.stack.backend == "ccl" else None,
+     "the route to the master; without a network oneCCL finds no interface, lo included"),
     ("PET_LOCAL_ADDR", local_address, "the host's own name need not resolve"),
     ("CCL_WORKER_COUNT", only_ccl("1"), "without it accelerate takes gloo and does not say so"),
+    ("CCL_WORKER_OFFLOAD", worker_offload, "no core to spare for oneCCL's workers, so that threads do their work"),
     ("CCL_WORKER_AFFINITY", worker_affinity, "the first cores of each rank; its threads have the others"),
     ("CCL_ATL_TRANSPORT", only_ccl("ofi"), "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
     ("I_MPI_ROOT", lambda scene: MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),

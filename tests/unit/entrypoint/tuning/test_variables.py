@@ -108,7 +108,7 @@ CLOUD = Box(1, 32, 2)
          "granularity=fine,proclist=[5-27],explicit", "4"),
         (PODS, look_at(HOST, pod(32)), {}, "31", None, None),
         (RANK, look_at(SMALL), {}, "1", None, "0"),
-        (RANK, look_at(SMALL), W4, "1", None, None),
+        (RANK, look_at(SMALL), W4, "2", None, None),
         # Pinned by hydra as it likes: the rank's first cores are its workers'.
         (BOTH, SOCKET, {}, "27", "granularity=fine,proclist=[29-55],explicit", "28,28"),
         (BOTH, SOCKET, W4, "24", "granularity=fine,proclist=[32-55],explicit", "28,29,30,31,28,29,30,31"),
@@ -139,6 +139,39 @@ def test_interfaces() -> None:
     assert values(ALONE, look_at(SMALL))["GLOO_SOCKET_IFNAME"] == "lo"
     found = values(RANK, look_at(SMALL))
     assert found["GLOO_SOCKET_IFNAME"] == found["FI_TCP_IFACE"] == "eth7"
+
+
+def test_oneccl_meets_where_the_ranks_do() -> None:
+    assert values(ALONE._replace(local_size=2), look_at(SMALL), CCL)["CCL_KVS_IFACE"] == "lo"
+    assert values(RANK, look_at(SMALL), CCL)["CCL_KVS_IFACE"] == "eth7"
+    assert "CCL_KVS_IFACE" not in values(RANK, look_at(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("world", "machine", "environ", "offload", "threads"),
+    [
+        (ALONE._replace(local_size=2), look_at(SMALL), {}, "0", "1"),
+        (ALONE._replace(local_size=2), look_at(Box(1, 4)), {}, None, "1"),
+        (ALONE._replace(local_size=2), look_at(Box(1, 4)), {"CCL_WORKER_COUNT": "2"}, "0", "2"),
+        (ALONE._replace(local_size=2), look_at(Box(1, 4)), {"CCL_WORKER_OFFLOAD": "0"}, None, "2"),
+        (ALONE._replace(local_size=2), look_at(SMALL), {"CCL_WORKER_OFFLOAD": "1"}, "0", "1"),  # kept yours
+        (PODS, look_at(Box(1, 1)), {}, "0", "1"),
+        (ALONE._replace(local_size=1), look_at(Box(1, 1)), {}, None, "1"),
+    ],
+)
+def test_workers_of_oneccl_need_a_core(
+    world: World, machine: Machine, environ: dict[str, str], offload: str | None, threads: str
+) -> None:
+    found = values(world, machine, CCL, environ=environ)
+    assert (found.get("CCL_WORKER_OFFLOAD"), found["OMP_NUM_THREADS"]) == (offload, threads)
+
+
+def test_workers_of_two_containers_on_one_host_have_other_cores() -> None:
+    names = ("job-worker-0", "job-worker-1")
+    places = {values(PODS, look_at(ONE), CCL, environ={"HOSTNAME": name})["CCL_WORKER_AFFINITY"] for name in names}
+    assert len(places) == 2
+    alone = {values(ALONE, look_at(TWO), CCL, environ={"HOSTNAME": name})["CCL_WORKER_AFFINITY"] for name in names}
+    assert alone == {"0,28"}
 
 
 def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> None:
