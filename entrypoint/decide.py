@@ -21,7 +21,7 @@ from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output
 from entrypoint.training.needs import ask_python, check_needs, list_packages
 from entrypoint.tuning import starters
-from entrypoint.tuning.oneccl import take_setvars
+from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_training, spread
 from entrypoint.tuning.variables import place, tune
 
@@ -53,6 +53,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     forced = [*place(world), *find_cache(environ, identity), *sourced, *starters.fix_count(start, world, environ)]
     forced += program.typed
     decided = {each.name for each in sourced}
+    # What the image's own configuration has is not the user's either.
+    decided |= environ.keys() - without_image(environ, stack).keys()
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     words = program.words if start is None else starters.replace_auto(program.words, world.local_size or 1)

@@ -148,7 +148,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     listed = sbom.write(lock, found, base, context.store)
     above = assemble.layers(lock, found, base, extras, taken, listed, context)
     parts = (*base.layers, *above)
-    settings = entrypoint_layer.settings(entrypoint_layer.labels(lock, base), base.environment)
+    settings = entrypoint_layer.settings(lock, base)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
     made = oci.Image(tags, config, manifest, parts)

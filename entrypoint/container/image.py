@@ -11,7 +11,10 @@ REBUILD = "build the image again: python build.py"
 
 
 class Stack(NamedTuple):
-    """Versions and paths inside the image; site is the directory of its Python packages."""
+    """Versions and paths inside the image; site is the directory of its Python packages.
+
+    environment: the variables in its configuration that stand in for the script of oneCCL, where nothing sources it.
+    """
 
     torch: str
     transformers: str
@@ -19,6 +22,7 @@ class Stack(NamedTuple):
     backend: str
     examples: str | None
     site: str
+    environment: dict[str, str] = {}  # noqa: RUF012  # nothing writes to it
 
 
 def read_stack(text: str | None) -> Stack:
@@ -28,11 +32,12 @@ def read_stack(text: str | None) -> Stack:
     try:
         facts = json.loads(text)
         examples = facts["examples"]
+        environment = {str(name): str(value) for name, value in facts.get("environment", {}).items()}
         words = [str(facts[name]) for name in ("torch", "transformers", "python", "backend", "site")]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Refusal("stack.json is damaged", repr(error), REBUILD, WORLD) from None
     torch, transformers, python, backend, site = words
-    return Stack(torch, transformers, python, backend, str(examples) if examples else None, site)
+    return Stack(torch, transformers, python, backend, str(examples) if examples else None, site, environment)
 
 
 def release(version: str) -> tuple[int, int]:

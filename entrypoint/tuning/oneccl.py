@@ -51,4 +51,10 @@ def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
     script = find_script(stack)
     if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
         return []
-    return [Setting(name, value, "setvars.sh") for name, value in source(script, environ).items()]
+    sourced = source(script, without_image(environ, stack))
+    return [Setting(name, value, "setvars.sh") for name, value in sourced.items()]
+
+
+def without_image(environ: Mapping[str, str], stack: Stack) -> dict[str, str]:
+    """Return the environment without what the image's configuration has in the place of the script."""
+    return {name: value for name, value in environ.items() if stack.environment.get(name) != value}

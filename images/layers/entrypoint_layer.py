@@ -11,6 +11,7 @@ from images.base.base import Base
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.layers import oneccl
 from images.layers.bytecode import WORKER, Interpreter
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
@@ -35,16 +36,24 @@ ENVIRONMENT = {
 }
 
 
-def settings(labels: Mapping[str, str], below: Mapping[str, str]) -> dict[str, Any]:
-    """Say what a container starts from (OCI image configuration, `config`); `below` are the variables of the base."""
-    variables = {**below, **ENVIRONMENT, "PATH": _path(below.get("PATH", ""))}
+def settings(lock: Lock, base: Base) -> dict[str, Any]:
+    """Say what a container starts from (OCI image configuration, `config`)."""
+    below, more = base.environment, of_backend(lock, base)
+    libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
+    joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
+    variables = {**below, **ENVIRONMENT, **more, **joined, "PATH": _path(below.get("PATH", ""))}
     return {
         "User": "1000:0",
         "WorkingDir": "/workspace",
         "Entrypoint": ["tini", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
-        "Labels": dict(labels),
+        "Labels": labels(lock, base),
     }
+
+
+def of_backend(lock: Lock, base: Base) -> dict[str, str]:
+    """Return the variables that oneCCL needs; empty where the stack has none."""
+    return oneccl.environment(lock.module, base.site.directory) if lock.module else {}
 
 
 def _path(below: str) -> str:
@@ -62,6 +71,7 @@ def stack(lock: Lock, base: Base) -> dict[str, Any]:
         "backend": lock.backend,
         "examples": f"/{PLACE}" if lock.examples else None,
         "site": f"/{base.site.directory}",
+        **({"environment": more} if (more := of_backend(lock, base)) else {}),
     }
 
 

@@ -29,6 +29,21 @@ PLACES = (*(f"{COMMANDS}/{name}" for name in PROGRAMS), MPI)
 GUIDE = "usr/local/lib/python3.10/dist-packages"
 
 
+def environment(module: str, site: str) -> dict[str, str]:
+    """Return what lets ranks of oneCCL and mpirun start where nothing has sourced setvars.sh, as in a shell of a pod.
+
+    The transport is the entrypoint's choice: over MPI hydra kills ranks that end well. Releases before 2021.12 have
+    libfabric's providers in Intel MPI's own lib.
+    """
+    mpi = f"/{MPI}"
+    return {
+        "CCL_ATL_TRANSPORT": "ofi",
+        "FI_PROVIDER_PATH": f"{mpi}/libfabric/lib/prov:{mpi}/lib/prov",
+        "I_MPI_ROOT": mpi,
+        "LD_LIBRARY_PATH": f"{mpi}/lib:{mpi}/libfabric/lib:/{site}/{module}/lib",
+    }
+
+
 @dataclass(frozen=True)
 class SharedFile:
     """A file of IPEX that takes the place of one in the bindings: its path, its sha256, its size in bytes."""

@@ -118,6 +118,13 @@ def test_mpirun_without_the_entrypoint(image: str, script: str, expected: str) -
     assert done.out.splitlines() == [f"{expected}/bin/mpirun", f"Intel MPI below {expected}"]
 
 
+def test_a_shell_without_the_entrypoint_has_what_setvars_would_set(image: str) -> None:
+    done = run(image, "-c", "mpirun; echo $CCL_ATL_TRANSPORT $I_MPI_ROOT", options=(*HARDENED, "--entrypoint", "bash"))
+
+    assert done.code == 0
+    assert done.out.splitlines() == ["Intel MPI below /usr/local/opt/mpi", "ofi /usr/local/opt/mpi"]
+
+
 def test_the_paths_of_the_guide_lead_to_files(image: str) -> None:
     paths = (
         GUIDE, "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4.5.9", "/usr/local/lib/libiomp5.so", "/usr/bin/ps",

@@ -16,8 +16,22 @@ def test_a_stack() -> None:
     assert read_stack(json.dumps(FACTS)) == Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/s")
 
 
+def test_the_variables_of_an_image() -> None:
+    text = json.dumps({**FACTS, "environment": {"I_MPI_ROOT": "/usr/local/opt/mpi"}})
+    assert read_stack(text).environment == {"I_MPI_ROOT": "/usr/local/opt/mpi"}
+
+
 @pytest.mark.parametrize(
-    "text", [None, "", "{", "[]", "null", *(json.dumps({**FACTS, "x": 0}).replace('"site"', '"y"'),)]
+    "text",
+    [
+        json.dumps({**FACTS, "environment": "A=1"}),
+        None,
+        "",
+        "{",
+        "[]",
+        "null",
+        *(json.dumps({**FACTS, "x": 0}).replace('"site"', '"y"'),),
+    ],
 )
 def test_a_stack_that_is_missing_or_damaged(text: str | None) -> None:
     with pytest.raises(Refusal, match=r"stack\.json") as caught:

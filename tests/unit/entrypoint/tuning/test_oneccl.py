@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.container.image import Stack
-from entrypoint.tuning.oneccl import changes, find_script
+from entrypoint.tuning.oneccl import changes, find_script, without_image
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")
 
@@ -27,3 +27,9 @@ def test_script() -> None:
 )
 def test_changes(before: dict[str, str], dump: str, expected: dict[str, str]) -> None:
     assert changes(before, dump) == expected
+
+
+def test_what_the_image_has_in_place_of_the_script_is_not_the_user_s() -> None:
+    stack = CCL._replace(environment={"I_MPI_ROOT": "/usr/local/opt/mpi", "CCL_ATL_TRANSPORT": "ofi"})
+    environ = {"I_MPI_ROOT": "/usr/local/opt/mpi", "CCL_ATL_TRANSPORT": "mpi", "A": "1"}
+    assert without_image(environ, stack) == {"CCL_ATL_TRANSPORT": "mpi", "A": "1"}

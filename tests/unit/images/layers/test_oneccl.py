@@ -69,3 +69,12 @@ def test_programs_are_found_wherever_the_wheel_has_them(root: str, mpi: str) -> 
 
 def test_in_the_guides_python_its_folder_is_no_link() -> None:
     assert oneccl.links([f"{MODULE}/__init__.py"], MODULE, GUIDE) == {}
+
+
+def test_the_environment_leads_to_what_setvars_would_find() -> None:
+    found = oneccl.environment(MODULE, SITE)
+
+    assert found["I_MPI_ROOT"] == f"/{MPI}"
+    assert found["LD_LIBRARY_PATH"].split(":") == [f"/{MPI}/lib", f"/{MPI}/libfabric/lib", f"/{SITE}/{MODULE}/lib"]
+    assert f"/{MPI}/libfabric/lib/prov" in found["FI_PROVIDER_PATH"].split(":")
+    assert found["CCL_ATL_TRANSPORT"] == "ofi"
