@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,7 +30,7 @@ from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArg
 
 from entrypoint.jobs import smoke_checks as checks
 from entrypoint.jobs.smoke_checks import Failed, Report
-from entrypoint.jobs.smoke_flags import SEED, SmokeArguments, default_flags
+from entrypoint.jobs.smoke_flags import SEED, SmokeArguments, default_flags, known_flags
 from entrypoint.jobs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 
 
@@ -40,7 +41,8 @@ def main(argv: list[str], root: str) -> NoReturn:
     try:
         parser = HfArgumentParser([SmokeArguments, TrainingArguments])
         backend = planned if checks.launched_size(os.environ) > 1 else ""
-        flags = default_flags(output, backend, TrainingArguments.__dataclass_fields__)
+        known = known_flags(TrainingArguments.__dataclass_fields__, version("accelerate"))
+        flags = default_flags(output, backend, known)
         smoke, arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
         if left[-1]:

@@ -35,8 +35,18 @@ class SmokeArguments:
     )
 
 
+def known_flags(fields: Collection[str], accelerate: str) -> frozenset[str]:
+    """Return the fields of TrainingArguments that may be set with this release of accelerate.
+
+    transformers 4.46 and later refuse a data_seed without accelerate 1.1.0 (training_args.py), which 4.46.0 and 4.46.1
+    do not require.
+    """
+    numbers = [int(part) for part in accelerate.split(".")[:2] if part.isdigit()]
+    return frozenset(fields) - (frozenset(("data_seed",)) if numbers < [1, 1] else frozenset())
+
+
 def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the defaults as words of a command line; known: the fields of TrainingArguments; backend may be empty."""
+    """Yield the defaults as words of a command line; known: the flags that may be set; backend may be empty."""
     yield from ("--output_dir", output)
     for name, value in DEFAULTS:
         if name in known:
