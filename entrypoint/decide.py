@@ -58,7 +58,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     words = program.words if start is None else starters.replace_auto(program.words, world.local_size or 1)
-    argv = command.command(job, world, words, prepared.environ)
+    argv = command.command(job, world, words, prepared.environ, stack.torch)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
     return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend)

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
+from entrypoint.container.image import release
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, TORCHRUN
+from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import adapt, arguments, read_given
@@ -27,6 +28,8 @@ PYTHON = "python3"
 TORCHRUN_COMMAND = "torchrun"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
+# The only release of torch whose standalone rendezvous always takes the host's own name.
+NAMES_ITSELF = (2, 4)
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 
@@ -71,8 +74,11 @@ def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:
     return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())
 
 
-def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the command that starts a program in this world: by torchrun where there are processes to start."""
+def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:
+    """Return the command that starts a program in this world: by torchrun where there are processes to start.
+
+    torch: its version, which decides how the ranks of a single node meet.
+    """
     if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
         return words
     if not job.trains:
@@ -83,8 +89,22 @@ def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str,
     if world.launcher == TORCHRUN:
         return [TORCHRUN_COMMAND, *rendezvous(world, environ), *words]
     if world.launcher == ALONE and world.sizes[1] > 1:
-        return [TORCHRUN_COMMAND, "--standalone", "--nproc-per-node", str(world.local_size), *words]
+        return [TORCHRUN_COMMAND, *meet_here(torch), "--nproc-per-node", str(world.local_size), *words]
     return [PYTHON, *words]
+
+
+def meet_here(torch: str) -> list[str]:
+    """Return the options by which the ranks of a single node meet.
+
+    Torch 2.4 ignores --local-addr in a standalone rendezvous, and hangs where the name of the host does not resolve, as
+    without a network (pytorch/pytorch#135262); its static rendezvous takes the address that it is given.
+    """
+    if release(torch) != NAMES_ITSELF:
+        return ["--standalone"]
+    from entrypoint.container.network import is_free  # only this release pays for it
+
+    port = next((port for port in range(PORT, PORT + 100) if is_free(port)), PORT)
+    return ["--rdzv-backend", "static", "--master-addr", "127.0.0.1", "--master-port", str(port)]
 
 
 def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:

@@ -224,6 +224,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("pwd.getpwuid", {1000: user}.__getitem__),
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
+            ("entrypoint.container.network.is_free", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
             stack.enter_context(mock.patch(name, value))

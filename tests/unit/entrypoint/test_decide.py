@@ -31,7 +31,7 @@ def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> t
     world = spread(world, machine)
     scene = Scene(world, machine, stack, True, lambda: "eth0", lambda path: False, environ)
     prepared = prepare(clean(environ), place(world), tune(scene))
-    return prepared.environ, command(JOB, world, ["train.py"], prepared.environ)
+    return prepared.environ, command(JOB, world, ["train.py"], prepared.environ, stack.torch)
 
 
 # Left over: accelerate reads RANK before PMI_RANK (accelerate/utils/environment.py); Slurm's names it does not know.

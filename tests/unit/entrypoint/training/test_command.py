@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.container import network
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import World
 from entrypoint.settings import Setting
-from entrypoint.training.command import FRONT, clean, command, find_torchrun, read_program
+from entrypoint.training.command import FRONT, clean, command, find_torchrun, meet_here, read_program
 from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
@@ -35,20 +36,24 @@ STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--maste
 )  # fmt: skip
 def test_command(world: World, environ: dict[str, str], start: list[str]) -> None:
     words = read_program(SMOKE, NEW, "/opt/multinode", many=False).words
-    assert command(SMOKE, world, words, environ) == [*start, "/opt/multinode/smoke.py", "--bf16"]
+    assert command(SMOKE, world, words, environ, NEW.torch) == [*start, "/opt/multinode/smoke.py", "--bf16"]
 
 
 def test_a_plain_command_stays_as_it_is() -> None:
     job = Job("plain", "torchrun", ["--nproc-per-node", "2", "x.py"])
     words = read_program(job, NEW, "/", many=True).words
-    assert command(job, World("torchrun", "", (2, 2), local_size=2), words, {}) == words == [job.name, *job.words]
+    assert (
+        command(job, World("torchrun", "", (2, 2), local_size=2), words, {}, NEW.torch)
+        == words
+        == [job.name, *job.words]
+    )
 
 
 def test_generation_runs_once() -> None:
     job = Job("task", "generation", [])
     assert not job.trains
     words = read_program(job, NEW, "/", many=True).words
-    assert command(job, World("alone", "", local_size=2), words, {})[0] == "python3"
+    assert command(job, World("alone", "", local_size=2), words, {}, NEW.torch)[0] == "python3"
 
 
 def test_a_script_without_the_trainer_is_told_by_the_environment() -> None:
@@ -85,7 +90,7 @@ def test_a_script_of_one_s_own_counts_its_ranks_on_a_cpu(kind: str, name: str, c
 
 def test_a_worker_of_an_mpijob_does_not_train() -> None:
     with pytest.raises(Refusal, match="MPIJob"):
-        command(SMOKE, World("mpijob-worker", ""), [], {})
+        command(SMOKE, World("mpijob-worker", ""), [], {}, NEW.torch)
 
 
 def test_empty_pet_variables_are_removed() -> None:
@@ -99,3 +104,16 @@ def test_the_program_in_front_of_torchrun_is_passed_over(tmp_path: Path) -> None
     assert find_torchrun({"PATH": f"{FRONT}:{tmp_path}"}) == str(program)
     with pytest.raises(Refusal, match="pip install torch"):
         find_torchrun({"PATH": FRONT})
+
+
+@pytest.mark.parametrize(
+    ("torch", "options"),
+    [
+        ("2.3.1+cpu", "--standalone"),
+        ("2.4.1", "--rdzv-backend static --master-addr 127.0.0.1 --master-port 29502"),
+        ("2.5.0+cpu", "--standalone"),
+    ],
+)
+def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
+    monkeypatch.setattr(network, "is_free", lambda port: port > 29501)
+    assert " ".join(meet_here(torch)) == options
