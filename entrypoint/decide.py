@@ -18,7 +18,7 @@ from entrypoint.numbers import whole
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import find_output
+from entrypoint.training.arguments import find_output, read_batch
 from entrypoint.training.needs import ask_python, check_needs, list_packages
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
@@ -61,7 +61,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     argv = command.command(job, world, words, prepared.environ, stack.torch)
     notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
-    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend)
+    batch = read_batch(program.given) if job.trains else None
+    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend, batch)
 
 
 def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """All that was found and decided; backend is the one the image was planned for."""
+    """All that was found and decided; backend is the one the image was planned for.
+
+    batch: how many examples a step takes in each process, as the arguments say; None where they do not.
+    """
 
     world: World
     machine: Machine
@@ -23,6 +26,7 @@ class Decision(NamedTuple):
     notes: list[str]
     reasons: dict[str, str]
     backend: str
+    batch: int | None = None
 
 
 def give_reasons(settings: list[Setting]) -> dict[str, str]:
@@ -53,7 +57,16 @@ def describe(decision: Decision) -> str:
         if machine.cores != machine.physical
         else f"{machine.cores} cores"
     )
-    return f"{place} = {nodes} node(s) x {world.local_size} process(es) on {cores}"
+    return f"{place} = {nodes} node(s) x {world.local_size} process(es) on {cores}{describe_batch(decision)}"
+
+
+def describe_batch(decision: Decision) -> str:
+    """Return the batch of a step, which grows with the world; empty for one process, and where none is known."""
+    low, high = decision.world.sizes
+    if decision.batch is None or high < 2:
+        return ""
+    each = decision.batch
+    return f", effective batch {low * each}" + ("" if low == high else f" to {high * each}")
 
 
 def short(value: str) -> str:

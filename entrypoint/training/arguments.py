@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.numbers import whole
 from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
 from entrypoint.training.flags import Flag, Translated, has_ccl, plain, show, split_flags, translate
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 OUTPUT = "/workspace/output"
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
+BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
 ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
@@ -160,6 +162,12 @@ def find_output(given: Mapping[str, object]) -> str | None:
         if isinstance(directory, str) and directory and "://" not in directory and is_path(directory)
         else None
     )
+
+
+def read_batch(given: Mapping[str, object]) -> int | None:
+    """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
+    numbers = [whole(str(given.get(name, default))) for name, default in BATCH]
+    return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
 
 
 def is_path(text: str) -> bool:

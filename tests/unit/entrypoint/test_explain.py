@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from entrypoint.container.processors import Machine
 from entrypoint.explain import Decision, as_json, as_text, one_line
 from entrypoint.launchers.world import World
@@ -44,3 +46,18 @@ def test_text() -> None:
     assert "OMP_NUM_THREADS=2  # because" in text
     assert "backend     gloo; this image has no oneCCL bindings\n" in text
     assert text.endswith("command     python3 'a b.py'")
+
+
+@pytest.mark.parametrize(
+    ("world", "batch", "said"),
+    [
+        (World("alone", "", local_size=8), 12, "effective batch 96"),
+        (World("torchrun", "", (1, 4), local_size=2), 12, "effective batch 24 to 96"),
+        (World("mpi", "", rank=0, size=4, local_size=2), 8, "effective batch 32"),
+        (World("alone", "", local_size=1), 12, None),
+        (World("alone", "", local_size=8), None, None),
+    ],
+)
+def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
+    line = one_line(DECISION._replace(world=world, batch=batch))
+    assert (said or "on 2 of 4 cores;") in line

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.training.arguments import Arguments, arguments
+from entrypoint.training.arguments import Arguments, arguments, read_batch
 from entrypoint.training.tasks import TASKS
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
@@ -138,3 +138,17 @@ def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: s
     made = arguments(name, TASKS[name], ["--zeta", *words], NEW, many=True)
     assert made.words[len(made.words) - len(words) - 1 :] == ["--zeta", *words]
     assert made.notes == []
+
+
+@pytest.mark.parametrize(
+    ("given", "batch"),
+    [
+        ({"per_device_train_batch_size": "12"}, 12),
+        ({"per_device_train_batch_size": 8, "gradient_accumulation_steps": "4"}, 32),
+        ({"per_device_train_batch_size": True}, None),
+        ({"gradient_accumulation_steps": "4"}, None),
+        ({}, None),
+    ],
+)
+def test_the_batch_of_one_process(given: dict[str, object], batch: int | None) -> None:
+    assert read_batch(given) == batch
