@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from entrypoint.container.files import read_text, which
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
-from entrypoint.errors import USER, WORLD, Refusal
+from entrypoint.errors import USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
@@ -74,7 +74,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
     if not decision.world.local_rank and job.kind != jobs.SSH:
-        print_error("\n".join([one_line(decision), *(f"multinode: {note}" for note in decision.notes)]))
+        print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
     return become(job, decision, root)
 
 

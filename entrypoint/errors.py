@@ -21,4 +21,14 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """Return the two lines that are printed on stderr."""
-        return f"multinode: {self.fact}: {self.value}\n  try: {self.remedy}"
+        return f"multinode: {self.fact}: {one_row(self.value)}\n  try: {one_row(self.remedy)}"
+
+
+def one_row(text: str) -> str:
+    """Return a text as one row of a log, with escapes for what would end it or move the cursor of a terminal."""
+    return "".join(each if each.isprintable() or each == "\t" else escape(each) for each in text)
+
+
+def escape(letter: str) -> str:
+    """Return a letter as Python writes it in a string: a line feed is `\\n`."""
+    return letter.encode("unicode_escape", "surrogatepass").decode()

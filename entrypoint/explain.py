@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
 from entrypoint.streams import hide, quote
 
@@ -44,7 +45,7 @@ def one_line(decision: Decision) -> str:
     yours = {name: value for name, value in prepared.kept.items() if not name.startswith("MULTINODE_")}
     if yours:
         parts.append("kept yours " + " ".join(f"{name}={short(value)}" for name, value in sorted(yours.items())))
-    return "; ".join(parts)
+    return one_row("; ".join(parts))
 
 
 def describe(decision: Decision) -> str:
@@ -121,4 +122,4 @@ def as_text(decision: Decision) -> str:
         *(("note", note) for note in decision.notes),
         ("command", " ".join(quote(word) for word in hide(decision.argv))),
     ]
-    return "\n".join(f"{name:11} {text}" for name, text in rows)
+    return "\n".join(f"{name:11} {one_row(text)}" for name, text in rows)

@@ -9,7 +9,8 @@ from typing import TextIO
 from entrypoint.errors import WORLD, Refusal
 
 # The ends of the names of flags and variables whose values must not be in a log.
-SECRET = ("token", "key", "secret", "password")
+SECRET = ("token", "key", "secret", "password", "passwd")
+HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
 def print_error(text: object) -> None:
@@ -53,16 +54,50 @@ def quote(word: str) -> str:
 
 
 def hide(words: list[str]) -> list[str]:
-    """Return a command line with *** for every secret: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`."""
+    """Return a command line with *** for every secret: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`.
+
+    In an address that is the user with the password, and what a query is signed with; in a header the value of one like
+    `Authorization`.
+    """
     hidden: list[str] = []
     follows = False
     for word in words:
         name, equals, value = word.partition("=")
-        secret = name.lower().endswith(SECRET)
+        secret = is_secret(name)
         if follows and not word.startswith("--"):
             hidden.append("***")
             follows = False
         else:
-            hidden.append(f"{name}=***" if secret and value else word)
+            hidden.append(f"{name}=***" if secret and value else hide_parts(word))
             follows = secret and not equals and word.startswith("-")
     return hidden
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the value of a flag, a variable or a header belongs in no log."""
+    return name.lower().endswith(SECRET)
+
+
+def hide_parts(word: str) -> str:
+    """Return a word without the secrets of a header, and of the addresses in it."""
+    name, colon, value = word.partition(":")
+    header = name.rpartition("=")[2].strip("'\" ")
+    if colon and value.strip() and not value.startswith("//") and (is_secret(header) or header.lower() in HEADERS):
+        return f"{name}: ***"
+    return "://".join([word.split("://")[0], *(hide_address(part) for part in word.split("://")[1:])])
+
+
+def hide_address(text: str) -> str:
+    """Return what follows the :// of an address without user, password, and the secrets of its query."""
+    place, question, query = text.partition("?")
+    host, slash, path = place.partition("/")
+    _, at, host = host.rpartition("@")
+    fields = [field.partition("=") for field in query.split("&")] if question else []
+    shown = "&".join(f"{name}=***" if is_secret(name) or is_signed(name) else f"{name}{equals}{value}"
+                     for name, equals, value in fields)  # fmt: skip
+    return f"{'***@' if at else ''}{host}{slash}{path}{question}{shown}"
+
+
+def is_signed(name: str) -> bool:
+    """Return whether a field of a query is what a signed address is allowed by."""
+    return name.lower().endswith(("signature", "credential", "sig"))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from entrypoint.container.processors import Machine
+from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, as_json, as_text, one_line
 from entrypoint.launchers.world import World
 from entrypoint.settings import Prepared
@@ -61,3 +62,13 @@ def test_text() -> None:
 def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
     line = one_line(DECISION._replace(world=world, batch=batch))
     assert (said or "on 2 of 4 cores;") in line
+
+
+@pytest.mark.parametrize("value", ["1\nmultinode: rank 0", "1\rmultinode", "\x1b[2J", "\u2028x", "\x85x"])
+def test_no_value_forges_a_row_of_the_log(value: str) -> None:
+    prepared = Prepared({}, {"LD_PRELOAD": value}, {"OMP_NUM_THREADS": value})
+    decision = DECISION._replace(prepared=prepared, argv=["python3", value], notes=[value])
+    plain = DECISION._replace(prepared=Prepared({}, {"A": "1"}, {"B": "1"}), argv=["python3", "x"], notes=["x"])
+    assert len(one_line(decision).splitlines()) == 1
+    assert len(as_text(decision).splitlines()) == len(as_text(plain).splitlines())
+    assert len(str(Refusal("a fact", value, f"export A={value}")).splitlines()) == 2
