@@ -16,7 +16,7 @@ from images import cli
 
 TODAY = datetime.date(2026, 11, 20)
 # Neither Docker nor podman is found, and no socket is opened to look for them.
-NO_ENGINE = {"DOCKER_HOST": "none://here", "PATH": ""}
+NO_ENGINE = {"DOCKER_HOST": "tcp://127.0.0.1:9", "PATH": ""}
 # rich reads this one by itself: set, it would print a moving line into a file, too.
 NO_TERMINAL = {"FORCE_COLOR": ""}
 
