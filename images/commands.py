@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline, report
-from images.host import pip_config
+from images.host import docker_config, pip_config
 from images.host.context import Access, Context, World, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
@@ -77,8 +77,8 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     if targets:
         skopeo.require(world.environ, f"--push {targets[0]}")
     place = oci.target(options.output) if options.output else None
-    engine = _engine(options.load, world.environ)
     context = _context(options, world)
+    engine = _engine(options.load, world.environ, context.progress.say)
     locked = _locked(options, context)
     tags = tuple(names(options)) or (locked.lock.tag,)
 
@@ -122,7 +122,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
     if engine:
         run = import_check.in_engine(engine, made.image)
         remedy = "another --transformers; the image stays loaded, so that you can examine it"
-    elif load is False and engines.find(context.environ, seconds=5):
+    elif load is False and engines.answers(context.environ):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
         run = import_check.unpacked(made.base, made.image, context.store)
@@ -187,11 +187,15 @@ def _resolved(asked: planner.Request, context: Context) -> Locked:
     return pipeline.resolve(planned, context)
 
 
-def _engine(asked: bool | None, environ: Mapping[str, str]) -> Engine | None:
+def _engine(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:
     engine = None if asked is False else engines.find(environ)
     if asked and engine is None:
         remedy = "start Docker (or install podman), or --no-load --output FILE"
         raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
+    named = None if asked is False or (engine and engine.client) else docker_config.daemon(environ)
+    if named:
+        instead = f"it goes into {engine.name}" if engine else "the image is not loaded"
+        say(f"note: no Docker daemon answers, {instead}: {named.named_by}")
     return engine
 
 

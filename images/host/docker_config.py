@@ -1,16 +1,18 @@
-"""Logins to registries, from Docker's configuration and its credential helpers; Docker's SDK knows their forms."""
+"""Docker's configuration: logins to registries, and where the daemon is; Docker's SDK knows the forms of logins."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from docker.auth import AuthConfig, resolve_index_name
 from docker.errors import DockerException
+from docker.utils import parse_host
 
 from images.host.errors import UserFault, WorldFault
 
@@ -21,22 +23,69 @@ def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     Docker's configuration is $DOCKER_CONFIG/config.json or ~/.docker/config.json.
     Raises UserFault for a file that cannot be read, WorldFault for a credential helper that fails.
     """
-    path = _path(environ)
-    config = _read(path)
+    place = path(environ)
+    config = _read(place)
     # The entries of other registries are left out: only the one that is needed has to be sound.
-    logins = {name: _stated(entry) for name, entry in _table(config, "auths", path).items() if _is(name, entry, host)}
+    logins = {name: _stated(entry) for name, entry in _table(config, "auths", place).items() if _is(name, entry, host)}
     helpers = _stated(
-        {"credHelpers": _stated(_table(config, "credHelpers", path)), "credsStore": config.get("credsStore")}
+        {"credHelpers": _stated(_table(config, "credHelpers", place)), "credsStore": config.get("credsStore")}
     )
     try:
         known = AuthConfig({"auths": AuthConfig.parse_auth(logins), **helpers}, credstore_env=dict(environ))
     except (ValueError, TypeError):
-        fact, value = "a login in Docker's configuration is damaged", f"{path}, entry {', '.join(logins)}"
+        fact, value = "a login in Docker's configuration is damaged", f"{place}, entry {', '.join(logins)}"
         raise UserFault(fact, value, "docker logout, then docker login") from None  # the cause may hold the secret
     return _entry(_resolve(known, host, environ))
 
 
-def _path(environ: Mapping[str, str]) -> Path:
+class Daemon(NamedTuple):
+    """The address of a Docker daemon, and what names it."""
+
+    address: str
+    named_by: str
+
+
+def daemon(environ: Mapping[str, str]) -> Daemon | None:
+    """Return where the command `docker` finds its daemon: DOCKER_HOST, else a context; None for the usual socket.
+
+    Raises UserFault for an address that cannot be used here, and for a context that is not there.
+    """
+    if address := environ.get("DOCKER_HOST"):
+        return Daemon(_checked(address, "DOCKER_HOST"), f"DOCKER_HOST={address}")
+    name = environ.get("DOCKER_CONTEXT") or _current_context(environ)
+    if name in ("", "default"):
+        return None
+    place = path(environ).parent / "contexts/meta" / hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()
+    try:
+        address = str(json.loads((place / "meta.json").read_bytes())["Endpoints"]["docker"]["Host"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        remedy = "docker context ls shows them; unset DOCKER_CONTEXT, or docker context use default"
+        raise UserFault("there is no such context of Docker", repr(name), remedy) from error
+    return Daemon(_checked(address, f"context {name}"), f"context {name}: {address}")
+
+
+def _checked(address: str, named_by: str) -> str:
+    try:
+        known = str(parse_host(address)).startswith(("http://", "https://", "http+unix://"))
+    except (DockerException, ValueError):
+        known = False
+    if not known:
+        remedy = "unix:///PATH or tcp://HOST:PORT; for ssh: ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST"
+        fact = "that is no address of a Docker daemon that can be used here"
+        raise UserFault(fact, f"{named_by} {address!r}", f"{remedy} and unix:///tmp/docker.sock; or --no-load")
+    return address
+
+
+def _current_context(environ: Mapping[str, str]) -> str:
+    try:
+        name = _read(path(environ)).get("currentContext")
+    except UserFault:  # whoever needs a login says so; `docker` goes on without, too
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def path(environ: Mapping[str, str]) -> Path:
+    """Return Docker's configuration file, which need not be there."""
     directory = environ.get("DOCKER_CONFIG")
     return Path(directory or Path(environ.get("HOME") or "/") / ".docker") / "config.json"
 

@@ -11,8 +11,8 @@ from typing import Any
 import docker
 from docker.errors import ContainerError, DockerException, NotFound
 
-from images.host import process
-from images.host.errors import WorldFault
+from images.host import docker_config, process
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.image import Image, archive, write_archive
 
@@ -31,13 +31,34 @@ class Engine:
 
 
 def find(environ: Mapping[str, str], seconds: int = 600) -> Engine | None:
-    """Return a running Docker that answers within so many seconds, now and later; else podman, else None."""
+    """Return a running Docker that answers within so many seconds, now and later; else podman, else None.
+
+    Raises UserFault when an address or Docker's configuration is wrong.
+    """
+    named = docker_config.daemon(environ)
     try:
-        client = docker.from_env(timeout=seconds, environment=dict(environ))
+        client = docker.from_env(
+            timeout=seconds, environment={**environ, "DOCKER_HOST": named.address if named else ""}
+        )
         client.ping()
         return Engine("docker", environ, client)
     except (DockerException, OSError):
         return Engine("podman", environ) if shutil.which("podman", path=environ.get("PATH")) else None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        place = docker_config.path(environ)
+        fact, remedy = (
+            "Docker's configuration is damaged",
+            f"correct {place}, or set DOCKER_CONFIG to another directory",
+        )
+        raise UserFault(fact, place, remedy) from None  # the cause may hold a login
+
+
+def answers(environ: Mapping[str, str]) -> bool:
+    """Return whether an engine answers soon."""
+    try:
+        return find(environ, seconds=5) is not None
+    except UserFault:
+        return False
 
 
 def load(engine: Engine, image: Image, store: Store) -> None:

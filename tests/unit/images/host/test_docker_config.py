@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from images.host.docker_config import login
-from images.host.errors import Fault, UserFault
+from images.host.docker_config import daemon, login
+from images.host.errors import Fault, UserFault, shown
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}
@@ -82,3 +83,76 @@ def test_any_configuration_is_a_login_or_none_or_a_fault(tmp_path: Path, config:
         return
 
     assert found is None or base64.b64decode(found["auth"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ssh://x",
+        "tcp://[::1",
+        "http://x:y",
+        "tcp://x:99999",
+        " ",
+        "nonsense",
+        "tcp://",
+        "fd://x",
+        "npipe:////./x",
+        "x:\n",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused(address: str) -> None:
+    with pytest.raises(UserFault, match="no address of a Docker daemon") as caught:
+        daemon({"DOCKER_HOST": address})
+
+    assert caught.value.value == shown(f"DOCKER_HOST {address!r}")
+    assert "unix:///PATH or tcp://HOST:PORT" in caught.value.remedy
+
+
+def test_a_password_in_an_address_is_refused_and_not_printed() -> None:
+    with pytest.raises(UserFault) as caught:
+        daemon({"DOCKER_HOST": "tcp://user:secret@host:1"})
+
+    assert "secret" not in str(caught.value)
+
+
+def context_of(directory: Path, name: str, meta: object) -> None:
+    place = directory / "contexts/meta" / hashlib.sha256(name.encode()).hexdigest()
+    place.mkdir(parents=True)
+    (place / "meta.json").write_text(json.dumps(meta))
+
+
+SOCKET = {"Endpoints": {"docker": {"Host": "unix:///run/user/1/docker.sock"}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "address"),
+    [
+        ({}, {}, None),
+        ({}, {"DOCKER_HOST": ""}, None),
+        ({}, {"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "mine"}, "tcp://h:1"),
+        ({}, {"DOCKER_CONTEXT": "mine"}, "unix:///run/user/1/docker.sock"),
+        ({"currentContext": "mine"}, {}, "unix:///run/user/1/docker.sock"),
+        ({"currentContext": "mine"}, {"DOCKER_CONTEXT": "default"}, None),
+        ({"currentContext": 3}, {}, None),
+        ([], {}, None),
+    ],
+)
+def test_the_daemon_is_the_one_of_dockers_own_command(
+    tmp_path: Path, config: object, more: dict[str, str], address: str | None
+) -> None:
+    environ = configured(tmp_path, config)
+    context_of(tmp_path, "mine", SOCKET)
+
+    found = daemon({**environ, **more})
+
+    assert (found.address if found else None) == address
+
+
+@pytest.mark.parametrize("meta", [[], {"Endpoints": 3}, {"Endpoints": {"docker": {}}}, None])
+def test_a_context_that_says_nothing_is_named(tmp_path: Path, meta: object) -> None:
+    environ = configured(tmp_path, {})
+    context_of(tmp_path, "odd", meta)
+
+    for name in ("odd", "absent", "../../x", "\udcff"):
+        with pytest.raises(UserFault, match="no such context"):
+            daemon({**environ, "DOCKER_CONTEXT": name})
