@@ -12,7 +12,7 @@ from rich.console import Console
 
 from images.host.context import World
 from images.host.errors import Fault, UserFault, WorldFault
-from images.options import COMMANDS, parser, request
+from images.options import COMMANDS, parse, request
 from images.plan import catalog, matrix, planner
 
 __all__ = ["World", "main"]
@@ -25,7 +25,7 @@ def main(argv: Sequence[str], world: World) -> int:
     out = Console(stderr="--json" in argv)
     try:
         command = argv[0] if argv and argv[0] in COMMANDS else None
-        options = parser(command).parse_args(argv[1:] if command else argv)
+        options = parse(command, argv[1:] if command else argv)
         _handler(command or "build")(options, world, out)
     except Fault as fault:
         print(fault, file=sys.stderr)

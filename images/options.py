@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 
 from images.host.errors import Parser
@@ -56,19 +56,21 @@ def _list_parser(command: str) -> Parser:
 
 def _lock_parser(command: str) -> Parser:
     made = _named(command, _request(), _mirror())
-    made.add_argument("--output", metavar="FILE", help="write the lock there instead of on stdout")
+    made.add_argument("--output", type=_text, metavar="FILE", help="write the lock there instead of on stdout")
     return made
 
 
 def _bundle_parser(command: str) -> Parser:
     made = _named(command, _request(), _parts(), _mirror(), _effort())
-    made.add_argument("--output", metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
+    made.add_argument("--output", type=_text, metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
     return made
 
 
 def _image_parser(command: str) -> Parser:
     made = _named(command, _mirror(), *([_parts(), _effort()] if command == "verify" else []))
-    made.add_argument("image", metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry")
+    made.add_argument(
+        "image", type=_text, metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry"
+    )
     return made
 
 
@@ -86,19 +88,25 @@ _PARSERS: Mapping[str, Callable[[str], Parser]] = {
 def _request() -> argparse.ArgumentParser:
     """Return the options for what is built."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--torch", metavar="VERSION", help="release of PyTorch")
-    made.add_argument("--transformers", metavar="VERSION", help="release of transformers")
-    made.add_argument("--python", metavar="3.N", help="Python of the image (default: the base's)")
+    made.add_argument("--torch", type=_text, metavar="VERSION", help="release of PyTorch")
+    made.add_argument("--transformers", type=_text, metavar="VERSION", help="release of transformers")
+    made.add_argument("--python", type=_text, metavar="3.N", help="Python of the image (default: the base's)")
     made.add_argument("--base", metavar="debian|intel|IMAGE", help="the base image (default: Intel's, if there is one)")
     made.add_argument(
         "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
     )
-    made.add_argument("--as-of", metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)")
-    made.add_argument("--tasks", metavar="A,B", help="examples whose requirements go in (default: all of text)")
-    made.add_argument("--examples", metavar="PATH|URL|none", help="example scripts (default: the release's archive)")
-    made.add_argument("--wheelhouse", metavar="DIR", help="a directory of wheels to prefer")
     made.add_argument(
-        "--tag", metavar="NAME:TAG", action="append", default=[],
+        "--as-of", type=_text, metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)"
+    )
+    made.add_argument(
+        "--tasks", type=_names, metavar="A,B", help="examples whose requirements go in (default: all of text)"
+    )
+    made.add_argument(
+        "--examples", type=_text, metavar="PATH|URL|none", help="example scripts (default: the release's archive)"
+    )
+    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory of wheels to prefer")
+    made.add_argument(
+        "--tag", type=_text, metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
     )  # fmt: skip
     made.add_argument("--trim", action=argparse.BooleanOptionalAction, help="leave out dead weight")
@@ -109,9 +117,14 @@ def _request() -> argparse.ArgumentParser:
 def _parts() -> argparse.ArgumentParser:
     """Return the options for where the files come from."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--lock", metavar="FILE", help="use exactly the files of this lock")
+    made.add_argument("--lock", type=_text, metavar="FILE", help="use exactly the files of this lock")
     made.add_argument(
-        "--offline", metavar="BUNDLE", nargs="?", const="", help="fetch nothing; take the files from a bundle"
+        "--offline",
+        type=_text,
+        metavar="BUNDLE",
+        nargs="?",
+        const=False,
+        help="fetch nothing; take the files from a bundle",
     )
     return made
 
@@ -119,21 +132,25 @@ def _parts() -> argparse.ArgumentParser:
 def _mirror() -> argparse.ArgumentParser:
     """Return the options for how registries are reached."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--registry-mirror", metavar="HOST[/PATH]", help="asked before any registry")
+    made.add_argument("--registry-mirror", type=_text, metavar="HOST[/PATH]", help="asked before any registry")
     return made
 
 
 def _result() -> argparse.ArgumentParser:
     """Return the options for where the image goes."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--output", metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /")
+    made.add_argument(
+        "--output", type=_text, metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /"
+    )
     made.add_argument(
         "--compression",
         choices=("zstd", "gzip", "none"),
         default="zstd",
         help="of the layers of a layout, and of what is pushed",
     )
-    made.add_argument("--push", metavar="HOST/NAME:TAG", action="append", default=[], help="push it to a registry")
+    made.add_argument(
+        "--push", type=_text, metavar="HOST/NAME:TAG", action="append", default=[], help="push it to a registry"
+    )
     made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
     return made
 
@@ -145,10 +162,43 @@ def _effort() -> argparse.ArgumentParser:
     return made
 
 
+def _text(typed: str) -> str:
+    """Read a value; raise ArgumentTypeError for one that is empty or cannot be handed to a program."""
+    if not typed.strip():
+        raise argparse.ArgumentTypeError(f"{typed!r} is empty; leave the option out for its default")
+    if "\0" in typed:
+        raise argparse.ArgumentTypeError(f"{typed!r} has a null character")
+    return typed
+
+
+def _names(typed: str) -> str:
+    """Read names separated by commas, at least one."""
+    if not typed.strip(" ,"):
+        raise argparse.ArgumentTypeError(f"{typed!r} has no name; leave the option out for its default")
+    return _text(typed)
+
+
+def parse(command: str | None, words: Sequence[str]) -> argparse.Namespace:
+    """Read the words after a command.
+
+    Raises UserFault for what the command does not take.
+    """
+    made = parser(command)
+    for word in words:
+        if word.startswith("--") and word.endswith("=--"):  # argparse takes that for no value, and goes on without
+            made.error(f"argument {word[:-3]}: '--' is no value")
+    return made.parse_args(words)
+
+
 def request(options: argparse.Namespace) -> planner.Request:
-    """Return what was asked for."""
+    """Return what was asked for.
+
+    Raises UserFault when the base or a name of the image cannot be one.
+    """
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
     tag = next(iter(names(options)), None)
+    if options.base not in (None, "debian", "intel") and options.base.strip():  # a blank one is the planner's matter
+        reference.parse(options.base)
     same = {field.name for field in fields(planner.Request)} - {"tasks", "tag"}
     return planner.Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
 

@@ -18,6 +18,8 @@ LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
 ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
 
+LONGEST = 255  # characters of a name with its host, by the same grammar
+
 REMEDY = "name:tag, host:port/name@sha256:..., oci:DIRECTORY or archive:FILE"
 
 
@@ -127,6 +129,7 @@ def _remote(text: str, remedy: str = REMEDY) -> Remote:
     faults = (
         (not HOST.fullmatch(host), "that is not the name of a registry", host),
         (not NAME.fullmatch(name), "that is not the name of an image", rest),
+        (len(f"{host}/{name}") > LONGEST, f"that name has more than {LONGEST} characters", rest),
         (bool(colon) and not TAG.fullmatch(tag), "that is not a tag", tag),
         (bool(at) and not DIGEST.fullmatch(digest), "that is not a sha256 digest", digest),
     )

@@ -110,3 +110,44 @@ def test_no_secret_of_an_address_is_printed(
 
     told = capsys.readouterr()
     assert "S3CRET" not in told.out + told.err and told.out + told.err
+
+
+# Nothing of this is a value of any option below; what may be one, such as a path that is not there, is left out.
+ODD = ("", " ", "\n", "\0", "a\0b", "--", "\t", "\r\n ")
+NAMES = (
+    *ODD,
+    "x" * 5000,
+    "a\nb",
+    "-x",
+    "..",
+    "\udcff",
+    "\u202e",
+    "[/x]",
+    ",",
+    ":",
+    "@",
+    "/",
+    "~",
+    "\x1b[31m",
+    "3.\u0661",
+)
+PATHS = ("--examples", "--wheelhouse", "--lock", "--offline", "--output")
+CHOSEN = ("--torch", "--transformers", "--python", "--backend", "--as-of", "--tasks", "--tag", "--push", "--jobs")
+HOSTILE = [
+    *((["build", "--no-load", "--torch=0", f"{option}={value}"]) for option in PATHS for value in ODD),
+    *((["build", "--no-load", f"{option}={value}"]) for option in CHOSEN for value in NAMES),
+    *((["plan", "--python=3.11", f"--base={value}"]) for value in NAMES),
+    *(([command, value]) for command in ("sbom", "verify") for value in NAMES if value not in ("..", "/")),
+    *((["sbom", "x", f"--registry-mirror={value}"]) for value in ODD),
+]
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=lambda words: " ".join(words)[:60].encode("unicode_escape").decode())
+def test_an_odd_value_gets_three_parts(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": "", "HOME": "/"}, WORLD.today, WORLD.clock)
+
+    assert cli.main(words, world) in (1, 2)
+
+    first, second = capsys.readouterr().err.splitlines()[-2:]
+    assert first.startswith("error: ") and first.count(": ") >= 2
+    assert second.startswith("  try: ")
