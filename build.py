@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import sys
 import time
@@ -14,5 +15,8 @@ except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
 if __name__ == "__main__":
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
     today = datetime.datetime.now(datetime.timezone.utc).date()
     sys.exit(cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic)))

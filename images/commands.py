@@ -28,6 +28,8 @@ from images.plan import catalog, planner
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
+    if options.output and not (place := Path(options.output).absolute().parent).is_dir():
+        raise UserFault("no such directory", place, "--output with a path in a directory that exists")
     text = lockfile.text(_resolved(request(options), _context(options, world)).lock, beside=True)
     if options.output:
         Path(options.output).write_text(text)
@@ -44,7 +46,7 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
         place = bundle.write(lock, context.store, options.output)
     if options.json:
         print(json.dumps({"bundle": str(place), "files": len(lock.files())}))
-    out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, soft_wrap=True)
+    out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, markup=False, soft_wrap=True)
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -60,9 +62,8 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
         print(json.dumps(report.verified(options.image, identity, made.digest, difference), indent=1))
     if difference:
         raise WorldFault("the image is not what its lock says", difference.text, difference.remedy)
-    out.print(
-        f"verified       {options.image}: {len(made.parts)} layers, id {identity}", highlight=False, soft_wrap=True
-    )
+    said = f"verified       {options.image}: {len(made.parts)} layers, id {identity}"
+    out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:

@@ -28,7 +28,7 @@ def show(outcome: Outcome, out: Console) -> None:
     image = outcome.image
     for part in image.parts:
         state = "reused" if part.reused else "new"
-        out.print(f"{part.name:<14} {part.written.size / 1e6:7.1f} MB  {state}", highlight=False)
+        out.print(f"{part.name:<14} {part.written.size / 1e6:7.1f} MB  {state}", highlight=False, markup=False)
     total = sum(part.written.size for part in image.parts)
     unpacked = sum(part.written.unpacked for part in image.parts)
     out.print(f"{'total':<14} {total / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
@@ -37,7 +37,7 @@ def show(outcome: Outcome, out: Console) -> None:
     lines += [*(("pushed", name) for name in outcome.pushed), ("seconds", f"{outcome.seconds:.1f}")]
     for name, value in lines:
         if value:
-            out.print(f"{name:<14} {value}", highlight=False, soft_wrap=True)
+            out.print(f"{name:<14} {value}", highlight=False, markup=False, soft_wrap=True)
 
 
 def fields(outcome: Outcome) -> dict[str, Any]:

@@ -160,7 +160,9 @@ def show_list(catalog: Catalog, out: Console) -> None:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(*headings, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold")  # nothing is left out of a narrow table
     for row in rows:
         table.add_row(*map(escape, row))
     return table

@@ -52,3 +52,11 @@ def test_plan_and_list_are_read_by_people() -> None:
 
     for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):
         assert word in out.getvalue()
+
+
+def test_a_narrow_table_leaves_nothing_out() -> None:
+    out = StringIO()
+
+    matrix.show_list(TABLE, Console(file=out, width=60))
+
+    assert out.getvalue().isascii()

@@ -1,0 +1,22 @@
+"""What a finished build prints of itself."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from images import report
+from images.host.store import Store
+from tests.support.finished import SMALL, finished
+
+
+@pytest.mark.parametrize("archive", ["tmp/[/x].tar", "[a].tar", "[red]a.tar", "a\\[b].tar"])
+def test_a_name_is_printed_as_it_is(tmp_path: Path, archive: str) -> None:
+    out = StringIO()
+
+    report.show(report.Outcome(finished(Store(tmp_path), SMALL), archive, None, (), 1.0), Console(file=out, width=100))
+
+    assert f"archive        {archive}\n" in out.getvalue()
