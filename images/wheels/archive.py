@@ -27,6 +27,9 @@ from images.wheels import record
 
 # Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.
 UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
+# Projects whose wheels on PyPI were edited after RECORD was written: METADATA and these files. In IPEX from 1.11.200 to
+# 2.7.0 the version lost its "+cpu", so that RECORD has the sizes and hashes of the files before.
+EDITED = {"intel_extension_for_pytorch": ("intel_extension_for_pytorch/version.py",)}
 NEEDED = ("METADATA", "RECORD", "WHEEL")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # What an archive unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Of a thousand
@@ -88,8 +91,11 @@ class Archive(WheelFile):
         """
         info = self.dist_info_dir
         unlisted = {f"{info}/{name}" for name in (*UNLISTED, INSTALLER)}
+        edited = {f"{info}/METADATA", *EDITED[self.distribution]} if self.distribution in EDITED else set()
         sizes = {info.filename: info.file_size for info in self._infos if info.filename not in unlisted}
-        rows = record.read(self.read_dist_info("RECORD"), sizes)
+        kept = {name: size for name, size in sizes.items() if name not in edited}
+        rows = record.read(self.read_dist_info("RECORD"), kept)
+        rows |= {name: record.row(name, self.read(name)) for name in sorted(edited & sizes.keys())}
         found: dict[tuple[str, str], RecordEntry] = {}
         for name, row in rows.items():
             if found.setdefault(self._place(name), row) is not row:

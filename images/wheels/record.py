@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from installer.records import Hash, InvalidRecordEntry, RecordEntry, parse_record_file
@@ -31,6 +32,11 @@ def refuse_content(entry: RecordEntry, data: bytes, sha256: str) -> None:
     assert entry.hash_ is not None, "read() returns no row without a hash"
     if entry.hash_ != hash_of(sha256) and (entry.hash_.name == "sha256" or not entry.hash_.validate(data)):
         raise ValueError(f"RECORD has another hash of {entry.path!r}")
+
+
+def row(name: str, data: bytes) -> RecordEntry:
+    """Return a true row for a file."""
+    return RecordEntry(name, hash_of(hashlib.sha256(data).hexdigest()), len(data))
 
 
 def hash_of(sha256: str) -> Hash:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import tracemalloc
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from images.host.errors import WorldFault
-from images.wheels import archive
+from images.wheels import archive, record
 from tests.support.wheels import WHEEL, pack
 
 INFO, DATA = "thing-1.0.dist-info", "thing-1.0.data"
@@ -226,3 +227,31 @@ def test_files_are_read_as_the_standard_library_reads_them(data: bytes, level: i
     with archive.Zip(stream) as ours, ours.open("file") as file:
         assert file.read(10) + file.read() == data
         assert "isal" in repr(file._decompressor)  # type: ignore[attr-defined]
+
+
+IPEX = "intel_extension_for_pytorch"
+
+
+def edited(directory: Path, name: str, path: str) -> Path:
+    """Make a wheel in which one file is four bytes shorter than RECORD says, as in IPEX on PyPI."""
+    files = {f"{name}/version.py": b"x = '2.4.0'", f"{name}/__init__.py": b"y = '2.4.0'"}
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
+    before = {**files, f"{name}-1.0.dist-info/METADATA": about}[path] + b"+cpu"
+    return pack(directory, files, name, recorded={path: before})
+
+
+@pytest.mark.parametrize("path", [f"{IPEX}-1.0.dist-info/METADATA", f"{IPEX}/version.py"])
+def test_files_of_ipex_that_were_edited_after_record_was_written_are_taken(tmp_path: Path, path: str) -> None:
+    with archive.opened(edited(tmp_path, IPEX, path)) as opened:
+        row, data = opened.expected("platlib", path), opened.read(path)
+
+    assert row is not None and row.size == len(data)
+    record.refuse_content(row, data, hashlib.sha256(data).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [(IPEX, f"{IPEX}/__init__.py"), ("thing", "thing-1.0.dist-info/METADATA"), ("thing", "thing/version.py")],
+)
+def test_no_other_file_may_differ_from_record(tmp_path: Path, name: str, path: str) -> None:
+    assert f"another size of {path!r}" in refused(edited(tmp_path, name, path))
