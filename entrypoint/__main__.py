@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from entrypoint.container.files import read_text, which
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
-from entrypoint.errors import USER, WORLD, Refusal, one_row
+from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
@@ -106,4 +106,20 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.cluster.rank import supervise
 
         return supervise(argv, environ, decision.world.rank)
-    os.execvpe(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
+    return execute(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
+
+
+def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> int:
+    """Replace this process by a program; raise Refusal with the exit code of a shell for one that cannot be run."""
+    try:
+        os.execvpe(program, argv, environ)
+    except FileNotFoundError:
+        # Python looked it up before, so it is what the file names in its first line, or a library's loader.
+        if which(program, environ) is None:
+            raise Refusal("there is no such program", program, "a program of the image", NOT_FOUND) from None
+        remedy = "name one that is there in its first line: #!/bin/sh, #!/usr/bin/env python3"
+        raise Refusal("the interpreter of a program is not there", program, remedy, NOT_EXECUTABLE) from None
+    except OSError as error:
+        remedy = "begin a script with #!/bin/sh or #!/usr/bin/env python3, make it executable, and match the machine"
+        value = f"{program}: {error.strerror}"
+        raise Refusal("the program cannot be executed", value, remedy, NOT_EXECUTABLE) from None

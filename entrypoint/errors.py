@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 USER, WORLD = 2, 1
+# What a shell returns for a program that cannot be executed, and for one that is not there.
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 
 class Refusal(Exception):
     """Raised before anything is started, because it would fail or be wrong.
 
-    Exit code 2 for what the user can mend, 1 for what went wrong outside.
+    Exit code 2 for what the user can mend, 1 for what went wrong outside, 126 and 127 for a program as in a shell.
     """
 
     def __init__(self, fact: str, value: object, remedy: str, code: int = USER) -> None:

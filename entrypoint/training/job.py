@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.errors import Refusal
+from entrypoint.errors import NOT_FOUND, Refusal
 from entrypoint.numbers import whole
 from entrypoint.training.tasks import TASKS
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
 OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH, DOCTOR: DOCTOR}
+# More cores than any node has; what is above is a typing error.
+MOST_PROCESSES = 4096
+# What SageMaker adds to `docker run IMAGE`, and nothing else.
+SAGEMAKER = {
+    "train": "ContainerArguments of the training job: its task and flags, for example smoke --bf16",
+    "serve": "an image that serves models; this one trains them",
+}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a minute's training, offline, to see that all ranks work together
@@ -50,17 +57,19 @@ class Job(NamedTuple):
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:
     """Return the options before the command, and the command; the first word that is no option begins it."""
     explain, nproc, words = None, None, list(argv)
-    while words and words[0].startswith("--"):
+    while words and (words[0].startswith("--") or words[0] == "-h"):
         word = words.pop(0)
         name, equals, value = word.partition("=")
+        if word == "--":
+            break
         if name == "--explain" and value in ("", "json"):
             explain = value or "text"
         elif name == "--nproc":
             text = value if equals else (words.pop(0) if words else "")
             nproc = whole(text)
-            if not nproc:
-                raise Refusal("--nproc takes a number of processes", repr(text), "--nproc 2")
-        elif name == "--help":
+            if not nproc or nproc > MOST_PROCESSES:
+                raise Refusal(f"--nproc takes a number of processes up to {MOST_PROCESSES}", repr(text), "--nproc 2")
+        elif name in ("--help", "-h"):
             return Options(None, None), ["--help"]
         else:
             remedy = "--explain, --explain=json, --nproc N, or put it after the command"
@@ -82,7 +91,9 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
             raise Refusal("there is no such script", name, "an existing file: ls " + (os.path.dirname(name) or "."))
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
-        raise Refusal("neither a task nor a program", name or repr(name), suggest(name))
+        if name in SAGEMAKER and not rest:
+            raise Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
+        raise Refusal("neither a task nor a program", name or repr(name), suggest(name), NOT_FOUND)
     return Job(PLAIN, name, rest)
 
 

@@ -45,7 +45,8 @@ def settings(lock: Lock, base: Base) -> dict[str, Any]:
     return {
         "User": "1000:0",
         "WorkingDir": "/workspace",
-        "Entrypoint": ["tini", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
+        # -s: it reaps where it is not process 1 either, as below `docker run --init` and in a shared process namespace.
+        "Entrypoint": ["tini", "-s", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
         "Labels": labels(lock, base),
     }

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.__main__ import main
+from entrypoint.__main__ import execute, main
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
+from entrypoint.errors import Refusal
 from entrypoint.settings import Setting, forget
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
@@ -69,8 +70,9 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
     [
         ([], {}, 2, "usage:"),
         (["--help"], {}, 0, "usage:"),
-        (["qaa"], {}, 2, "try: qa"),
-        ([""], {}, 2, "nor a program: ''"),
+        (["-h"], {}, 0, "usage:"),
+        (["qaa"], {}, 127, "try: qa"),
+        ([""], {}, 127, "nor a program: ''"),
         (["--explain=xml", "sh"], {}, 2, "before the command: --explain=xml"),
         (["--nproc", "2", "launch", "smoke"], {}, 2, "launch --ppn"),
         (["--nproc", "2", "smoke"], {"K_MPI_JOB_ROLE": "launcher"}, 2, "launch --ppn"),
@@ -94,6 +96,24 @@ def test_refusals(
     monkeypatch.setattr("sys.stdin", None)
     assert main(argv, {**environ, **variables}, str(root)) == code
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "code", "said"),
+    [
+        ("exit 0\n", 0o755, 126, "Exec format error"),
+        ("#!/missing/interpreter\n", 0o755, 126, "the interpreter of a program is not there"),
+        (None, 0o755, 127, "there is no such program"),
+    ],
+)
+def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mode: int, code: int, said: str) -> None:
+    program = tmp_path / "program"
+    if text is not None:
+        program.write_text(text)
+        program.chmod(mode)
+    with pytest.raises(Refusal, match=said) as caught:
+        execute(str(program), [str(program)], {"PATH": "/bin"})
+    assert caught.value.code == code
 
 
 def test_a_broken_world_is_a_note_beside_other_commands(

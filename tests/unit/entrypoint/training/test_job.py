@@ -18,16 +18,19 @@ from entrypoint.training.job import Options, read_job, read_options
         (["--explain=json", "--nproc", "2", "qa"], Options("json", 2), ["qa"]),
         (["--nproc=3", "qa"], Options(None, 3), ["qa"]),
         (["--help", "qa"], Options(None, None), ["--help"]),
+        (["-h"], Options(None, None), ["--help"]),
+        (["--", "qa"], Options(None, None), ["qa"]),
+        (["--nproc", "2", "--", "--odd"], Options(None, 2), ["--odd"]),
     ],
 )
 def test_options(argv: list[str], options: Options, words: list[str]) -> None:
     assert read_options(argv) == (options, words)
 
 
-@pytest.mark.parametrize("argv", [["--nproc"], ["--nproc", "0", "qa"], ["--nproc", "x"], ["--bf16", "qa"]])
-def test_wrong_options(argv: list[str]) -> None:
+@pytest.mark.parametrize("line", ["--nproc", "--nproc 0 qa", "--nproc x", "--nproc 99999999 qa", "--bf16 qa"])
+def test_wrong_options(line: str) -> None:
     with pytest.raises(Refusal):
-        read_options(argv)
+        read_options(line.split())
 
 
 def test_jobs(tmp_path: Path) -> None:
@@ -42,10 +45,17 @@ def test_jobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "remedy"),
-    [("sumarization", "summarization"), ("smok", "smoke"), ("zzzz", "`tasks` lists"), ("no.py", "ls .")],
+    ("word", "remedy", "code"),
+    [
+        ("sumarization", "summarization", 127),
+        ("smok", "smoke", 127),
+        ("zzzz", "`tasks` lists", 127),
+        ("no.py", "ls .", 2),
+        ("train", "ContainerArguments", 2),
+        ("serve", "an image that serves", 2),
+    ],
 )
-def test_unknown_words(word: str, remedy: str) -> None:
+def test_unknown_words(word: str, remedy: str, code: int) -> None:
     with pytest.raises(Refusal) as caught:
         read_job([word], {}, lambda *_: None)
-    assert remedy in caught.value.remedy and caught.value.code == 2
+    assert remedy in caught.value.remedy and caught.value.code == code
