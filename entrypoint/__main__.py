@@ -71,11 +71,26 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
     decision = decide(job, environ, stack, options.nproc, root)
     if options.explain:
+        decision = explain_ranks(job, decision, root)
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
     if not decision.world.local_rank and job.kind != jobs.SSH:
         print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
     return become(job, decision, root)
+
+
+def explain_ranks(job: jobs.Job, decision: Decision, root: str) -> Decision:
+    """Return the decision of `launch` with the ranks that it would start; any other as it is."""
+    if job.kind != jobs.LAUNCH:
+        return decision
+    from entrypoint.cluster.launch import explain_launch
+
+    prepared = decision.prepared
+    found = explain_launch(job.words, prepared.environ, root, decision.machine)
+    added = {**prepared.added, **found.variables}
+    reasons = {**decision.reasons, **dict.fromkeys(found.variables, "for every rank")}
+    notes = [*decision.notes, f"ranks on {found.hosts}; HOSTS is a file that is written with them"]
+    return decision._replace(prepared=prepared._replace(added=added), argv=found.argv, notes=notes, reasons=reasons)
 
 
 def shell() -> list[str]:

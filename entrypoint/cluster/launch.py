@@ -78,6 +78,34 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
     return hosts
 
 
+class Explained(NamedTuple):
+    """What `launch` would do: the command line, the variables of all ranks, and the hosts as in its machinefile."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    hosts: str
+
+
+def explain_launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> Explained:
+    """Return what `launch` would do; nobody is asked for keys, and no host is waited for."""
+    request = read_request(words, environ)
+    jobs.read_job(request.words, environ, which)
+    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
+    variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    argv = start(ranks, "HOSTS", root, request.words)
+    return Explained(argv, variables, " ".join(f"{host.name}:{host.slots}" for host in hosts))
+
+
+def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:
+    """Return hydra's command line; every rank starts through the entrypoint.
+
+    We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as ranks
+    of oneCCL over MPI do.
+    """
+    hydra = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
+    return [*hydra, "python3", "-I", "-S", root, *words]
+
+
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
@@ -100,12 +128,8 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         make_private(directory)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
-    # We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as
-    # ranks of oneCCL over MPI do.
-    start = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
-    argv = [*start, "python3", "-I", "-S", root, *request.words]
     try:
-        return run_ranks(argv, environ)
+        return run_ranks(start(ranks, machines, root, request.words), environ)
     finally:
         os.unlink(machines)
 

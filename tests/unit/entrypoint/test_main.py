@@ -98,6 +98,21 @@ def test_refusals(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("left", [{}, {"K_MPI_JOB_ROLE": "launcher", "I_MPI_HYDRA_HOST_FILE": "hosts"}])
+def test_launch_is_explained_with_its_ranks(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    left: dict[str, str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(root)
+    (root / "hosts").write_text("192.0.2.1:2\n192.0.2.2:2\n")
+    words = ["smoke", "--bf16"] if left else ["launch", "--hostfile", "hosts", "smoke", "--bf16"]
+    found = explain(words, {**environ, **left}, root, capsys)
+    hydra = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", "HOSTS", "-n", "4"]
+    assert found["argv"] == [*hydra, "python3", "-I", "-S", str(root), "smoke", "--bf16"]
+    assert isinstance(found["set"], dict) and found["set"]["MASTER_ADDR"] == "192.0.2.1"
+    assert "ranks on 192.0.2.1:2 192.0.2.2:2" in str(found["notes"])
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "code", "said"),
     [
