@@ -46,6 +46,7 @@ DIRECTORIES = ("/home/multinode", "/workspace/output", "/workspace/.cache/huggin
 ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nmultinode:x:1000:0:multinode:/home/multinode:/bin/bash\n",
     "/etc/group": "root:x:0:\n",
+    "/etc/mpi/hostfile": "192.0.2.7 slots=2\n192.0.2.8 slots=2\n",
 }
 # Two interfaces: eth0 with the default route and 192.0.2.0/24, and a bridge of an engine.
 ROUTES = """\
