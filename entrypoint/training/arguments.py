@@ -39,6 +39,8 @@ UNLESS = {
     "num_train_epochs": ("max_steps", "max_train_steps"),
     "max_steps": ("num_train_epochs",),
     "max_train_steps": ("num_train_epochs",),
+    "warmup_steps": ("warmup_ratio",),
+    "warmup_ratio": ("warmup_steps",),
     "use_cpu": ("no_cuda",),
     "no_cuda": ("use_cpu",),
 }

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from entrypoint.container.image import Stack
 
+STEPS, RATIO = "warmup_steps", "warmup_ratio"
+# From here on a number of steps below 1 is a share of all steps, and the two flags are one.
+SHARED_WARMUP = (5, 0)
+NEARLY_ALL = "0.9999999"
 NO = ("false", "0", "no", "off", "f", "n")
 
 
@@ -79,8 +83,9 @@ def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Tr
 
     eras: the table for this kind of script; where it is empty, nothing is touched.
     """
-    result = Translated([], [], {})
     rows = {era.name: era for era in eras}
+    result = settle_warmup(flags, stack) if RATIO in rows else Translated(list(flags), [], {})
+    flags, result = result.flags, result._replace(flags=[])
     for flag in flags:
         new = renew(flag, stack, rows)
         if new.flag is not None:
@@ -90,6 +95,33 @@ def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Tr
         if new.why:
             result.notes.append(f"{show(flag)} {became(new)}: {new.why}")
     return result
+
+
+def settle_warmup(flags: list[Flag], stack: Stack) -> Translated:
+    """Return the flags with one of two warm-ups, where both would become the same flag.
+
+    The Trainer takes the steps unless they are 0 (transformers/training_args.py, get_warmup_steps). A share of 1 would
+    become one step, so it becomes the largest share below it.
+    """
+    last = {plain(flag.name): flag.values[0] for flag in flags if len(flag.values) == 1}
+    steps, share = as_number(last.get(STEPS, "")), as_number(last.get(RATIO, ""))
+    new = release(stack.transformers) >= SHARED_WARMUP
+    if share == 1 and new:
+        flags = [flag._replace(values=(NEARLY_ALL,)) if plain(flag.name) == RATIO else flag for flag in flags]
+    if steps is None or share is None or not (new or 0 < steps < 1):
+        return Translated(flags, [], {})
+    gone, wins = (RATIO, STEPS) if steps else (STEPS, RATIO)
+    note = f"--{gone} {last[gone]} is left out: the Trainer takes --{wins} {last[wins]}"
+    return Translated([flag for flag in flags if plain(flag.name) != gone], [note], {})
+
+
+def as_number(text: str) -> float | None:
+    """Return a number that is not negative; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
 
 
 def became(new: Renewed) -> str:

@@ -83,6 +83,24 @@ def test_what_the_release_has_or_nothing_stands_for_is_untouched(line: str, rele
     assert (text, made.notes, made.environ) == (line, [], {})
 
 
+@pytest.mark.parametrize(
+    ("line", "release", "result", "notes"),
+    [
+        ("--warmup_steps 500 --warmup_ratio 0.1", "5.23.0", "--warmup_steps 500", 1),
+        ("--warmup_ratio 0.1 --warmup_steps 500", "5.0.0", "--warmup_steps 500", 1),
+        ("--warmup-ratio=0.1 --warmup-steps=0 --seed 1", "5.23.0", "--warmup_steps=0.1 --seed 1", 2),
+        ("--warmup_steps 0.2 --warmup_ratio 0.1", "4.57.6", "--warmup_ratio 0.2", 2),
+        ("--warmup_steps 500 --warmup_ratio 0.1", "4.57.6", "--warmup_steps 500 --warmup_ratio 0.1", 0),
+        ("--warmup_ratio 1.0", "5.23.0", "--warmup_steps 0.9999999", 1),
+        ("--warmup_ratio 1.0", "4.57.6", "--warmup_ratio 1.0", 0),
+        ("--warmup_ratio x --warmup_steps 500", "5.23.0", "--warmup_steps x --warmup_steps 500", 1),
+    ],
+)
+def test_one_of_two_warm_ups_decides(line: str, release: str, result: str, notes: int) -> None:
+    text, made = turn(line, release)
+    assert (text, len(made.notes)) == (result, notes)
+
+
 def test_a_flag_can_become_a_variable() -> None:
     text, made = turn("--logging_dir /logs --seed 1", "5.23.0")
     assert (text, made.environ) == ("--seed 1", {"TENSORBOARD_LOGGING_DIR": "/logs"})
