@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import read_text, which
+from entrypoint.container.files import make_private, read_text, which, write_private
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
@@ -101,6 +101,9 @@ def shell() -> list[str]:
 def become(job: jobs.Job, decision: Decision, root: str) -> int:
     """Replace this process by the command, so that signals and the exit code are the command's own."""
     environ, argv = decision.prepared.environ, decision.argv
+    for path, text in decision.files.items():
+        make_private(os.path.dirname(path))
+        write_private(path, text)
     if job.kind == jobs.WORKER:
         from entrypoint.cluster.sshd import serve
 

@@ -62,7 +62,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
     notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
     batch = read_batch(program.given) if job.trains else None
-    return Decision(world, machine, prepared, argv, notes, give_reasons([*forced, *defaults]), stack.backend, batch)
+    reasons = give_reasons([*forced, *defaults])
+    return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files)
 
 
 def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:

@@ -9,6 +9,8 @@ from entrypoint.numbers import write_cpus
 from entrypoint.streams import hide, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
     from entrypoint.settings import Prepared, Setting
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 class Decision(NamedTuple):
     """All that was found and decided; backend is the one the image was planned for.
 
-    batch: how many examples a step takes in each process, as the arguments say; None where they do not.
+    batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
+    files that are written before the command starts, by path.
     """
 
     world: World
@@ -28,6 +31,7 @@ class Decision(NamedTuple):
     reasons: dict[str, str]
     backend: str
     batch: int | None = None
+    files: Mapping[str, str] = {}
 
 
 def give_reasons(settings: list[Setting]) -> dict[str, str]:

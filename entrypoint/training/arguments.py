@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.files import read_file
+from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
-from entrypoint.training.flags import Flag, Translated, has_ccl, plain, show, split_flags, translate
+from entrypoint.training.flags import Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 OUTPUT = "/workspace/output"
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
+# From here on transformers refuses bf16 without a GPU unless use_cpu is given (training_args.py).
+ASKS_FOR_CPU = (5, 0)
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
 ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
@@ -47,20 +51,24 @@ UNLESS = {
 
 
 class Arguments(NamedTuple):
-    """A command line for a task, a line for each flag that was translated, and what goes into the environment."""
+    """A command line for a task, a line for each flag that was translated, and what goes into the environment.
+
+    found: what a file of arguments has by now, if it is not as it was.
+    """
 
     words: list[str]
     notes: list[str]
     environ: dict[str, str]
+    found: dict[str, object] | None = None
 
 
 def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
     """Return the user's arguments, translated for the installed release, after the defaults that they leave.
 
-    A lone JSON file is passed through: it has to say everything, and the scripts take nothing beside it.
+    A lone JSON file has to say everything but that there is no GPU, and the scripts take nothing beside it.
     """
     if is_argfile(typed) and task.kind == TRAINER:
-        return Arguments(typed, [], {})
+        return adapt_file(typed, read_argfile(typed[0], read_file), stack, many=many)
     asked = split_flags(typed)
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
@@ -75,6 +83,30 @@ def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translat
     made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
     made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return made
+
+
+def adapt_file(typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
+    """Return a file of arguments with names of the installed release; as it is where all of them are."""
+    texts = {name: str(value) for name, value in given.items()}
+    made = adapt([Flag(name, (text,)) for name, text in texts.items()], TRAINER, stack, many=many)
+    found = {flag.name: find_value(flag, given, texts) for flag in made.flags}
+    half = str(found.get("bf16")).lower() in ("true", "1")
+    if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
+        found["use_cpu"] = True
+        made.notes.append(
+            "use_cpu is added to the arguments: without it this release refuses bf16 where there is no GPU"
+        )
+    return Arguments(typed, made.notes, made.environ, None if found == given else found)
+
+
+def find_value(flag: Flag, given: Mapping[str, object], texts: Mapping[str, str]) -> object:
+    """Return the value of a translated flag: the one in the file that has its text, which may be no text there."""
+    text = flag.values[0]
+    if texts.get(flag.name) == text:
+        return given[flag.name]
+    number = as_number(text)
+    new: object = True if text == "True" else text if number is None else number
+    return next((value for name, value in given.items() if texts[name] == text), new)
 
 
 def check_first(name: str, task: Task, asked: list[Flag]) -> None:

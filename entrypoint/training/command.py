@@ -37,7 +37,8 @@ ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ra
 class Program(NamedTuple):
     """A Python script with its arguments, what was translated in them, and what they say by name.
 
-    typed: variables in place of flags that the user typed; defaults: what the script reads from the environment only.
+    typed: variables in place of flags that the user typed; defaults: what the script reads from the environment only;
+    files: private files that the script gets, by path.
     """
 
     words: list[str]
@@ -45,6 +46,7 @@ class Program(NamedTuple):
     given: Mapping[str, object]
     typed: tuple[Setting, ...] = ()
     defaults: tuple[Setting, ...] = ()
+    files: Mapping[str, str] = {}
 
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
@@ -58,15 +60,26 @@ def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progr
     if job.kind == jobs.TASK:
         task = TASKS[job.name]
         made = arguments(job.name, task, job.words, stack, many=many)
-        given = read_given(made.words, read_file, strict=True)
+        given = made.found or read_given(made.words, read_file, strict=True)
+        files = {} if made.found is None else copy_arguments(job.name, made.found)
         if task.kind == ACCELERATE:  # some of its flags went into the environment
             given = {**read_given(job.words, read_file, strict=True), **given}
         defaults = ON_CPU if task.kind == ACCELERATE else ()
         script = find_script(job.name, task, stack)
-        return Program([script, *made.words], made.notes, given, as_settings(made.environ), defaults)
+        words = [script, *(files or made.words)]
+        return Program(words, made.notes, given, as_settings(made.environ), defaults, files)
     if job.kind == jobs.SCRIPT:
         return Program([job.name, *job.words], [], read_given(job.words, read_file, strict=False), defaults=ON_CPU)
     return Program([job.name, *job.words], [], {})
+
+
+def copy_arguments(name: str, found: Mapping[str, object]) -> dict[str, str]:
+    """Return the private file for translated arguments: its path and its text; other arguments have another path."""
+    import json
+    import zlib
+
+    text = json.dumps(found, indent=1)
+    return {f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.json": text}
 
 
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.training.arguments import find_output, read_given
+from entrypoint.training.arguments import adapt_file, find_output, read_given
+from entrypoint.training.command import read_program
+from entrypoint.training.job import Job
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,46 @@ def test_any_file_is_an_object_or_refused(text: str) -> None:
 )
 def test_output(value: object, directory: str | None) -> None:
     assert find_output({"output_dir": value}) == directory
+
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "release", "many", "expected"),
+    [
+        ({"no_cuda": True, "seed": 1}, "5.23.0", False, {"use_cpu": True, "seed": 1}),
+        ({"no_cuda": False}, "5.23.0", False, {"use_cpu": False}),
+        ({"evaluation_strategy": "epoch"}, "5.23.0", False, {"eval_strategy": "epoch"}),
+        ({"use_ipex": True, "label_names": ["a"]}, "5.23.0", False, {"label_names": ["a"]}),
+        ({"warmup_ratio": 0.1}, "5.23.0", False, {"warmup_steps": 0.1}),
+        ({"warmup_ratio": 1.0}, "5.23.0", False, {"warmup_steps": 0.9999999}),
+        ({"group_by_length": True}, "5.23.0", False, {"train_sampling_strategy": "group_by_length"}),
+        ({"train_sampling_strategy": "group_by_length"}, "4.57.6", False, {"group_by_length": True}),
+        ({"ddp_backend": "gloo"}, "5.23.0", False, {}),
+        ({"bf16": True}, "5.23.0", False, {"bf16": True, "use_cpu": True}),
+        ({"bf16": True, "use_cpu": True}, "5.23.0", False, None),
+        ({"bf16": True}, "4.57.6", False, None),
+        ({"ddp_backend": "gloo", "seed": 1, "mine": None}, "5.23.0", True, None),
+        ({}, "5.23.0", False, None),
+    ],
+)
+def test_a_file_for_another_release_is_translated(
+    given: dict[str, object], release: str, many: bool, expected: dict[str, object] | None
+) -> None:
+    made = adapt_file(["a.json"], given, NEW._replace(transformers=release), many=many)
+    assert made.found == expected
+    assert bool(made.notes) == (expected is not None)
+
+
+def test_a_translated_file_is_private_and_has_a_path_of_its_own(tmp_path: Path) -> None:
+    paths = set()
+    for seed in (1, 2):
+        file = tmp_path / f"{seed}.json"
+        file.write_text(json.dumps({"no_cuda": True, "seed": seed, "output_dir": "/out"}))
+        program = read_program(Job("task", "qa", [str(file)]), NEW, "/", many=False)
+        ((path, text),) = program.files.items()
+        assert json.loads(text) == program.given == {"use_cpu": True, "seed": seed, "output_dir": "/out"}
+        assert program.words[1:] == [path]
+        paths.add(path)
+    assert len(paths) == 2

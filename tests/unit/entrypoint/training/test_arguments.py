@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,8 +86,10 @@ def test_one_process_has_no_backend(flag: str) -> None:
     assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
 
 
-def test_a_file_of_arguments_stands_alone() -> None:
-    assert text("qa", "args.json") == "args.json"
+def test_a_file_of_arguments_stands_alone(tmp_path: Path) -> None:
+    file = tmp_path / "args.json"
+    file.write_text('{"seed": 1}')
+    assert text("qa", str(file)) == str(file)
 
 
 @pytest.mark.parametrize(
