@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from entrypoint.__main__ import execute, main
+from entrypoint.__main__ import execute, heed_sigterm, main
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
@@ -96,6 +97,17 @@ def test_refusals(
     monkeypatch.setattr("sys.stdin", None)
     assert main(argv, {**environ, **variables}, str(root)) == code
     assert said in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_process_that_waits() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    heed_sigterm()
+    try:
+        with pytest.raises(SystemExit) as caught:
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught.value.code == 143
 
 
 @pytest.mark.parametrize("left", [{}, {"K_MPI_JOB_ROLE": "launcher", "I_MPI_HYDRA_HOST_FILE": "hosts"}])
