@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 COUNT = "PET_NPROC_PER_NODE"
+# Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+C10D_PORT = "29400"
 PLAIN = Ranks("RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE",), loopback=True)
 
 
@@ -54,6 +56,7 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
     if not host:
         raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
+    port = port or (C10D_PORT if elastic else "")
     number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=")
     each = read_count(environ)
     return World(TORCHRUN, why, nodes, node_rank, each, master=host.strip("[]"), port=number_of_port)

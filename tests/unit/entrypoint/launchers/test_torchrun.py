@@ -23,6 +23,7 @@ def read(environ: dict[str, str], nproc: int | None = None) -> World:
         ({**ELASTIC, "PET_NPROC_PER_NODE": "2"}, None, (1, 4), 2, "w-0", 23456, "2:8"),
         ({**ELASTIC, "PET_NPROC_PER_NODE": "auto"}, 3, (1, 4), 3, "w-0", 23456, "3:12"),
         ({**MASTER, "PET_NPROC_PER_NODE": "auto"}, None, (2, 2), None, "m", 23456, "2"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "w-0"}, None, (1, 4), None, "w-0", 29400, "1:4"),
         ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, None, (2, 2), None, "m", 29500, "2"),
         ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, None, (1, 1), None, "m", 29500, "1"),
         ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), None, "m", 29500, "2"),
