@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
-from entrypoint.container.places import CERTIFICATE, check_output, find_cache, is_mounted, mount_points
+from entrypoint.container.places import (
+    CERTIFICATE,
+    check_output,
+    find_cache,
+    is_mounted,
+    list_caches,
+    mount_points,
+    move_models,
+)
 from entrypoint.container.processors import read_machine
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, give_reasons
@@ -48,10 +56,10 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     if training:
         tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
     trust, faults = trust_mounted(environ, stack)
-    sourced = take_setvars(environ, stack)
+    sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
-    forced = [*place(world), *find_cache(environ, identity), *sourced, *starters.fix_count(start, world, environ)]
-    forced += program.typed
+    forced = [*place(world), *find_cache(environ, identity), *models, *sourced]
+    forced += [*starters.fix_count(start, world, environ), *program.typed]
     decided = {each.name for each in sourced}
     # What the image's own configuration has is not the user's either.
     decided |= environ.keys() - without_image(environ, stack).keys()
@@ -59,8 +67,9 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     words = program.words if start is None else starters.replace_auto(program.words, world.local_size or 1)
     argv = command.command(job, world, words, prepared.environ, stack.torch)
-    notes = [*notes, *faults, *program.notes, *crowd(world, machine, threads)]
-    notes += [*check_places(program.given, prepared.environ, world), *warn_early(job, program.given, world)]
+    notes += [*faults, *(f"{each.name}={each.value} is set: {each.why}" for each in models), *program.notes]
+    notes += [*crowd(world, machine, threads), *warn_early(job, program.given, world)]
+    notes += check_places(program.given, prepared.environ, world, stack.transformers)
     batch = read_batch(program.given) if job.trains else None
     reasons = give_reasons([*forced, *defaults])
     return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files)
@@ -152,17 +161,17 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World) -> list[str]:
+def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World, transformers: str) -> list[str]:
     """Return a note on where results and caches go, and whether they would be lost with the container."""
     output = find_output(given)
     if output is None or world.rank:
         return []
     check_output(output, can_write)
-    cache = environ.get("HF_HOME", f"{environ.get('HOME', '')}/.cache/huggingface")
+    caches = list_caches(environ, transformers)
     points = mount_points(read_text("/proc/self/mountinfo"))
-    lost = [path for path in (output, cache) if not is_mounted(os.path.realpath(path), points)]
+    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), points)]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
-    return [f"results go to {output}, caches to {cache}{warning}"]
+    return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
 
 
 def warn_early(job: jobs.Job, given: Mapping[str, object], world: World) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.files import can_write
+from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from entrypoint.container.identity import Identity
 
 CERTIFICATE = "/etc/multinode/ca.pem"
+
+# The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
+HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+OLD_CACHE = "TRANSFORMERS_CACHE"
+WITHOUT_OLD_CACHE = (5, 0)
 
 Writable = Callable[[str], bool]
 
@@ -62,3 +68,22 @@ def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
     home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
     moved = choose_caches(environ, home, can_write, os.path.isdir)
     return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]
+
+
+def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variable that takes the place of TRANSFORMERS_CACHE where transformers does not read it any more."""
+    old = environ.get(OLD_CACHE)
+    if not old or release(transformers) < WITHOUT_OLD_CACHE or any(environ.get(name) for name in HUB_CACHES):
+        return []
+    return [Setting(HUB_CACHES[0], old, f"transformers {transformers} does not read {OLD_CACHE}")]
+
+
+def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
+    """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
+    home = environ.get("HF_HOME") or f"{environ.get('HOME', '')}/.cache/huggingface"
+    names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
+    models = next((environ[name] for name in names if environ.get(name)), f"{home}/hub")
+    data = environ.get("HF_DATASETS_CACHE") or f"{home}/datasets"
+    if all(path.startswith(f"{home}/") for path in (models, data)):
+        return {"caches": home}
+    return {"models": models, "data sets": data}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.container.files import can_write, read_file, read_text, which, write_private
-from entrypoint.container.places import check_output, choose_caches, is_mounted, mount_points
+from entrypoint.container.places import check_output, choose_caches, is_mounted, list_caches, mount_points, move_models
 from entrypoint.errors import Refusal
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
@@ -59,3 +59,38 @@ def test_disk(tmp_path: Path) -> None:
     assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
     assert which(str(program), {}) == str(program)
     assert which("program", {"PATH": ""}) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "moved"),
+    [
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "5.23.0", {"HF_HUB_CACHE": "/pvc/models"}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "4.57.6", {}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models", "HF_HUB_CACHE": "/hub"}, "5.23.0", {}),
+        ({}, "5.23.0", {}),
+    ],
+)
+def test_models_stay_where_the_guide_puts_them(
+    environ: dict[str, str], transformers: str, moved: dict[str, str]
+) -> None:
+    assert {each.name: each.value for each in move_models(environ, transformers)} == moved
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "caches"),
+    [
+        ({"HF_HOME": "/h"}, "5.23.0", {"caches": "/h"}),
+        ({"HOME": "/home/me"}, "5.23.0", {"caches": "/home/me/.cache/huggingface"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "4.57.6", {"models": "/m", "data sets": "/h/datasets"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "5.23.0", {"caches": "/h"}),
+        (
+            {"HF_HOME": "/h", "HF_HUB_CACHE": "/m", "HF_DATASETS_CACHE": "/d"},
+            "5.0.0",
+            {"models": "/m", "data sets": "/d"},
+        ),
+    ],
+)
+def test_where_models_and_data_sets_are_kept(
+    environ: dict[str, str], transformers: str, caches: dict[str, str]
+) -> None:
+    assert list_caches(environ, transformers) == caches
