@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
+from images.lock import uv
 from images.lock.lock import Artifact, Lock
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
@@ -148,9 +149,12 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         fact = f"the lock is for another kind of machine than {MACHINE}"
         raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
     try:
-        return list(Pylock.from_dict(raw).packages), table
+        found = Pylock.from_dict(raw)
     except (InvalidPylock, PylockUnsupportedVersionError, InvalidVersion) as error:
         raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
+    if unfit := uv.for_gpu(found):
+        raise UserFault("the lock has packages for a GPU", f"{where}: {', '.join(unfit)}", DAMAGED)
+    return list(found.packages), table
 
 
 def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
@@ -160,7 +164,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
             yield f"--{name} {asked}, but the lock has {table.get(name)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
-    if request.as_of:
+    if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
     for name in ("trim", "bytecode"):
         choice = getattr(request, name)
@@ -211,6 +215,9 @@ def _check(lock: Lock) -> None:
         raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
     if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
+    for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
+        if Version(lock.version(name)).public != Version(said).public:
+            raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
 
 
 def _kebab(value: Any) -> Any:

@@ -155,6 +155,8 @@ OURS = "tool/multinode"
         (f"{OURS}/index", "--index-url=http://evil", "damaged", "index"),
         (f"{OURS}/torch", "2.13.0\n--index-url http://evil", "damaged", "torch"),
         (f"{OURS}/source-only", [{"name": 'a"\n[pip]', "version": "1", "requires": []}], "damaged", "source_only"),
+        (f"{OURS}/torch", "2.12.0", "damaged", "torch 2.12.0 with the file of torch 2.13.0"),
+        (f"{OURS}/transformers", "5..1", "damaged", "5..1"),
         ("packages", [], "damaged", "torch"),
         ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
         ("packages/0/wheels", [], "damaged", "packages"),
@@ -244,9 +246,29 @@ def test_a_lock_is_read_without_the_table_of_versions(lock: Lock, monkeypatch: p
 
     monkeypatch.setattr(catalog, "load", never)
     monkeypatch.setattr(planner, "resolve", never)
-    strange = replace(lock, torch="99.0", transformers="98.0", python="3.99", backend="other", glibc="9.9")
+    of_old = [artifact for artifact in lock.artifacts if artifact.name not in ("torch", "transformers")]
+    artifacts = (*of_old, locks.artifact("torch", "99.0"), locks.artifact("transformers", "98.0"))
+    strange = replace(
+        lock, artifacts=artifacts, torch="99.0", transformers="98.0", python="3.99", backend="other", glibc="9.9"
+    )
 
     assert lockfile.read(lockfile.text(strange, beside=True), "x", NOTHING) == without_places(strange)
+
+
+@pytest.mark.parametrize(("name", "version"), [("nvidia-cublas", "13.1"), ("triton", "3.4"), ("torch", "2.13.0+cu130")])
+def test_a_lock_for_a_gpu_is_refused(lock: Lock, name: str, version: str) -> None:
+    others = [artifact for artifact in lock.artifacts if artifact.name != name]
+    text = lockfile.text(replace(lock, artifacts=(*others, locks.artifact(name, version))))
+
+    with pytest.raises(UserFault, match="for a GPU") as caught:
+        lockfile.read(text, "my.lock", NOTHING)
+    assert caught.value.value == f"my.lock: {name} {version}"
+
+
+def test_the_day_of_a_lock_may_be_asked_for_again(lock: Lock) -> None:
+    asked = replace(NOTHING, as_of=str(lock.as_of))
+
+    assert lockfile.read(lockfile.text(lock), "x", asked).as_of == lock.as_of
 
 
 toml_values = st.recursive(
