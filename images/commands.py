@@ -28,8 +28,11 @@ from images.plan import catalog, planner
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
-    if options.output and not (place := Path(options.output).absolute().parent).is_dir():
-        raise UserFault("no such directory", place, "--output with a path in a directory that exists")
+    place = Path(options.output or "-").absolute()
+    if not place.parent.is_dir() or place.is_dir():
+        fact = "that is a directory" if place.is_dir() else "no such directory"
+        remedy = "--output with the path of a file in a directory that exists"
+        raise UserFault(fact, options.output, remedy)
     text = lockfile.text(_resolved(request(options), _context(options, world)).lock, beside=True)
     if options.output:
         Path(options.output).write_text(text)
@@ -38,6 +41,7 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
+    bundle.free(options.output)  # said now, not after the downloads
     context = _context(options, world)
     locked = _locked(options, context)
     pipeline.download(locked, context)

@@ -29,14 +29,24 @@ LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have
 Open = Callable[[str], IO[bytes]]
 
 
-def write(lock: Lock, store: Store, target: str) -> Path:
-    """Write a bundle: into a file where the name ends in .tar, else into a directory that is new or empty.
+def free(target: str) -> Path:
+    """Return where a bundle can be written, without links: to a new file, or to a directory that is new or empty.
 
     Raises UserFault when the place is taken.
     """
-    place = Path(target)
-    if (place.is_dir() and any(place.iterdir())) or (place.exists() and not place.is_dir()):
+    place = Path(os.path.realpath(target))
+    may_be_there = place.is_dir() and place.suffix != ".tar" and not any(place.iterdir())
+    if os.path.lexists(place) and not may_be_there:
         raise UserFault("something is there already", target, "another --output, or remove it")
+    return place
+
+
+def write(lock: Lock, store: Store, target: str) -> Path:
+    """Write a bundle: into a file where the name ends in .tar, else into a directory.
+
+    Raises UserFault when the place is taken.
+    """
+    place = free(target)
     texts, files = _contents(lock, store)
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     aside.parent.mkdir(parents=True, exist_ok=True)

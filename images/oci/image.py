@@ -123,7 +123,9 @@ def target(text: str) -> Target:
 
     Raises UserFault for what is there and is no archive and no layout: a device, a pipe, a directory of other things.
     """
-    path = Path(text).resolve()
+    path = Path(os.path.realpath(text))
+    if path.is_symlink():
+        raise UserFault("what is there is a link to itself", text, "--output with a path that is new, or an archive")
     if not path.parent.is_dir():
         raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
     if not text.endswith("/") and not path.is_dir():

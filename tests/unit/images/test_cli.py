@@ -50,6 +50,13 @@ def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture
         (["build", "--markdown"], "--markdown", "build.py build --help"),
         (["--tag", "A B C"], "'A B C'", "--tag NAME:TAG"),
         (["plan", "--tag", "x:1", "--tag", "x:y:z"], "'x:y:z'", "--tag NAME:TAG"),
+        (
+            ["lock", "--output", "/nowhere/x"],
+            "/nowhere/x",
+            "--output with the path of a file in a directory that exists",
+        ),
+        (["lock", "--output", "/tmp"], "/tmp", "--output with the path of a file in a directory that exists"),
+        (["bundle", "--output", "/usr"], "/usr", "another --output, or remove it"),
         (["--push", "oci:layout"], "'oci:layout'", "--push HOST/NAME:TAG"),
         (["--push", "registry.example/UPPER"], "'UPPER'", "--push HOST/NAME:TAG"),
     ],

@@ -151,9 +151,12 @@ def test_what_is_no_bundle(tmp_path: Path, store: Store, name: str) -> None:
 def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
+    (tmp_path / "empty.tar").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
 
-    with pytest.raises(UserFault, match="something is there already"):
-        bundle.write(locked, store, str(tmp_path / "mine"))
+    for name in ("mine", "mine/file", "mine/..", "empty.tar", "loop"):
+        with pytest.raises(UserFault, match="something is there already"):
+            bundle.write(locked, store, str(tmp_path / name))
 
     assert (tmp_path / "mine/file").read_text() == "precious"
 

@@ -93,3 +93,11 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
     assert [name for name, _ in found] == ["a:1", "a:2"]
     assert found[0][1] != found[1][1]
+
+
+def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    for text in (f"{tmp_path}/loop", f"{tmp_path}/loop/"):
+        with pytest.raises(UserFault, match="link to itself"):
+            image.target(text)
