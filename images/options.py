@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 
@@ -158,7 +159,7 @@ def _result() -> argparse.ArgumentParser:
 def _effort() -> argparse.ArgumentParser:
     """Return the options for how much of the machine is used."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="layers written at once")
+    made.add_argument("--jobs", type=_count, metavar="N", default=os.cpu_count(), help="layers written at once")
     return made
 
 
@@ -169,6 +170,13 @@ def _text(typed: str) -> str:
     if "\0" in typed:
         raise argparse.ArgumentTypeError(f"{typed!r} has a null character")
     return typed
+
+
+def _count(typed: str) -> int:
+    """Read a whole number in the digits 0 to 9; int() reads those of every script."""
+    if not re.fullmatch("-?[0-9]{1,9}", typed):
+        raise argparse.ArgumentTypeError(f"invalid int value: {typed!r}")
+    return int(typed)
 
 
 def _names(typed: str) -> str:

@@ -144,6 +144,7 @@ HOSTILE = [
     *((["build", "--no-load", "--torch=0", f"{option}={value}"]) for option in PATHS for value in ODD),
     *((["build", "--no-load", f"{option}={value}"]) for option in CHOSEN for value in NAMES),
     *((["plan", "--python=3.11", f"--base={value}"]) for value in NAMES),
+    *((["build", "--no-load", f"--jobs={value}"]) for value in ("\u0662", "1_0", "0", "-1", "1" * 5000, "2.0", "0x2")),
     *(([command, value]) for command in ("sbom", "verify") for value in NAMES if value not in ("..", "/")),
     *((["sbom", "x", f"--registry-mirror={value}"]) for value in ODD),
 ]
