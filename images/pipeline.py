@@ -120,7 +120,7 @@ def _examples(planned: Plan, context: Context) -> Archive | None:
     if planned.examples is None:
         return None
     with context.progress.step("fetching the examples"):
-        taken = examples.obtain(context.store, planned.examples, context.certificate, context.progress.advance)
+        taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
     return Archive(examples.NAME, taken[0]) if taken else None
 
 
@@ -204,7 +204,7 @@ def _archive(lock: Lock, context: Context) -> tuple[str, Path] | None:
     if context.pip is None and context.examples is None:
         return None  # which of its files a lock misses is said for all of them at once
     with context.progress.step("fetching the examples"):
-        found = examples.obtain(context.store, place, context.certificate, context.progress.advance)
+        found = examples.obtain(context.store, place, context.sources, context.progress.advance)
     if found and found[0] != digest:
         remedy = "--examples with the archive or directory that the lock was made with, or --offline BUNDLE"
         raise UserFault("those are not the examples of the lock", f"{place}: sha256 {found[0]}, not {digest}", remedy)

@@ -39,9 +39,8 @@ Releases = Mapping[Version, Sequence[File]]
 
 
 def client(url: str | None, sources: Sources) -> PyPISimple:
-    """Return a client of an index, by default of pip's own, with pip's certificates and the passwords of ~/.netrc."""
-    session = download.session()
-    session.verify = sources.certificate or True
+    """Return a client of an index, by default of pip's own, which it reaches as pip would."""
+    session = download.session(sources)
     place = url or sources.index
     return PyPISimple(place, session=session) if place else PyPISimple(session=session)
 

@@ -63,9 +63,9 @@ class Context:
     tick: Callable[[], None] | None = None
 
     @property
-    def certificate(self) -> str | None:
-        """Return the file of trusted certificates for package indexes; None stands for the usual ones."""
-        return self.pip.certificate if self.pip else None
+    def sources(self) -> Sources:
+        """Return how servers of packages are reached; nobody has said how where nothing may be downloaded."""
+        return self.pip or Sources()
 
     def side_by_side(self, step: str, tasks: Sequence[Callable[[], Made]], at_once: int) -> list[Made]:
         """Run tasks at the same time as one step of the progress; return their results in order.

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3.exceptions import InvalidHeader, MaxRetryError, ProtocolError
+from requests.auth import AuthBase, HTTPBasicAuth
+from requests.utils import get_netrc_auth
+from urllib3.exceptions import InsecureRequestWarning, InvalidHeader, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
 from images.host.errors import UserFault, WorldFault, shown
+from images.host.pip_config import Sources
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -34,20 +40,24 @@ RETRY = _Retry(
     raise_on_status=False,
 )  # fmt: skip
 
+# What a server answers that wants a login, or another one (RFC 9110, 15.5.2 and 15.5.4).
+REFUSALS = (requests.codes.unauthorized, requests.codes.forbidden)
+
 Advance = Callable[[int], None]
 
 
-def fetch(store: Store, url: str, digest: str | None, name: str, certificate: str | None, advance: Advance) -> str:
+def fetch(store: Store, url: str, digest: str | None, name: str, sources: Sources, advance: Advance) -> str:
     """Download one file into the store and return its sha256; a file that is there and undamaged is not fetched again.
 
-    `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `certificate` is a
-    file of trusted certificates, None the usual ones. `advance` is called with each count of bytes.
-    Raises WorldFault when the file cannot be downloaded, is cut short, or has another sha256.
+    `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `sources` say how
+    servers are reached. `advance` is called with each count of bytes.
+    Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short,
+    or has another sha256.
     """
     if digest and store.whole(digest, name):
         return digest
     with store.aside() as path:
-        got = _copy(url, path, certificate, advance)
+        got = _copy(url, path, sources, advance)
         if digest and got != digest:
             remedy = "run it again; if it stays so, the index or a proxy serves another file than the one it announced"
             raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {digest}", remedy)
@@ -55,7 +65,43 @@ def fetch(store: Store, url: str, digest: str | None, name: str, certificate: st
     return got
 
 
+class _Login(AuthBase):
+    """The login for the address that is asked for: pip's, or that of ~/.netrc."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        url = request.url or ""
+        login = self._sources.login(url) or get_netrc_auth(url)
+        return HTTPBasicAuth(login[0].encode(), login[1].encode())(request) if login else request
+
+
+class _Unverified(HTTPAdapter):
+    """Connections to a host of pip's trusted-host; other hosts, also those of redirects, have another adapter."""
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        super().cert_verify(conn, url, False, cert)  # type: ignore[no-untyped-call]  # a method without annotations
+
+
 class _Session(requests.Session):
+    def __init__(self, sources: Sources) -> None:
+        super().__init__()
+        self._sources, self.auth = sources, _Login(sources)
+        self.mount("http://", HTTPAdapter(max_retries=RETRY))
+        self.mount("https://", HTTPAdapter(max_retries=RETRY))
+        for host in sources.trusted:
+            urllib3.disable_warnings(InsecureRequestWarning)
+            for end in ("/",) if re.search(r":\d+$", host) else ("/", ":"):
+                self.mount(f"https://{host}{end}", _Unverified(max_retries=RETRY))
+
+    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
+        """Put pip's settings before those of the environment."""
+        sources = self._sources
+        proxies = dict.fromkeys(("http", "https"), sources.proxy) if sources.proxy else proxies
+        verify, cert = sources.certificate or verify, sources.client_certificate or cert
+        return super().merge_environment_settings(url, proxies, stream, verify, cert)
+
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Send a login to the host that it was meant for, and to none that a redirect names: not ~/.netrc's either."""
         asked, next_ = response.request.url or "", prepared_request.url or ""
@@ -63,15 +109,21 @@ class _Session(requests.Session):
             prepared_request.headers.pop("Authorization", None)
 
 
-def session() -> requests.Session:
-    """Return a session that tries again where the server is busy or the connection breaks before its answer."""
-    made = _Session()
-    made.mount("http://", HTTPAdapter(max_retries=RETRY))
-    made.mount("https://", HTTPAdapter(max_retries=RETRY))
-    return made
+def session(sources: Sources) -> requests.Session:
+    """Return a session that reaches servers as pip would.
+
+    It tries again where a server is busy or a connection breaks before its answer.
+    """
+    return _Session(sources)
 
 
-def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
+def refused(url: str, status: int) -> UserFault:
+    """Return the fault of a server that wants a login, or another one."""
+    remedy = "the right user and password in pip's index-url (https://USER:PASSWORD@HOST/...) or in ~/.netrc"
+    return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked")
+
+
+def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -79,20 +131,20 @@ def _copy(url: str, path: Path, certificate: str | None, advance: Advance) -> st
     if parts.scheme in ("", "file"):
         return _copy_local(Path(unquote(parts.path)), path, advance)
     try:
-        return _download(url, path, certificate, advance)
+        return _download(url, path, sources, advance)
     except (requests.RequestException, MaxRetryError) as error:
+        if isinstance(error, requests.HTTPError) and error.response.status_code in REFUSALS:
+            raise refused(error.response.url, error.response.status_code) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy) from error
 
 
-def _download(url: str, path: Path, certificate: str | None, advance: Advance) -> str:
+def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
     retry = RETRY
-    with session() as made:
+    with session(sources) as made:
         while True:
-            with made.get(
-                url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT, verify=certificate or True
-            ) as response:
+            with made.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
                 response.raise_for_status()
                 try:
                     return _save(response, path, advance)

@@ -10,7 +10,9 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from os.path import commonpath
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from images.host.errors import UserFault
 
@@ -23,9 +25,11 @@ TRUE, FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "o
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Indexes, directories of wheels and the certificate bundle that pip would use on this machine.
+    """Indexes and directories of wheels that pip would use on this machine, and how it would reach their servers.
 
-    With `no_index` there are no indexes, and without it an `index` of None is the usual one.
+    With `no_index` there are no indexes, and without it an `index` of None is the usual one. Addresses may have a user
+    and a password. `certificate` and `client_certificate` are files, None the usual ones and none. `trusted` are the
+    hosts, HOST or HOST:PORT, from which pip accepts any certificate, or none at all.
     """
 
     index: str | None = None
@@ -33,6 +37,24 @@ class Sources:
     links: tuple[str, ...] = ()
     no_index: bool = False
     certificate: str | None = None
+    client_certificate: str | None = None
+    proxy: str | None = None
+    trusted: tuple[str, ...] = ()
+
+    def login(self, url: str) -> tuple[str, str] | None:
+        """Return user and password for an address: its own, or those of the index on the same server.
+
+        Of several indexes on one server it is the one with the longest common path, as pip has it.
+        """
+        if own := _login(url):
+            return own
+        same = [place for place in self.places if _login(place) and _server(place) == _server(url)]
+        return _login(max(same, key=lambda place: len(commonpath([_path(place), _path(url)])), default=""))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return every address and directory that is named."""
+        return (*((self.index,) if self.index else ()), *self.extra, *self.links)
 
     def uv_options(self) -> list[str]:
         """Return the same as options of uv; the best match over all indexes is how pip chooses."""
@@ -94,6 +116,8 @@ def parse(text: str, path: Path) -> configparser.RawConfigParser:
 
 def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
+    for name in ("index-url", "extra-index-url", "find-links", "proxy"):
+        _check_addresses(name, values.get(name, "").split())
     no_index = _is_true("no-index", values.get("no-index", "no"))
     return Sources(
         index=None if no_index else values.get("index-url", "").strip() or None,
@@ -101,7 +125,24 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
         links=tuple(_expanded(link, home) for link in values.get("find-links", "").split()),
         no_index=no_index,
         certificate=values.get("cert", "").strip() or None,
+        client_certificate=values.get("client-cert", "").strip() or None,
+        proxy=values.get("proxy", "").strip() or None,
+        trusted=tuple(values.get("trusted-host", "").split()),
     )
+
+
+def _login(url: str) -> tuple[str, str] | None:
+    parts = urlsplit(url)
+    return (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+
+
+def _server(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _path(url: str) -> str:
+    return f"/{urlsplit(url).path.lstrip('/')}"
 
 
 def _home(environ: Mapping[str, str]) -> Path:
@@ -142,6 +183,15 @@ def _kind(error: configparser.Error) -> str:
         configparser.MissingSectionHeaderError: "a value before the first [section]",
     }
     return kinds.get(type(error), "neither a section nor `key = value`")
+
+
+def _check_addresses(name: str, urls: Iterable[str]) -> None:
+    for url in urls:
+        try:
+            _server(url)
+        except ValueError as error:
+            value = f"{name} = {url.rpartition('@')[2]}"  # what comes before may be a password
+            raise UserFault("pip's configuration has an address that is none", value, "https://HOST/PATH") from error
 
 
 def _is_true(name: str, value: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
+from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
 from images.lock.files import EXAMPLES
 from images.oci.layer import Layer
@@ -21,7 +22,7 @@ PLACE = "workspace/transformers"
 TAKEN = ("examples/", "LICENSE", "README.md")
 
 
-def obtain(store: Store, asked: str | None, certificate: str | None, advance: Advance) -> tuple[str, Path] | None:
+def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) -> tuple[str, Path] | None:
     """Bring the examples into the store as an archive; return its sha256 and its path, None where nobody asked for any.
 
     An archive that was fetched once is taken again: a release does not change.
@@ -30,22 +31,22 @@ def obtain(store: Store, asked: str | None, certificate: str | None, advance: Ad
     if asked is None:
         return None
     if "://" in asked:
-        return _address(store, asked, certificate, advance)
+        return _address(store, asked, sources, advance)
     local = Path(asked)
     if local.is_dir():
         return _pack(store, local)
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
         raise UserFault("no such file or directory", asked, remedy)
-    return _kept(store, fetch(store, str(local.absolute()), None, NAME, None, advance), asked)
+    return _kept(store, fetch(store, str(local.absolute()), None, NAME, sources, advance), asked)
 
 
-def _address(store: Store, url: str, certificate: str | None, advance: Advance) -> tuple[str, Path]:
+def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     known = store.record("archives", key_of(url))
     if known and store.whole(known, NAME):
         return _kept(store, known, url)
     try:
-        digest = fetch(store, url, None, NAME, certificate, advance)
+        digest = fetch(store, url, None, NAME, sources, advance)
     except WorldFault as error:
         remedy = "--examples PATH with a copy of the archive, or --examples none"
         raise WorldFault("cannot download the examples", error.value, remedy) from error

@@ -71,7 +71,7 @@ def _debs(lock: Lock, context: Context) -> None:
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:
     store, name = context.store, artifact.filename
-    digest = fetch(store, place, artifact.sha256, name, context.certificate, context.progress.advance)
+    digest = fetch(store, place, artifact.sha256, name, context.sources, context.progress.advance)
     path = store.place(digest, name)
     if not name.endswith(".whl"):
         row = next(row for row in lock.source_only if row.name == artifact.name)

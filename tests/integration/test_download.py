@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from images.host.download import fetch
 from images.host.errors import UserFault, WorldFault
+from images.host.pip_config import Sources
 from images.host.store import Store
 from tests.support.web import Server, own_certificate, serving
 
 DATA = b"a wheel, more or less"
+BASIC = "Basic dXNlcjpzZWNyZXQ="  # user:secret
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
 
@@ -25,16 +29,16 @@ def server() -> Iterator[Server]:
         yield made
 
 
-def get(store: Path, url: str, digest: str = DIGEST, certificate: Path | None = None) -> str:
-    trusted = str(certificate) if certificate else None
-    return fetch(Store(store), url, digest, "a.whl", trusted, lambda _: None)
+def get(store: Path, url: str, digest: str = DIGEST, **known: Any) -> str:
+    """Download; `known` is what pip's configuration says."""
+    return fetch(Store(store), url, digest, "a.whl", Sources(**known), lambda _: None)
 
 
 def test_a_good_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     store, came = Store(tmp_path), list[int]()
 
     for _ in range(2):
-        assert fetch(store, f"{server.url}/a", DIGEST, "a.whl", None, came.append) == DIGEST
+        assert fetch(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), came.append) == DIGEST
 
     assert sum(came) == len(DATA)
     assert len(server.requests) == 1
@@ -90,7 +94,7 @@ def test_what_stays_is_named_and_nothing_is_kept(
 def test_a_password_in_the_address_is_sent(server: Server, tmp_path: Path) -> None:
     get(tmp_path, f"{server.url}/a".replace("//", "//user:secret@"))
 
-    assert server.requests == [("/a", "Basic dXNlcjpzZWNyZXQ=")]
+    assert server.requests == [("/a", BASIC)]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_a_certificate_is_trusted_only_when_it_is_named(tmp_path: Path) -> None:
         with pytest.raises(WorldFault, match="certificate verify failed: self-signed certificate"):
             get(tmp_path, f"{server.url}/a")
 
-        assert get(tmp_path, f"{server.url}/a", certificate=certificate) == DIGEST
+        assert get(tmp_path, f"{server.url}/a", certificate=str(certificate)) == DIGEST
 
 
 def test_a_proxy_of_the_environment_is_used(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +147,69 @@ def test_a_proxy_that_does_not_answer_is_named_as_the_cause(tmp_path: Path, monk
         get(tmp_path, "http://somewhere.example/a")
 
     assert "refused" in str(caught.value) and "HTTPS_PROXY" in caught.value.remedy
+
+
+def with_login(url: str, login: str = "user:secret") -> str:
+    return url.replace("//", f"//{login}@")
+
+
+def test_files_of_an_index_are_asked_for_with_its_password(server: Server, tmp_path: Path) -> None:
+    server.login = BASIC
+
+    assert get(tmp_path, f"{server.url}/a", extra=(with_login(f"{server.url}/simple"),)) == DIGEST
+
+
+def test_another_server_does_not_get_the_password(server: Server, tmp_path: Path) -> None:
+    with serving() as other:
+        get(tmp_path, f"{server.url}/a", index=with_login(f"{other.url}/simple"))
+        other.script, other.headers = ["302"], {"Location": f"{server.url}/a"}
+        get(tmp_path / "redirected", f"{other.url}/b", index=with_login(f"{other.url}/simple"))
+
+    assert other.requests == [("/b", BASIC)]
+    assert server.requests == [("/a", None), ("/a", None)]
+
+
+def test_the_password_of_an_index_comes_before_that_of_netrc(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login user password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    get(tmp_path / "netrc's", f"{server.url}/a")
+    get(tmp_path / "pip's", f"{server.url}/a", index=with_login(server.url, "caf%C3%A9:"))
+
+    assert [login for _, login in server.requests] == [BASIC, "Basic Y2Fmw6k6"]
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_a_refused_login_is_named_without_it(server: Server, tmp_path: Path, status: str) -> None:
+    server.script = [status]
+
+    with pytest.raises(UserFault, match="refuses the login") as caught:
+        get(tmp_path, f"{server.url}/a", index=with_login(f"{server.url}/simple"))
+
+    assert caught.value.value == f"{server.url}/a ({status})"
+    assert "netrc" in caught.value.remedy and "secret" not in str(caught.value)
+
+
+def test_pips_proxy_comes_before_that_of_the_environment(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+
+    assert get(tmp_path, "http://somewhere.example/a", proxy=server.url) == DIGEST
+
+
+@pytest.mark.parametrize("named", ["localhost", "localhost:{port}"])
+def test_a_trusted_host_needs_no_certificate_and_another_one_does(tmp_path: Path, named: str) -> None:
+    certificate = own_certificate(tmp_path)
+    with serving(certificate) as trusted, serving(certificate) as other:
+        trusted.pages["/a"] = other.pages["/a"] = DATA
+        known = named.format(port=urlsplit(trusted.url).port)
+
+        assert get(tmp_path / "one", f"{trusted.url}/a", trusted=(known,)) == DIGEST
+
+        trusted.script, trusted.headers = ["302"], {"Location": f"{other.url}/a".replace("localhost", "127.0.0.1")}
+        with pytest.raises(WorldFault, match="certificate verify failed"):
+            get(tmp_path / "two", f"{trusted.url}/a", trusted=(known,))

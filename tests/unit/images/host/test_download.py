@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from images.host import download
+from images.host.pip_config import Sources
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60), ("soon", 0), ("", 0), ("-5", 0)])
@@ -45,7 +46,7 @@ def test_a_login_is_for_one_host(
     response.request = requests.Request("GET", asked).prepare()
     following = requests.Request("GET", next_, headers={"Authorization": "of the first host"}).prepare()
 
-    session: Any = download.session()
+    session: Any = download.session(Sources())
     session.rebuild_auth(following, response)
 
     assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)

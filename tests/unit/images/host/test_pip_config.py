@@ -138,6 +138,50 @@ def test_the_same_is_said_to_uv() -> None:
     ]  # fmt: skip
 
 
+INDEXES = Sources(
+    index="https://a:1@host/simple",
+    extra=("https://b:2%40@host/private/simple", "https://open/simple", "http://c:3@plain:8080/simple"),
+    links=("https://token@links/page.html",),
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "login"),
+    [
+        ("https://host/files/a.whl", ("a", "1")),
+        ("https://HOST:443/private/files/a.whl", ("b", "2@")),
+        ("https://own:word@host/a.whl", ("own", "word")),
+        ("http://host/files/a.whl", None),
+        ("https://host:8443/a.whl", None),
+        ("https://host.example/a.whl", None),
+        ("https://open/a.whl", None),
+        ("http://plain:8080/a.whl", ("c", "3")),
+        ("https://links/a.whl", ("token", "")),
+        ("file:///host/a.whl", None),
+        ("/host/a.whl", None),
+    ],
+)
+def test_a_file_has_the_login_of_the_index_on_its_server(url: str, login: tuple[str, str] | None) -> None:
+    assert INDEXES.login(url) == login
+
+
+def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
+    text = "[global]\nproxy = http://proxy:3128\ntrusted-host =\n  a\n  b:8\nclient-cert = /me.pem\n"
+
+    found = sources(tmp_path, text)
+
+    assert (found.proxy, found.trusted, found.client_certificate) == ("http://proxy:3128", ("a", "b:8"), "/me.pem")
+
+
+@pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
+@pytest.mark.parametrize("address", ["https://u:secret@[::1", "https://u:secret@host:port/x"])
+def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) -> None:
+    with pytest.raises(UserFault, match="an address that is none") as caught:
+        sources(tmp_path, **{name: address})
+
+    assert "secret" not in str(caught.value)
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from images.host.errors import UserFault, WorldFault
+from images.host.pip_config import Sources
 from images.host.store import Store
 from images.layers import examples
 from images.oci.layer import Directories, Layer
@@ -77,23 +78,23 @@ def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
     script.write_text("pass\n")
     store = Store(tmp_path / "store")
 
-    first = examples.obtain(store, str(tmp_path / "src"), None, lambda _: None)
+    first = examples.obtain(store, str(tmp_path / "src"), Sources(), lambda _: None)
     script.touch()
 
     assert first is not None
-    assert examples.obtain(store, str(tmp_path / "src"), None, lambda _: None) == first
+    assert examples.obtain(store, str(tmp_path / "src"), Sources(), lambda _: None) == first
     assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
 
 
 def test_none_are_none(tmp_path: Path) -> None:
-    assert examples.obtain(Store(tmp_path), None, None, lambda _: None) is None
+    assert examples.obtain(Store(tmp_path), None, Sources(), lambda _: None) is None
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tar(tmp_path / "a", "t-1/src/b.py")
 
     with pytest.raises(UserFault, match="no examples in that archive"):
-        examples.obtain(Store(tmp_path / "s"), str(path), None, lambda _: None)
+        examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
 
 
 @pytest.mark.parametrize("cut", [20, 60])
