@@ -11,7 +11,7 @@ from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
-from images.lock.files import EXAMPLES
+from images.lock.missing import EXAMPLES
 from images.oci.layer import Layer
 from images.wheels import source_archive
 from images.wheels.source_archive import Member

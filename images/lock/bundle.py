@@ -16,8 +16,8 @@ from typing import IO
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
-from images.lock.files import origin
 from images.lock.lock import BLOB, Lock
+from images.lock.missing import origin
 from images.oci.layer import EPOCH
 
 LOCK = lockfile.NAME

@@ -11,8 +11,8 @@ from images.host.context import Context
 from images.host.download import fetch
 from images.host.store import Store
 from images.lock import resolve, source_only
-from images.lock.files import gone
 from images.lock.lock import BLOB, Artifact, Lock
+from images.lock.missing import gone
 from images.wheels import archive
 
 DOWNLOADS = 4  # at once, at least: a download waits for a server more than it works

@@ -20,10 +20,9 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import uv, wheelhouse
-from images.lock.files import TORCH_INDEX, gone
+from images.lock import missing, uv, wheelhouse
 from images.lock.lock import Artifact, Lock, SourceOnly
-from images.lock.uv import Question
+from images.lock.uv import TORCH_INDEX, Question
 from images.plan.planner import Plan
 
 if sys.version_info >= (3, 11):
@@ -117,10 +116,10 @@ def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[
     sources = _sources(context.wheelhouse, context)
     said, found = uv.search(question, sources, context, pins, "--no-deps")
     if found is None:
-        raise uv.fault(said, question, sources, context.store.root)
+        raise missing.fault(said, question, sources, context.store.root)
     known = {file.hashes["sha256"]: _place(file) for package in found.packages for file in _files(package)}
     if lost := [artifact.filename for artifact in artifacts if artifact.sha256 not in known]:
-        raise gone(lost)
+        raise missing.gone(lost)
     return {artifact.filename: known[artifact.sha256] for artifact in artifacts}
 
 
@@ -175,7 +174,7 @@ def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:
     root = context.store.root
     said, found = uv.search(question, sources, context, question.requirements)
     if found is None:
-        raise uv.fault(said, question, sources, root)
+        raise missing.fault(said, question, sources, root)
     if unfit := uv.for_gpu(found):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(unfit), remedy)

@@ -1,4 +1,4 @@
-"""Ask uv which packages go together, and say in the user's words why there are none."""
+"""Ask uv which packages go together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +16,7 @@ from packaging.utils import canonicalize_name
 
 from images.host import process
 from images.host.context import Context
-from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources
-from images.lock import wheelhouse
-from images.lock.files import TORCH_INDEX
 from images.lock.lock import SourceOnly
 from images.plan.planner import FAMILY
 
@@ -27,6 +24,11 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+# PyTorch's index of builds for the CPU, asked only when the configured sources have none:
+# https://pytorch.org/get-started/locally/
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,77 +154,3 @@ def for_gpu(pylock: Pylock) -> list[str]:
     """Return the packages, as name and version, that are made for a GPU."""
     names = [f"{package.name} {package.version}" for package in pylock.packages]
     return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
-
-
-# uv's own index, where none is configured: uv documentation, "Package indexes".
-USUAL = "PyPI"
-NO_DAY = "is missing an upload date"
-
-
-def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
-    """Return what failed: the disk, an address, a file, a place without days, or a requirement that nothing meets.
-
-    Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
-    """
-    refused = re.search(r"\(os error (\d+)\)", said)
-    if refused and int(refused[1]) in REMEDIES:
-        return disk_fault(root, OSError(int(refused[1]), said))
-    if question.wheelhouse:
-        asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
-        wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
-    if failed := re.search(r"Failed to fetch: `?(\S+?)`?$", said, re.MULTILINE):
-        return _unreachable(failed[1], question)
-    if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
-        return _damaged(damaged[1], question.wheelhouse)
-    if undated := _undated(said):
-        return _without_days(undated, sources)
-    lines = [line.strip() for line in said.splitlines() if NO_DAY not in line]
-    remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
-    return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)
-
-
-def _pins(text: str) -> list[tuple[str, str]]:
-    """Find each name==version in a text."""
-    return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
-
-
-def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
-    """List the places that are asked only for what no other has: the place, what that is, whose it is, its release."""
-    yield TORCH_INDEX, "build of torch for the CPU", "PyTorch's", f"torch {question.torch}"
-    for place in filter(None, (question.index, question.find_links)):
-        yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {question.bindings}"
-
-
-def _unreachable(failed: str, question: Question) -> WorldFault:
-    for place, what, whose, name in _last_resorts(question):
-        if failed.startswith(place):
-            fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
-            remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
-            return WorldFault(fact, f"{name}, {place}", remedy)
-    remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
-    return WorldFault("cannot reach a package index", failed, remedy)
-
-
-def _damaged(name: str, wheelhouse: str | None) -> Fault:
-    if wheelhouse and Path(wheelhouse, name).is_file():
-        remedy = f"download it again, or take it out of {wheelhouse}"
-        return UserFault("a wheel of the wheelhouse is damaged", name, remedy)
-    return WorldFault("a wheel is damaged where it comes from", name, "--wheelhouse DIR with a good one")
-
-
-def _undated(said: str) -> list[str]:
-    """Name the packages that were left out because their files have no day of upload."""
-    files = re.findall(rf"`(\S+)` {NO_DAY}", said)
-    undated = {canonicalize_name(file.partition("-")[0]) for file in files}
-    left_out = re.findall(r"`(\S+)` was filtered by `exclude-newer`", said)
-    return sorted({name for name in left_out if canonicalize_name(name) in undated})
-
-
-def _without_days(names: list[str], sources: Sources) -> UserFault:
-    fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
-    places = ", ".join((sources.index or USUAL, *sources.extra))
-    remedy = (
-        "--lock FILE, made by build.py lock where an index says it (PyPI does), with which this index will do; "
-        "or --wheelhouse DIR with all wheels: directories are not asked"
-    )
-    return UserFault(fact, f"{', '.join(names)} (asked: {places})", remedy)

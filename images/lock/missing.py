@@ -1,0 +1,111 @@
+"""What is missing, in the user's words: why uv found no packages, and where a file of a lock normally comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
+from images.host.pip_config import Sources
+from images.lock import wheelhouse
+from images.lock.uv import TORCH_INDEX, Question
+
+EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
+
+
+def gone(names: Sequence[str]) -> WorldFault:
+    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
+    value = ", ".join(f"{name} ({origin(name)})" for name in names)
+    remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
+    return WorldFault("files of the lock are missing", value, remedy)
+
+
+def origin(filename: str) -> str:
+    """Return where a file normally comes from."""
+    if re.fullmatch("(sha256:)?[0-9a-f]{64}", filename):
+        return "the registry of the base"
+    name = canonicalize_name(filename.partition("-")[0])
+    if filename == EXAMPLES:
+        return "the archive of the transformers release on GitHub; --examples PATH with a copy"
+    if filename.endswith(".deb"):
+        return "Debian's mirror, while it is current"
+    if name == "torch":
+        return TORCH_INDEX
+    return "Intel's wheel index" if name == "oneccl-bind-pt" else "PyPI"
+
+
+# uv's own index, where none is configured: uv documentation, "Package indexes".
+USUAL = "PyPI"
+NO_DAY = "is missing an upload date"
+
+
+def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
+    """Return what failed: the disk, an address, a file, a place without days, or a requirement that nothing meets.
+
+    Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
+    """
+    refused = re.search(r"\(os error (\d+)\)", said)
+    if refused and int(refused[1]) in REMEDIES:
+        return disk_fault(root, OSError(int(refused[1]), said))
+    if question.wheelhouse:
+        asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
+        wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
+    if failed := re.search(r"Failed to fetch: `?(\S+?)`?$", said, re.MULTILINE):
+        return _unreachable(failed[1], question)
+    if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
+        return _damaged(damaged[1], question.wheelhouse)
+    if undated := _undated(said):
+        return _without_days(undated, sources)
+    lines = [line.strip() for line in said.splitlines() if NO_DAY not in line]
+    remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
+    return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)
+
+
+def _pins(text: str) -> list[tuple[str, str]]:
+    """Find each name==version in a text."""
+    return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
+
+
+def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
+    """List the places that are asked only for what no other has: the place, what that is, whose it is, its release."""
+    yield TORCH_INDEX, "build of torch for the CPU", "PyTorch's", f"torch {question.torch}"
+    for place in filter(None, (question.index, question.find_links)):
+        yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {question.bindings}"
+
+
+def _unreachable(failed: str, question: Question) -> WorldFault:
+    for place, what, whose, name in _last_resorts(question):
+        if failed.startswith(place):
+            fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
+            remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
+            return WorldFault(fact, f"{name}, {place}", remedy)
+    remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
+    return WorldFault("cannot reach a package index", failed, remedy)
+
+
+def _damaged(name: str, wheelhouse: str | None) -> Fault:
+    if wheelhouse and Path(wheelhouse, name).is_file():
+        remedy = f"download it again, or take it out of {wheelhouse}"
+        return UserFault("a wheel of the wheelhouse is damaged", name, remedy)
+    return WorldFault("a wheel is damaged where it comes from", name, "--wheelhouse DIR with a good one")
+
+
+def _undated(said: str) -> list[str]:
+    """Name the packages that were left out because their files have no day of upload."""
+    files = re.findall(rf"`(\S+)` {NO_DAY}", said)
+    undated = {canonicalize_name(file.partition("-")[0]) for file in files}
+    left_out = re.findall(r"`(\S+)` was filtered by `exclude-newer`", said)
+    return sorted({name for name in left_out if canonicalize_name(name) in undated})
+
+
+def _without_days(names: list[str], sources: Sources) -> UserFault:
+    fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
+    places = ", ".join((sources.index or USUAL, *sources.extra))
+    remedy = (
+        "--lock FILE, made by build.py lock where an index says it (PyPI does), with which this index will do; "
+        "or --wheelhouse DIR with all wheels: directories are not asked"
+    )
+    return UserFault(fact, f"{', '.join(names)} (asked: {places})", remedy)

@@ -1,0 +1,99 @@
+"""What is said when uv resolved nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.pip_config import Sources
+from images.lock import missing, resolve
+from images.lock.uv import TORCH_INDEX
+from images.plan import catalog, planner
+
+PLAN = planner.resolve(planner.Request(), catalog.load())
+SOURCES = Sources(index="https://me:secret@mirror/simple")
+
+
+def fault(told: str) -> Fault:
+    return missing.fault(told, resolve.of_plan(PLAN), SOURCES, Path("/store"))
+
+
+def test_an_unreachable_index_is_named_without_its_password() -> None:
+    told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
+
+    found = fault(told)
+
+    assert isinstance(found, WorldFault)
+    assert found.value == "http://host:9/simple/torch/"
+    assert "secret" not in str(found)
+
+
+CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+
+
+@pytest.mark.parametrize(
+    ("made", "place", "release"),
+    [
+        (PLAN, TORCH_INDEX, f"torch {PLAN.torch.version}"),
+        (CCL, TORCH_INDEX, "torch 2.4.0"),
+        (CCL, str(CCL.index), "oneccl_bind_pt 2.4.0"),
+    ],
+)
+def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Plan, place: str, release: str) -> None:
+    told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
+
+    found = missing.fault(told, resolve.of_plan(made), SOURCES, Path("/store"))
+
+    assert found.value == f"{release}, {place}"
+    assert found.remedy.startswith("--wheelhouse DIR")
+
+
+def test_a_full_disk_is_the_stores() -> None:
+    found = fault("error: failed to write: No space left on device (os error 28)")
+
+    assert isinstance(found, WorldFault)
+    assert found.value == "/store (No space left on device)"
+
+
+def test_no_solution_is_the_users_to_mend() -> None:
+    found = fault("error: No solution found\n  cause: Because there is no version of x==1 ...")
+
+    assert isinstance(found, UserFault)
+    assert "there is no version of x==1" in found.value
+
+
+FILTERED = (
+    "error: No solution found when resolving dependencies\n"
+    "hint: `{name}` was filtered by `exclude-newer` to only include packages uploaded before 2026-07-09T00:00:00Z."
+)
+NO_DAY = "warning: `{file}` is missing an upload date, but user provided: 2026-07-09T00:00:00Z\n"
+
+
+def test_an_index_without_days_is_told_from_one_with_newer_releases_only() -> None:
+    undated = NO_DAY.format(file="intel_cmplr_lib_ur-2026.0.0-py2.py3-none-any.whl")
+
+    found = fault(undated + FILTERED.format(name="intel-cmplr-lib-ur"))
+    newer = fault(undated + FILTERED.format(name="six"))
+
+    assert "does not say when" in found.fact
+    assert found.value == "intel-cmplr-lib-ur (asked: https://mirror/simple)"
+    assert "--lock" in found.remedy and "--wheelhouse" in found.remedy
+    assert newer.fact == "no set of packages fits"
+
+
+def test_a_damaged_wheel_of_an_index_is_named() -> None:
+    found = fault("error: Failed to download `a==1`\n  cause: Failed to extract archive: a-1-py3-none-any.whl\n")
+
+    assert (found.value, found.exit_code) == ("a-1-py3-none-any.whl", 1)
+
+
+@pytest.mark.parametrize("told", ["error: Failed to download `six==1.17.0`", "because six==1.17.0 has no wheels."])
+def test_the_wheelhouse_comes_before_uvs_words(tmp_path: Path, told: str) -> None:
+    (tmp_path / "six-1.17.0-py3-none-any.whl").write_bytes(b"PK")
+    planned = dataclasses.replace(PLAN, wheelhouse=str(tmp_path))
+
+    with pytest.raises(UserFault, match=r"damaged.*six-1.17.0-py3-none-any.whl"):
+        missing.fault(told, resolve.of_plan(planned), SOURCES, tmp_path)
