@@ -56,17 +56,6 @@ class Sources:
         """Return every address and directory that is named."""
         return (*((self.index,) if self.index else ()), *self.extra, *self.links)
 
-    def uv_options(self) -> list[str]:
-        """Return the same as options of uv; the best match over all indexes is how pip chooses."""
-        options = ["--index-strategy", "unsafe-best-match"]
-        options += ["--no-index"] if self.no_index else []
-        options += ["--index-url", self.index] if self.index else []
-        for url in self.extra:
-            options += ["--extra-index-url", url]
-        for link in self.links:
-            options += ["--find-links", link]
-        return options
-
 
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     """Return pip's configuration: files and environment, merged as pip merges them.

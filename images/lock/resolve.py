@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
@@ -46,7 +47,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
     question, sources = of_plan(planned), _sources(planned.wheelhouse, context)
-    inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store)]
+    inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store), version("uv")]
 
     def ask() -> str:
         return tomli_w.dumps(_resolve(question, sources, context).to_dict())

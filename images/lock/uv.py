@@ -6,10 +6,11 @@ import datetime
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import tomli_w
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -25,6 +26,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# Those of uv's own variables that say how a server is reached, and not what is chosen (uv documentation, "Environment
+# variables").
+REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
 # https://pytorch.org/get-started/locally/
@@ -92,22 +97,15 @@ def _compile(
     question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     with tempfile.TemporaryDirectory() as directory:
-        config = Path(directory) / "uv.toml"
-        config.write_text("".join(map(metadata, question.source_only)))
-        command = [
-            _uv(),
-            "pip",
-            "compile",
-            "-",
-            "--config-file",
-            str(config),
-            "--cache-dir",
-            str(context.store.root / "uv"),
-        ]
+        asked = Path(directory) / "pyproject.toml"
+        asked.write_text(project(requirements))
+        command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
+        command += ["--cache-dir", str((context.store.root / "uv").absolute())]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
-        command += [*options(question, requirements), *more, *sources.uv_options()]
-        env = {**context.environ, **({"SSL_CERT_FILE": sources.certificate} if sources.certificate else {})}
-        done = process.run(command, env, "pip install -e .", feed="\n".join(requirements), tick=context.tick)
+        command += [*options(question, requirements), *more]
+        settings = configuration(question, sources)
+        environ = variables(context.environ, sources)
+        done = process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
     if done.code:
         return done.err, None
     parsed = tomllib.loads(done.out)
@@ -118,6 +116,48 @@ def _uv() -> str:
     from uv import find_uv_bin
 
     return str(find_uv_bin())
+
+
+def project(requirements: Sequence[str]) -> str:
+    """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher."""
+    table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
+    return tomli_w.dumps({"project": table, "tool": {"uv": {"workspace": {}}}})
+
+
+def configuration(question: Question, sources: Sources) -> str:
+    """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
+
+    It goes through a pipe: a command line is seen by everybody, and a file stays when a process is killed.
+    """
+    indexes = [{"url": _absolute(url)} for url in sources.extra]
+    usual = [{"url": _absolute(sources.index), "default": True}] if sources.index else []
+    table = {
+        "index-strategy": "unsafe-best-match",  # over all indexes, as pip chooses
+        "no-index": sources.no_index,
+        "index": [*indexes, *usual],
+        "find-links": [_absolute(link) for link in sources.links],
+        "allow-insecure-host": list(sources.trusted),
+        "dependency-metadata": [metadata(row) for row in question.source_only],
+    }
+    return tomli_w.dumps(table)
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place or place.startswith("file:") else str(Path(place).absolute())
+
+
+def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
+    """Return the environment of uv: none of its own variables but REACH, and what pip's configuration says of servers.
+
+    A variable such as UV_CONSTRAINT or UV_INDEX would choose other packages for the same request.
+    """
+    made = {name: value for name, value in environ.items() if not name.startswith("UV_") or name in REACH}
+    if sources.proxy:
+        made = {name: value for name, value in made.items() if name.lower() not in PROXIES}
+        made |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)
+    made |= {"SSL_CERT_FILE": sources.certificate} if sources.certificate else {}
+    made |= {"SSL_CLIENT_CERT": sources.client_certificate} if sources.client_certificate else {}
+    return made
 
 
 def options(question: Question, requirements: Sequence[str]) -> list[str]:
@@ -144,10 +184,9 @@ def _end_of(day: datetime.date) -> str:
     return f"{min(day, datetime.date.max - one) + one}T00:00:00Z"
 
 
-def metadata(row: SourceOnly) -> str:
-    """Return what a source archive would state if it were run; TOML strings and lists are Python's here."""
-    lines = [f'name = "{row.name}"', f'version = "{row.version}"', f"requires-dist = {list(row.requires)}"]
-    return "\n".join(["[[dependency-metadata]]", *lines, ""])
+def metadata(row: SourceOnly) -> dict[str, object]:
+    """Return what a source archive would state if it were run."""
+    return {"name": row.name, "version": row.version, "requires-dist": list(row.requires)}
 
 
 def for_gpu(pylock: Pylock) -> list[str]:

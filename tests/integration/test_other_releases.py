@@ -36,7 +36,11 @@ def install(place: Path, target: Sequence[str], *options: str) -> None:
     uv, sources = find_uv_bin(), pip_config.read(os.environ)
     environ = {**os.environ, "UV_CACHE_DIR": str(place / "uv"), "UV_PYTHON_DOWNLOADS": "never"}
     environ |= {"SSL_CERT_FILE": sources.certificate} if sources.certificate else {}
-    command = [uv, "pip", "install", "--quiet", *target, *sources.uv_options(), *options]
+    places = [part for url in sources.extra for part in ("--extra-index-url", url)]
+    places += [part for link in sources.links for part in ("--find-links", link)]
+    places += ["--index-url", sources.index] if sources.index else []
+    strategy = ["--index-strategy", "unsafe-best-match"]
+    command = [uv, "pip", "install", "--quiet", *target, *strategy, *places, *options]
     subprocess.run(command, env=environ, check=True, timeout=300)
 
 

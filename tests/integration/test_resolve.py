@@ -113,6 +113,47 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
     assert found == {path.name: f"{index.index}/six/{path.name}"}
 
 
+def steering(place: Path) -> dict[str, str]:
+    """Write what would change uv's answers, and point every variable of uv at it."""
+    (place / "constraints.txt").write_text("six<1")
+    (place / "uv.toml").write_text("offline = true\n")
+    (place / "config/uv").mkdir(parents=True)
+    (place / "config/uv/uv.toml").write_text("offline = true\n")
+    return {
+        "UV_CONSTRAINT": str(place / "constraints.txt"),
+        "UV_CONFIG_FILE": str(place / "uv.toml"),
+        "UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple",
+        "UV_TORCH_BACKEND": "cu130",
+        "UV_RESOLUTION": "lowest",
+        "XDG_CONFIG_HOME": str(place / "config"),
+    }
+
+
+STEERING = ("UV_CONSTRAINT", "UV_CONFIG_FILE", "UV_DEFAULT_INDEX", "UV_TORCH_BACKEND", "XDG_CONFIG_HOME")
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_nothing_of_uvs_own_changes_what_is_chosen(index: Sources, store: Store, tmp_path: Path, name: str) -> None:
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+    environ = {**os.environ, name: steering(tmp_path)[name]}
+
+    made = resolve.packages(pinned, locks.context(store, index, environ))
+
+    assert [artifact.name for artifact in made.artifacts] == ["six", "torch", "transformers"]
+
+
+def test_a_project_in_the_working_directory_changes_nothing(
+    index: Sources, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.uv]\nconstraint-dependencies = ["six<1"]\noffline = true\n')
+    monkeypatch.chdir(tmp_path)
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+
+    made = resolve.packages(pinned, locks.context(store, index, os.environ))
+
+    assert len(made.artifacts) == len(WHEELS)
+
+
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
 

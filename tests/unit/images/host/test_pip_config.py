@@ -129,15 +129,6 @@ def test_a_value_that_is_neither_yes_nor_no_is_named(tmp_path: Path) -> None:
         sources(tmp_path, PIP_NO_INDEX="maybe")
 
 
-def test_the_same_is_said_to_uv() -> None:
-    options = Sources(index="https://i", extra=("https://e",), links=("/w",)).uv_options()
-
-    assert options == [
-        "--index-strategy", "unsafe-best-match", "--index-url", "https://i", "--extra-index-url", "https://e",
-        "--find-links", "/w",
-    ]  # fmt: skip
-
-
 INDEXES = Sources(
     index="https://a:1@host/simple",
     extra=("https://b:2%40@host/private/simple", "https://open/simple", "http://c:3@plain:8080/simple"),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
+from pathlib import Path
 
 import pytest
 from packaging.pylock import Pylock
 
+from images.host import process
 from images.host.pip_config import Sources
+from images.host.store import Store
 from images.lock import resolve, uv
 from images.lock.lock import SourceOnly
 from images.plan import catalog, planner
+from tests.support import locks
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,7 +24,6 @@ else:
     import tomli as tomllib
 
 PLAN = planner.resolve(planner.Request(), catalog.load())
-SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
 def question(requested: planner.Request) -> uv.Question:
@@ -52,9 +55,67 @@ def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool)
 def test_source_only_projects_are_stated_as_toml() -> None:
     row = SourceOnly("seqeval", "1.2.2", ("numpy>=1.14.0",))
 
-    assert tomllib.loads(uv.metadata(row)) == {
-        "dependency-metadata": [{"name": "seqeval", "version": "1.2.2", "requires-dist": ["numpy>=1.14.0"]}]
-    }
+    settings = tomllib.loads(uv.configuration(dataclasses.replace(NEWEST, source_only=(row,)), Sources()))
+
+    assert settings["dependency-metadata"] == [
+        {"name": "seqeval", "version": "1.2.2", "requires-dist": ["numpy>=1.14.0"]}
+    ]
+
+
+PRIVATE = Sources(
+    index="https://me:secret@mirror/simple",
+    extra=("https://token@other/simple", "local/simple"),
+    links=("/wheels", "https://me:secret@mirror/page.html"),
+    trusted=("mirror",),
+    certificate="/ca.pem",
+    client_certificate="/me.pem",
+    proxy="http://me:secret@proxy:3128",
+)
+
+
+def test_the_sources_of_pip_are_said_to_uv() -> None:
+    settings = tomllib.loads(uv.configuration(NEWEST, PRIVATE))
+
+    assert settings["index"] == [
+        {"url": "https://token@other/simple"},
+        {"url": str(Path("local/simple").absolute())},
+        {"url": "https://me:secret@mirror/simple", "default": True},
+    ]
+    assert settings["find-links"] == ["/wheels", "https://me:secret@mirror/page.html"]
+    assert settings["allow-insecure-host"] == ["mirror"]
+    assert settings["no-index"] is False
+
+
+def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def record(command: list[str], env: dict[str, str], *_: object, feed: str, tick: None) -> process.Result:
+        ran.append((command, Path(command[3]).read_text(), feed))
+        return process.Result(1, "", "")
+
+    monkeypatch.setattr(process, "run", record)
+    uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
+
+    [(command, asked, settings)] = ran
+    assert "secret" not in " ".join(command) + asked
+    assert "secret" in settings and "/dev/stdin" in command
+
+
+@pytest.mark.parametrize(
+    ("given", "sources", "expected"),
+    [
+        ({"UV_CONSTRAINT": "a", "UV_INDEX": "b", "UV_OFFLINE": "1"}, Sources(), {}),
+        ({"UV_HTTP_TIMEOUT": "9", "HOME": "/h"}, Sources(), {"UV_HTTP_TIMEOUT": "9", "HOME": "/h"}),
+        ({"SSL_CERT_FILE": "/a", "HTTPS_PROXY": "b"}, Sources(), {"SSL_CERT_FILE": "/a", "HTTPS_PROXY": "b"}),
+        (
+            {"SSL_CERT_FILE": "/a", "https_proxy": "b", "NO_PROXY": "c"},
+            Sources(certificate="/ca", client_certificate="/me", proxy="p"),
+            {"SSL_CERT_FILE": "/ca", "SSL_CLIENT_CERT": "/me", "HTTP_PROXY": "p", "HTTPS_PROXY": "p"},
+        ),
+    ],
+)
+def test_uvs_environment(given: dict[str, str], sources: Sources, expected: dict[str, str]) -> None:
+    assert uv.variables(given, sources) == expected
 
 
 def test_intels_index_is_asked_only_for_what_was_missed() -> None:
