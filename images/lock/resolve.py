@@ -86,8 +86,7 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
     """Leave of a package the wheels of the user's own directory, where one of them fits."""
     if directory is None:
         return package
-    start = f"{Path(directory).absolute().as_uri()}/"
-    own = [wheel for wheel in package.wheels or () if (wheel.url or "").startswith(start)]
+    own = [wheel for wheel in package.wheels or () if wheelhouse.holds(directory, wheel.url)]
     fitting = [wheel for wheel in own if tags & parse_wheel_filename(_filename(wheel))[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package
 
@@ -134,7 +133,7 @@ def of_plan(plan: Plan) -> Question:
         requirements=plan.requirements, torch=str(plan.torch.version), transformers=str(plan.transformers.version),
         bindings=str(plan.torch.bindings), python=plan.base.python, glibc=plan.base.glibc, as_of=plan.as_of,
         family_as_of=plan.family_as_of, source_only=source_only(plan), index=plan.index, find_links=plan.find_links,
-        wheelhouse=plan.wheelhouse,
+        wheelhouse=plan.wheelhouse, cpu_suffix=plan.torch.cpu_suffix,
     )  # fmt: skip
 
 
@@ -176,7 +175,7 @@ def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:
     said, found = uv.search(question, sources, context, question.requirements)
     if found is None:
         raise missing.fault(said, question, sources, root)
-    if unfit := uv.for_gpu(found):
+    if unfit := uv.for_gpu(found, question):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(unfit), remedy)
     return found

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tomli_w
-from packaging.pylock import Pylock
+from packaging.pylock import Package, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from images.host import process
 from images.host.context import Context
 from images.host.pip_config import Sources
+from images.lock import wheelhouse
 from images.lock.lock import SourceOnly
 from images.plan.planner import FAMILY
 
@@ -41,7 +42,7 @@ class Question:
     """What uv is asked: requirements, the Python and glibc of the image, and the days as of which it answers.
 
     `index` and `find_links` are where Intel keeps the oneCCL bindings, `bindings` their version; `wheelhouse` is the
-    user's own directory of wheels.
+    user's own directory of wheels. With `cpu_suffix`, a torch without +cpu may be for a GPU.
     """
 
     requirements: tuple[str, ...]
@@ -56,6 +57,7 @@ class Question:
     index: str | None
     find_links: str | None
     wheelhouse: str | None
+    cpu_suffix: bool = False
 
 
 def search(
@@ -77,7 +79,7 @@ def wider(sources: Sources, said: str, found: Pylock | None, question: Question)
     if sources.no_index:
         return sources
     extra, links = sources.extra, sources.links
-    if (for_gpu(found) if found is not None else _misses(said, "torch")) and TORCH_INDEX not in extra:
+    if (for_gpu(found, question) if found is not None else _misses(said, "torch")) and TORCH_INDEX not in extra:
         extra = (*extra, TORCH_INDEX)
     if found is None and _misses(said, "oneccl-bind-pt"):
         extra = (*extra, *(place for place in (question.index,) if place and place not in extra))
@@ -189,7 +191,16 @@ def metadata(row: SourceOnly) -> dict[str, object]:
     return {"name": row.name, "version": row.version, "requires-dist": list(row.requires)}
 
 
-def for_gpu(pylock: Pylock) -> list[str]:
-    """Return the packages, as name and version, that are made for a GPU."""
+def for_gpu(pylock: Pylock, question: Question | None = None) -> list[str]:
+    """Return the packages, as name and version, that are made for a GPU, as far as one sees without the `question`."""
     names = [f"{package.name} {package.version}" for package in pylock.packages]
-    return [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
+    found = [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
+    for package in pylock.packages if question and question.cpu_suffix else ():
+        if package.name == "torch" and "+" not in str(package.version) and not _is_the_users(package, question):
+            found.append(f"torch {package.version} (without +cpu it contains CUDA)")
+    return found
+
+
+def _is_the_users(package: Package, question: Question | None) -> bool:
+    directory = question.wheelhouse if question else None
+    return any(wheelhouse.holds(directory, wheel.url) for wheel in package.wheels or ())

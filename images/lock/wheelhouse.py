@@ -55,6 +55,11 @@ def tags(python: str, glibc: str) -> list[Tag]:
     ]
 
 
+def holds(directory: str | None, url: str | None) -> bool:
+    """Return whether an address is that of a file in a directory."""
+    return directory is not None and (url or "").startswith(f"{Path(directory).absolute().as_uri()}/")
+
+
 def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     """Return name and sha256 of every wheel and source archive in a directory.
 

@@ -41,6 +41,7 @@ class Torch:
     find_links: str | None
     intel: tuple[str, ...]
     image: str | None
+    cpu_suffix: bool
     numpy: str | None
     glibc: str | None
     notes: tuple[str, ...]
@@ -136,6 +137,7 @@ def _torch(line: schema.Line) -> Iterable[Torch]:
             find_links=line.find_links,
             intel=(f"impi-rt=={release.impi}", f"intel-openmp=={release.openmp}"),
             image=release.image,
+            cpu_suffix=line.cpu_suffix,
             numpy=line.numpy,
             glibc=line.glibc,
             notes=line.notes,

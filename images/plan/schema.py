@@ -58,6 +58,7 @@ class Line:
     ccl_python: tuple[VersionText, ...] = ()
     index: str | None = None
     find_links: str | None = None
+    cpu_suffix: Switch = False
     numpy: Range | None = None
     glibc: VersionText | None = None
     notes: tuple[str, ...] = ()

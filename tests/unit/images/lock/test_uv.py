@@ -49,7 +49,31 @@ def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool)
     package = {"name": name, "version": version, "sdist": archive}
     made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
 
-    assert bool(uv.for_gpu(made)) is is_for_gpu
+    assert bool(uv.for_gpu(made, NEWEST)) is is_for_gpu
+
+
+@pytest.mark.parametrize(
+    ("release", "place", "is_for_gpu"),
+    [
+        ("1.12.1", "https://host", True),
+        ("1.10.2", "https://host", True),
+        ("1.11.0", "file:///mirror", True),
+        ("1.12.1+cpu", "https://host", False),
+        ("1.12.1", "file:///wheels", False),
+        ("1.13.1", "https://host", False),  # says it by its requirements
+    ],
+)
+def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, place: str, is_for_gpu: bool) -> None:
+    asked = question(
+        planner.Request(torch=release.partition("+")[0], base="debian.example/a:1", python="3.9", backend="gloo")
+    )
+    wheel = {"url": f"{place}/torch-{release}-cp39-cp39-manylinux1_x86_64.whl", "hashes": {"sha256": "0"}}
+    package = {"name": "torch", "version": release, "wheels": [wheel]}
+    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+
+    assert bool(uv.for_gpu(made, dataclasses.replace(asked, wheelhouse="/wheels"))) is is_for_gpu
+    if is_for_gpu:
+        assert uv.wider(Sources(), "", made, asked).extra == (uv.TORCH_INDEX,)
 
 
 def test_source_only_projects_are_stated_as_toml() -> None:
