@@ -94,8 +94,16 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
 def _artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
     return Artifact(
         name=str(package.name), version=str(package.version), filename=_filename(file), url=_place(file),
-        sha256=file.hashes["sha256"],
+        sha256=_sha256(file),
     )  # fmt: skip
+
+
+def _sha256(file: PackageWheel | PackageSdist) -> str:
+    if digest := file.hashes.get("sha256"):
+        return digest
+    value = f"{_place(file)} (it has {', '.join(file.hashes)})"
+    remedy = "an index that announces it (PyPI does), or --wheelhouse DIR with that file"
+    raise UserFault("an index announces a file without its sha256, which a lock needs", value, remedy)
 
 
 def _place(file: PackageWheel | PackageSdist) -> str:
@@ -117,10 +125,13 @@ def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[
     said, found = uv.search(question, sources, context, pins, "--no-deps")
     if found is None:
         raise missing.fault(said, question, sources, context.store.root)
-    known = {file.hashes["sha256"]: _place(file) for package in found.packages for file in _files(package)}
-    if lost := [artifact.filename for artifact in artifacts if artifact.sha256 not in known]:
+    # A file whose index announces another hash is known by its name; its sha256 is checked when it is there.
+    files = [file for package in found.packages for file in _files(package)]
+    known = {file.hashes.get("sha256") or _filename(file): _place(file) for file in files}
+    places = {file.filename: known.get(file.sha256) or known.get(file.filename) for file in artifacts}
+    if lost := [name for name, place in places.items() if place is None]:
         raise missing.gone(lost)
-    return {artifact.filename: known[artifact.sha256] for artifact in artifacts}
+    return {name: place for name, place in places.items() if place}
 
 
 def _files(package: Package) -> list[PackageWheel | PackageSdist]:

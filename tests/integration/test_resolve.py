@@ -154,6 +154,24 @@ def test_a_project_in_the_working_directory_changes_nothing(
     assert len(made.artifacts) == len(WHEELS)
 
 
+@pytest.mark.parametrize("algorithm", ["md5", "sha512"])
+def test_an_index_without_sha256(index: Sources, store: Store, tmp_path: Path, algorithm: str) -> None:
+    path = tmp_path / "simple/six/six-1.17.0-py3-none-any.whl"
+    data, page = path.read_bytes(), path.with_name("index.html")
+    sha256 = hashlib.sha256(data).hexdigest()
+    page.write_text(
+        page.read_text().replace(f"sha256={sha256}", f"{algorithm}={hashlib.new(algorithm, data).hexdigest()}")
+    )
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+    context = locks.context(store, index, os.environ)
+
+    with pytest.raises(UserFault, match=f"without its sha256.*{path.name} .it has {algorithm}"):
+        resolve.packages(pinned, context)
+
+    six = locks.artifact("six", "1.17.0", path.name, sha256)
+    assert resolve.places(locks.lock(), [six], context) == {path.name: f"{index.index}/six/{path.name}"}
+
+
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
 

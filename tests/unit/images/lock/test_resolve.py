@@ -98,3 +98,16 @@ def test_a_resolution_is_kept_when_its_day_is_over(
         resolve.packages(PLAN, context)
 
     assert len(questions) == asked
+
+
+@pytest.mark.parametrize("algorithm", ["md5", "sha512"])
+def test_a_file_without_sha256_is_named(algorithm: str) -> None:
+    wheel = {"url": "https://me:secret@host/a-1-py3-none-any.whl", "hashes": {algorithm: "0"}}
+    package = {"name": "a", "version": "1", "wheels": [wheel]}
+    found = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+
+    with pytest.raises(UserFault, match="without its sha256") as caught:
+        resolve.choose(found, QUESTION)
+
+    assert caught.value.value == f"https://host/a-1-py3-none-any.whl (it has {algorithm})"
+    assert "--wheelhouse" in caught.value.remedy
