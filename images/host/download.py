@@ -40,8 +40,8 @@ RETRY = _Retry(
     raise_on_status=False,
 )  # fmt: skip
 
-# What a server answers that wants a login, or another one (RFC 9110, 15.5.2 and 15.5.4).
-REFUSALS = (requests.codes.unauthorized, requests.codes.forbidden)
+# What a server answers that wants a login, and to one whom it does not let in (RFC 9110, 15.5.2 and 15.5.4).
+UNKNOWN, FORBIDDEN = 401, 403
 
 Advance = Callable[[int], None]
 
@@ -117,6 +117,15 @@ def session(sources: Sources) -> requests.Session:
     return _Session(sources)
 
 
+def status(url: str, sources: Sources) -> int | None:
+    """Return the status with which a server answers, None where none does."""
+    try:
+        with session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
+            return response.status_code
+    except (requests.RequestException, MaxRetryError):
+        return None
+
+
 def refused(url: str, status: int) -> UserFault:
     """Return the fault of a server that wants a login, or another one."""
     remedy = "the right user and password in pip's index-url (https://USER:PASSWORD@HOST/...) or in ~/.netrc"
@@ -133,7 +142,7 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
         return _download(url, path, sources, advance)
     except (requests.RequestException, MaxRetryError) as error:
-        if isinstance(error, requests.HTTPError) and error.response.status_code in REFUSALS:
+        if isinstance(error, requests.HTTPError) and error.response.status_code in (UNKNOWN, FORBIDDEN):
             raise refused(error.response.url, error.response.status_code) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy) from error

@@ -6,6 +6,7 @@ What pip reads, in which order, and what a value means: pip documentation, "Conf
 from __future__ import annotations
 
 import configparser
+import ipaddress
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,14 @@ class Sources:
             return own
         same = [place for place in self.places if _login(place) and _server(place) == _server(url)]
         return _login(max(same, key=lambda place: len(commonpath([_path(place), _path(url)])), default=""))
+
+    def is_secure(self, url: str) -> bool:
+        """Return whether pip would ask there: not over plain HTTP, but for this machine and the trusted hosts."""
+        if urlsplit(url).scheme != "http" or _is_loopback(urlsplit(url).hostname or ""):
+            return True
+        _, host, port = _server(url)
+        trusted = [_server(f"//{each}") for each in self.trusted]
+        return any(known == host and only in (None, port) for _, known, only in trusted)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -107,6 +116,7 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
     for name in ("index-url", "extra-index-url", "find-links", "proxy"):
         _check_addresses(name, values.get(name, "").split())
+    _check_addresses("trusted-host", [f"//{host}" for host in values.get("trusted-host", "").split()])
     no_index = _is_true("no-index", values.get("no-index", "no"))
     return Sources(
         index=None if no_index else values.get("index-url", "").strip() or None,
@@ -128,6 +138,13 @@ def _login(url: str) -> tuple[str, str] | None:
 def _server(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _path(url: str) -> str:

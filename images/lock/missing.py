@@ -8,6 +8,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from images.host.download import refused
 from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources
 from images.lock import wheelhouse
@@ -47,14 +48,15 @@ def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
 
     Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
     """
-    refused = re.search(r"\(os error (\d+)\)", said)
-    if refused and int(refused[1]) in REMEDIES:
-        return disk_fault(root, OSError(int(refused[1]), said))
+    full = re.search(r"\(os error (\d+)\)", said)
+    if full and int(full[1]) in REMEDIES:
+        return disk_fault(root, OSError(int(full[1]), said))
     if question.wheelhouse:
         asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$", said, re.MULTILINE):
-        return _unreachable(failed[1], question)
+        status = re.search(r"HTTP status client error \((401|403) ", said)
+        return _unreachable(failed[1], int(status[1]) if status else None, question)
     if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
         return _damaged(damaged[1], question.wheelhouse)
     if undated := _undated(said):
@@ -76,12 +78,14 @@ def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
         yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {question.bindings}"
 
 
-def _unreachable(failed: str, question: Question) -> WorldFault:
+def _unreachable(failed: str, status: int | None, question: Question) -> Fault:
     for place, what, whose, name in _last_resorts(question):
         if failed.startswith(place):
             fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
             remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
             return WorldFault(fact, f"{name}, {place}", remedy)
+    if status:
+        return refused(failed, status)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
     return WorldFault("cannot reach a package index", failed, remedy)
 

@@ -15,8 +15,9 @@ from packaging.pylock import Package, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from images.host import process
+from images.host import download, process
 from images.host.context import Context
+from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.lock import wheelhouse
 from images.lock.lock import SourceOnly
@@ -65,13 +66,38 @@ def search(
 ) -> tuple[str, Pylock | None]:
     """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have.
 
-    Return what uv printed, and the packages; None where nothing fits.
+    Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
+    asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.
     """
+    refuse_insecure(sources)
+    refuse_logins(sources, download.UNKNOWN)
+    own = sources
     said, found = _compile(question, sources, context, requirements, *more)
     while (asked := wider(sources, said, found, question)) != sources:
         sources = asked
         said, found = _compile(question, sources, context, requirements, *more)
+    if found is None:
+        refuse_logins(own, download.FORBIDDEN)
     return said, found
+
+
+def refuse_insecure(sources: Sources) -> None:
+    """Raise UserFault for a place that pip would not ask either."""
+    if insecure := [place for place in sources.places if not sources.is_secure(place)]:
+        fact = "an index would be asked over plain HTTP, where anybody on the way can change its answers"
+        raise UserFault(fact, ", ".join(insecure), "https://..., or that host in pip's trusted-host")
+
+
+def refuse_logins(sources: Sources, status: int) -> None:
+    """Raise UserFault for a place that answers with a status.
+
+    That is 401, or 403 where there is a login: without one it may also stand for a package that is not there.
+    """
+    pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
+    asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]
+    for page in asked if status == download.UNKNOWN else filter(sources.login, asked):
+        if download.status(page, sources) == status:
+            raise download.refused(page, status)
 
 
 def wider(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:

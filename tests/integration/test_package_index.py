@@ -161,7 +161,7 @@ NEWEST = "/files/torch-9.0-cp312-cp312-manylinux_2_28_x86_64.whl.metadata"
     [
         ({NEWEST: METADATA}, "9.0", ["six", "triton (==1)"]),
         ({NEWEST: b"Metadata-Version: 2.1\nName: torch\nVersion: 9.0\n"}, "9.0", []),
-        ({}, "9.0", "501"),  # nothing beside the wheel, and this server takes only GET
+        ({}, "9.0", "404"),  # neither the wheel nor anything beside it
         ({NEWEST: METADATA}, "9.9", "no wheel of 9.9 for Linux"),
     ],
 )

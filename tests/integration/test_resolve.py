@@ -19,9 +19,10 @@ import pytest
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import resolve
+from images.lock import collect, resolve
 from images.plan import catalog, planner
 from tests.support import locks
+from tests.support.web import Server, serving
 from tests.support.wheels import WHEEL, record
 
 WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
@@ -152,6 +153,55 @@ def test_a_project_in_the_working_directory_changes_nothing(
     made = resolve.packages(pinned, locks.context(store, index, os.environ))
 
     assert len(made.artifacts) == len(WHEELS)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Iterator[Server]:
+    """Serve the wheels to one user."""
+    with serving() as server:
+        server.headers, server.login = {"Content-Type": "text/html"}, "Basic dXNlcjpzZWNyZXQ="  # user:secret
+        for name, requires in WHEELS:
+            path = wheel(tmp_path / "private", name, requires)
+            server.pages[f"/files/{path.name.replace('+', '%2B')}"] = path.read_bytes()
+            link = f"../../files/{path.name.replace('+', '%2B')}#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}"
+            server.pages[f"/simple/{name.partition('-')[0]}/"] = f'<a href="{link}">{path.name}</a>'.encode()
+        yield server
+
+
+def with_login(server: Server, login: str) -> Sources:
+    return Sources(index=f"{server.url}/simple".replace("//", f"//{login}@"))
+
+
+def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Server, store: Store) -> None:
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+    context = locks.context(store, with_login(private, "user:secret"), os.environ)
+
+    made = resolve.packages(pinned, context)
+    wheels = collect.everything(locks.lock(made.artifacts, debs=()), context)
+
+    assert [wheel.project for wheel in wheels] == ["six", "torch", "transformers"]
+    assert {authorization for _, authorization in private.requests} == {private.login}
+    assert not [each for each in store.root.rglob("records/**/*") if each.is_file() and b"secret" in each.read_bytes()]
+
+
+@pytest.mark.parametrize(("login", "status"), [("user:wrong", "401"), ("user:secret", "403")])
+def test_a_refused_login_is_told_as_such(private: Server, store: Store, login: str, status: str) -> None:
+    private.script = ["200" if status == "401" else status]
+
+    with pytest.raises(UserFault, match="refuses the login") as caught:
+        resolve.packages(PLAN, locks.context(store, with_login(private, login), os.environ))
+
+    assert caught.value.value == f"{private.url}/simple/torch/ ({status})"
+
+
+def test_a_private_index_that_refuses_the_login_is_not_passed_over(
+    index: Sources, private: Server, store: Store
+) -> None:
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+    both = dataclasses.replace(index, extra=(str(with_login(private, "user:wrong").index),))
+
+    with pytest.raises(UserFault, match="refuses the login"):
+        resolve.packages(pinned, locks.context(store, both, os.environ))
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])

@@ -59,7 +59,10 @@ def serving(certificate: Path | None = None) -> Iterator[Server]:
             for name, value in {**server.headers, "Content-Length": str(length)}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
 
         def log_message(self, *_: object) -> None:
             pass

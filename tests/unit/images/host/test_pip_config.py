@@ -156,6 +156,27 @@ def test_a_file_has_the_login_of_the_index_on_its_server(url: str, login: tuple[
     assert INDEXES.login(url) == login
 
 
+@pytest.mark.parametrize(
+    ("url", "is_secure"),
+    [
+        ("https://host/simple", True),
+        ("http://localhost:3141/simple", True),
+        ("http://127.1.2.3/simple", True),
+        ("http://[::1]:80/simple", True),
+        ("file:///simple", True),
+        ("/wheels", True),
+        ("http://host/simple", False),
+        ("http://127.0.0.1.example/simple", False),
+        ("http://user:secret@known.example/simple", True),
+        ("http://KNOWN.example:8080/simple", True),
+        ("http://port.example:8080/simple", True),
+        ("http://port.example/simple", False),
+    ],
+)
+def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, is_secure: bool) -> None:
+    assert Sources(trusted=("known.example", "port.example:8080")).is_secure(url) is is_secure
+
+
 def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
     text = "[global]\nproxy = http://proxy:3128\ntrusted-host =\n  a\n  b:8\nclient-cert = /me.pem\n"
 

@@ -31,6 +31,16 @@ def test_an_unreachable_index_is_named_without_its_password() -> None:
     assert "secret" not in str(found)
 
 
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+def test_a_file_that_an_index_refuses_is_named_as_such(status: str) -> None:
+    file = "https://mirror/files/six-1.17.0-py3-none-any.whl"
+    told = f"error: Failed to fetch: {file}\n  cause: HTTP status client error ({status}) for url ({file})"
+
+    found = fault(told)
+
+    assert found.fact == "a server refuses the login" and found.value == f"{file} ({status[:3]})"
+
+
 CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 
 

@@ -6,11 +6,13 @@ import dataclasses
 import datetime
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.pylock import Pylock
 
-from images.host import process
+from images.host import download, process
+from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, uv
@@ -118,11 +120,25 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
         return process.Result(1, "", "")
 
     monkeypatch.setattr(process, "run", record)
+    monkeypatch.setattr(download, "status", lambda *_: 200)
     uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
     [(command, asked, settings)] = ran
     assert "secret" not in " ".join(command) + asked
     assert "secret" in settings and "/dev/stdin" in command
+
+
+@pytest.mark.parametrize(
+    "place", [{"index": "http://u:secret@a/simple"}, {"extra": ("http://a/simple",)}, {"links": ("http://a/simple",)}]
+)
+def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, Any]) -> None:
+    sources = Sources(**place)
+
+    with pytest.raises(UserFault, match="plain HTTP") as caught:
+        uv.search(NEWEST, sources, locks.context(Store(tmp_path), sources, {}), ["six"])
+
+    assert caught.value.value == "http://a/simple" and "trusted-host" in caught.value.remedy
+    uv.refuse_insecure(Sources(**place, trusted=("a",)))
 
 
 @pytest.mark.parametrize(
