@@ -151,7 +151,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
         jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),
-        examples=_examples(options),
+        examples=_examples(options), bindings_index=getattr(options, "bindings_index", None),
     )  # fmt: skip
 
 

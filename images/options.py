@@ -107,6 +107,9 @@ def _request() -> argparse.ArgumentParser:
     )
     made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory of wheels to prefer")
     made.add_argument(
+        "--bindings-index", type=_text, metavar="URL", help="where the oneCCL bindings are (default: Intel's index)"
+    )
+    made.add_argument(
         "--tag", type=_text, metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
     )  # fmt: skip

@@ -46,8 +46,9 @@ class Access:
 class Context:
     """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
 
-    `wheelhouse` is the user's directory of wheels. For a lock, `base` is the layout or archive that its base lies in,
-    and `examples` is where its examples come from. `tick` is called while uv runs; what it raises ends uv.
+    `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
+    bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
+    come from. `tick` is called while uv runs; what it raises ends uv.
     """
 
     store: Store
@@ -58,6 +59,7 @@ class Context:
     pip: Sources | None
     access: Access
     wheelhouse: str | None = None
+    bindings_index: str | None = None
     base: str | None = None
     examples: str | None = None
     tick: Callable[[], None] | None = None

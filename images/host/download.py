@@ -117,13 +117,26 @@ def session(sources: Sources) -> requests.Session:
     return _Session(sources)
 
 
-def status(url: str, sources: Sources) -> int | None:
-    """Return the status with which a server answers, None where none does."""
+def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:
+    """Raise UserFault for an index, or a page of links, that wants a login or another one.
+
+    uv does not say so: it goes on without such an index. 403 may also stand for a package that is not there (some
+    indexes answer so); it counts where nothing was found (`suspected`), from those that have a login.
+    """
+    pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
+    asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]
+    for page in filter(sources.login, asked) if suspected else asked:
+        if (status := _status(page, sources)) == UNKNOWN or (suspected and status == FORBIDDEN):
+            raise refused(page, status)
+
+
+def _status(url: str, sources: Sources) -> int:
+    """Return the status with which a server answers, 0 where none does."""
     try:
         with session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
             return response.status_code
     except (requests.RequestException, MaxRetryError):
-        return None
+        return 0
 
 
 def refused(url: str, status: int) -> UserFault:

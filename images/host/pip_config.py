@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os.path import commonpath
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from images.host.errors import UserFault
 
@@ -60,10 +60,22 @@ class Sources:
         trusted = [_server(f"//{each}") for each in self.trusted]
         return any(known == host and only in (None, port) for _, known, only in trusted)
 
+    def refuse_insecure(self) -> None:
+        """Raise UserFault for a place that pip would not ask either."""
+        if insecure := [place for place in self.places if not self.is_secure(place)]:
+            fact = "an index would be asked over plain HTTP, where anybody on the way can change its answers"
+            raise UserFault(fact, ", ".join(insecure), "https://..., or that host in pip's trusted-host")
+
     @property
     def places(self) -> tuple[str, ...]:
         """Return every address and directory that is named."""
         return (*((self.index,) if self.index else ()), *self.extra, *self.links)
+
+
+def without_login(url: str) -> str:
+    """Return an address without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:

@@ -10,9 +10,9 @@ from packaging.utils import canonicalize_name
 
 from images.host.download import refused
 from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
-from images.host.pip_config import Sources
-from images.lock import wheelhouse
-from images.lock.uv import TORCH_INDEX, Question
+from images.host.pip_config import Sources, without_login
+from images.lock import uv, wheelhouse
+from images.lock.uv import BINDINGS, Question
 
 EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
 
@@ -34,8 +34,8 @@ def origin(filename: str) -> str:
     if filename.endswith(".deb"):
         return "Debian's mirror, while it is current"
     if name == "torch":
-        return TORCH_INDEX
-    return "Intel's wheel index" if name == "oneccl-bind-pt" else "PyPI"
+        return uv.TORCH_INDEX
+    return "Intel's wheel index" if name == BINDINGS else "PyPI"
 
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
@@ -72,18 +72,18 @@ def _pins(text: str) -> list[tuple[str, str]]:
 
 
 def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
-    """List the places that are asked only for what no other has: the place, what that is, whose it is, its release."""
-    yield TORCH_INDEX, "build of torch for the CPU", "PyTorch's", f"torch {question.torch}"
+    """List the places that are asked for what no other has: the place, the fact, the release, and another place."""
+    fact = "pip's sources have no build of torch for the CPU, and PyTorch's own index cannot be reached"
+    yield uv.TORCH_INDEX, fact, f"torch {question.torch}", "a mirror as pip's extra-index-url"
     for place in filter(None, (question.index, question.find_links)):
-        yield place, "oneCCL bindings", "Intel's", f"oneccl_bind_pt {question.bindings}"
+        fact = "the index of the oneCCL bindings cannot be reached"
+        yield without_login(place), fact, f"oneccl_bind_pt {question.bindings}", "--bindings-index URL with a mirror"
 
 
 def _unreachable(failed: str, status: int | None, question: Question) -> Fault:
-    for place, what, whose, name in _last_resorts(question):
-        if failed.startswith(place):
-            fact = f"pip's sources have no {what}, and {whose} own index cannot be reached"
-            remedy = "--wheelhouse DIR with that wheel in it, or a mirror as pip's extra-index-url"
-            return WorldFault(fact, f"{name}, {place}", remedy)
+    for place, fact, name, elsewhere in _last_resorts(question):
+        if failed.startswith(place) and not status:
+            return WorldFault(fact, f"{name}, {place}", f"--wheelhouse DIR with that wheel in it, or {elsewhere}")
     if status:
         return refused(failed, status)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 import tomli_w
 from packaging.markers import Environment
@@ -46,7 +45,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
 
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
-    question, sources = of_plan(planned), _sources(planned.wheelhouse, context)
+    question, sources = _named(of_plan(planned), context), _sources(planned.wheelhouse, context)
     inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store), version("uv")]
 
     def ask() -> str:
@@ -119,7 +118,7 @@ def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[
 
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
-    question = of_lock(lock, context.wheelhouse)
+    question = _named(of_lock(lock, context.wheelhouse), context)
     pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in artifacts)
     sources = _sources(context.wheelhouse, context)
     said, found = uv.search(question, sources, context, pins, "--no-deps")
@@ -140,9 +139,10 @@ def _files(package: Package) -> list[PackageWheel | PackageSdist]:
 
 def of_plan(plan: Plan) -> Question:
     """Return what is asked for a plan."""
+    bindings = str(plan.torch.bindings) if plan.index or plan.find_links else None
     return Question(
         requirements=plan.requirements, torch=str(plan.torch.version), transformers=str(plan.transformers.version),
-        bindings=str(plan.torch.bindings), python=plan.base.python, glibc=plan.base.glibc, as_of=plan.as_of,
+        bindings=bindings, python=plan.base.python, glibc=plan.base.glibc, as_of=plan.as_of,
         family_as_of=plan.family_as_of, source_only=source_only(plan), index=plan.index, find_links=plan.find_links,
         wheelhouse=plan.wheelhouse, cpu_suffix=plan.torch.cpu_suffix,
     )  # fmt: skip
@@ -156,6 +156,13 @@ def of_lock(lock: Lock, directory: str | None) -> Question:
         python=lock.python, glibc=lock.glibc, as_of=lock.as_of, family_as_of=lock.family_as_of,
         source_only=lock.source_only, index=lock.index, find_links=lock.find_links, wheelhouse=directory,
     )  # fmt: skip
+
+
+def _named(question: Question, context: Context) -> Question:
+    """Put the index that the user names for the oneCCL bindings in the place of Intel's."""
+    if context.bindings_index is None or not (question.index or question.find_links):
+        return question
+    return replace(question, index=context.bindings_index, find_links=None)
 
 
 def source_only(plan: Plan) -> tuple[SourceOnly, ...]:
@@ -176,8 +183,7 @@ def _sources(directory: str | None, context: Context) -> Sources:
 
 def _listing(links: Iterable[str], store: Store) -> list[object]:
     """Return what is in directories of wheels: no day decides about it, so it is part of the question."""
-    places = [Path(url2pathname(urlsplit(link).path) if link.startswith("file:") else link) for link in links]
-    return [wheelhouse.contents(place, store) for place in places if place.is_dir()]
+    return [wheelhouse.contents(place, store) for place in wheelhouse.directories(links)]
 
 
 def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:

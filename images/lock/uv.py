@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from packaging.pylock import Package, Pylock
@@ -18,7 +19,7 @@ from packaging.utils import canonicalize_name
 from images.host import download, process
 from images.host.context import Context
 from images.host.errors import UserFault
-from images.host.pip_config import Sources
+from images.host.pip_config import Sources, without_login
 from images.lock import wheelhouse
 from images.lock.lock import SourceOnly
 from images.plan.planner import FAMILY
@@ -33,6 +34,10 @@ else:
 REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
+BINDINGS = "oneccl-bind-pt"
+INTELS = {BINDINGS, "intel-extension-for-pytorch"}  # what Intel's index has
+MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
+
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
 # https://pytorch.org/get-started/locally/
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -42,7 +47,7 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 class Question:
     """What uv is asked: requirements, the Python and glibc of the image, and the days as of which it answers.
 
-    `index` and `find_links` are where Intel keeps the oneCCL bindings, `bindings` their version; `wheelhouse` is the
+    `index` or `find_links` is where the oneCCL bindings are, `bindings` their version; `wheelhouse` is the
     user's own directory of wheels. With `cpu_suffix`, a torch without +cpu may be for a GPU.
     """
 
@@ -69,56 +74,43 @@ def search(
     Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
     asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.
     """
-    refuse_insecure(sources)
-    refuse_logins(sources, download.UNKNOWN)
-    own = sources
+    own, sources = sources, with_bindings(question, sources, requirements)
+    sources.refuse_insecure()
+    download.refuse_logins(own)
     said, found = _compile(question, sources, context, requirements, *more)
     while (asked := wider(sources, said, found, question)) != sources:
         sources = asked
         said, found = _compile(question, sources, context, requirements, *more)
     if found is None:
-        refuse_logins(own, download.FORBIDDEN)
+        download.refuse_logins(sources, suspected=True)
     return said, found
 
 
-def refuse_insecure(sources: Sources) -> None:
-    """Raise UserFault for a place that pip would not ask either."""
-    if insecure := [place for place in sources.places if not sources.is_secure(place)]:
-        fact = "an index would be asked over plain HTTP, where anybody on the way can change its answers"
-        raise UserFault(fact, ", ".join(insecure), "https://..., or that host in pip's trusted-host")
+def with_bindings(question: Question, sources: Sources, requirements: Sequence[str]) -> Sources:
+    """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
+    if sources.no_index or not INTELS & _names(requirements) or _directory(question, sources):
+        return sources
+    extra = (question.index,) if question.index and question.index not in sources.extra else ()
+    links = (question.find_links,) if question.find_links and question.find_links not in sources.links else ()
+    return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
 
-def refuse_logins(sources: Sources, status: int) -> None:
-    """Raise UserFault for a place that answers with a status.
-
-    That is 401, or 403 where there is a login: without one it may also stand for a package that is not there.
-    """
-    pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
-    asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]
-    for page in asked if status == download.UNKNOWN else filter(sources.login, asked):
-        if download.status(page, sources) == status:
-            raise download.refused(page, status)
+def _directory(question: Question, sources: Sources) -> Path | None:
+    """Return the first directory of wheels that has the bindings."""
+    if question.bindings is None:
+        return None
+    places = wheelhouse.directories(sources.links)
+    return next((place for place in places if wheelhouse.has(place, BINDINGS, question.bindings)), None)
 
 
 def wider(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:
-    """Add the place of what was missed, unless it was asked already, or the user wants no index at all."""
+    """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    extra, links = sources.extra, sources.links
-    if (for_gpu(found, question) if found is not None else _misses(said, "torch")) and TORCH_INDEX not in extra:
-        extra = (*extra, TORCH_INDEX)
-    if found is None and _misses(said, "oneccl-bind-pt"):
-        extra = (*extra, *(place for place in (question.index,) if place and place not in extra))
-        links = (*links, *(place for place in (question.find_links,) if place and place not in links))
-    return replace(sources, extra=extra, links=links)
-
-
-def _misses(said: str, name: str) -> bool:
-    return f"no version of {name}==" in said or f"{name} was not found" in said or _without_wheels(said, name)
-
-
-def _without_wheels(said: str, name: str) -> bool:
-    return re.search(rf"\b{name}==[^,]* no wheels", said) is not None
+    missed = for_gpu(found, question) if found is not None else MISSING_TORCH.search(said)
+    if missed and TORCH_INDEX not in sources.extra:
+        return replace(sources, extra=(*sources.extra, TORCH_INDEX))
+    return sources
 
 
 def _compile(
@@ -126,7 +118,7 @@ def _compile(
 ) -> tuple[str, Pylock | None]:
     with tempfile.TemporaryDirectory() as directory:
         asked = Path(directory) / "pyproject.toml"
-        asked.write_text(project(requirements))
+        asked.write_text(project(question, sources, requirements))
         command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str((context.store.root / "uv").absolute())]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
@@ -146,10 +138,28 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def project(requirements: Sequence[str]) -> str:
-    """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher."""
+def project(question: Question, sources: Sources, requirements: Sequence[str]) -> str:
+    """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher.
+
+    The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
+    """
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
-    return tomli_w.dumps({"project": table, "tool": {"uv": {"workspace": {}}}})
+    uv: dict[str, Any] = {"workspace": {}}
+    if BINDINGS in _names(requirements):
+        uv |= {"index": [_of_bindings(question, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
+    return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
+
+
+def _of_bindings(question: Question, sources: Sources) -> dict[str, Any]:
+    """Return the index of the bindings as uv has it; its login is among the sources."""
+    if directory := _directory(question, sources):
+        return {"name": "bindings", "explicit": True, "url": str(directory.absolute()), "format": "flat"}
+    place = None if sources.no_index else question.index or question.find_links
+    if place is None:
+        fact = "no directory of wheels has the oneCCL bindings, and no index may be asked for them"
+        raise UserFault(fact, f"oneccl_bind_pt {question.bindings}", "--wheelhouse DIR with their wheel")
+    plain = _absolute(without_login(place))
+    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if question.index else "flat"}
 
 
 def configuration(question: Question, sources: Sources) -> str:
@@ -199,6 +209,10 @@ def options(question: Question, requirements: Sequence[str]) -> list[str]:
     for row in question.source_only:
         options += ["--no-binary", row.name]
     return options
+
+
+def _names(requirements: Sequence[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in requirements}
 
 
 def _pinned(requirements: Sequence[str]) -> list[str]:

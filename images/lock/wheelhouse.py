@@ -7,6 +7,8 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.metadata import parse_email
 from packaging.tags import Tag, compatible_tags, cpython_tags
@@ -56,8 +58,21 @@ def tags(python: str, glibc: str) -> list[Tag]:
 
 
 def holds(directory: str | None, url: str | None) -> bool:
-    """Return whether an address is that of a file in a directory."""
-    return directory is not None and (url or "").startswith(f"{Path(directory).absolute().as_uri()}/")
+    """Return whether an address is that of a file in a directory, however its characters are encoded."""
+    if directory is None or url is None or not url.startswith("file:"):
+        return False
+    return Path(url2pathname(urlsplit(url).path)).parent == Path(directory).absolute()
+
+
+def has(directory: Path, name: str, version: str) -> bool:
+    """Return whether a directory has a wheel of a release; 2.4.0 is also 2.4.0+cpu."""
+    return any(wheel.name == canonicalize_name(name) and _is(wheel.version, version) for wheel in _wheels(directory))
+
+
+def directories(links: Iterable[str]) -> list[Path]:
+    """Return those of pip's links that are directories on this machine."""
+    places = [Path(url2pathname(urlsplit(link).path) if link.startswith("file:") else link) for link in links]
+    return [place for place in places if place.is_dir()]
 
 
 def contents(directory: Path, store: Store) -> list[tuple[str, str]]:

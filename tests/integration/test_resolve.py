@@ -19,7 +19,7 @@ import pytest
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import collect, resolve
+from images.lock import collect, resolve, wheelhouse
 from images.plan import catalog, planner
 from tests.support import locks
 from tests.support.web import Server, serving
@@ -202,6 +202,57 @@ def test_a_private_index_that_refuses_the_login_is_not_passed_over(
 
     with pytest.raises(UserFault, match="refuses the login"):
         resolve.packages(pinned, locks.context(store, both, os.environ))
+
+
+CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+BOUND = dataclasses.replace(CCL, requirements=("oneccl_bind_pt==2.4.0", "six==1.17.0"))
+BINDINGS = "oneccl_bind_pt-2.4.0+cpu-py3-none-any"
+
+
+def squat(tmp_path: Path) -> None:
+    """Put a package of that name, and of a better version, into the public index."""
+    path = wheel(tmp_path / "simple/oneccl-bind-pt", "oneccl_bind_pt-2.4.0+zzz-py3-none-any")
+    path.with_name("index.html").write_text(f'<a href="{path.name.replace("+", "%2B")}">{path.name}</a>')
+
+
+def test_bindings_of_the_public_index_are_not_taken(
+    index: Sources, private: Server, store: Store, tmp_path: Path
+) -> None:
+    squat(tmp_path)
+    path = wheel(tmp_path / "intels", BINDINGS)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    link = f'<a href="/files/{path.name.replace("+", "%2B")}#sha256={digest}">{path.name}</a>'
+    private.pages[f"/files/{path.name.replace('+', '%2B')}"] = path.read_bytes()
+    private.pages["/simple/oneccl-bind-pt/"] = link.encode()
+    context = locks.context(store, index, os.environ)
+    mine = dataclasses.replace(context, bindings_index=with_login(private, "user:secret").index)
+
+    made = resolve.packages(BOUND, mine)
+
+    assert [artifact.version for artifact in made.artifacts] == ["2.4.0+cpu", "1.17.0"]
+    assert made.artifacts[0].url == f"{private.url}/files/{path.name.replace('+', '%2B')}"
+
+
+def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
+    index: Sources, private: Server, store: Store, tmp_path: Path
+) -> None:
+    squat(tmp_path)
+    private.login = None
+    context = dataclasses.replace(locks.context(store, index, os.environ), bindings_index=f"{private.url}/simple")
+
+    with pytest.raises(UserFault, match="oneccl-bind-pt was not found"):
+        resolve.packages(BOUND, context)
+
+
+def test_bindings_of_a_wheelhouse_need_no_index(index: Sources, store: Store, tmp_path: Path) -> None:
+    squat(tmp_path)
+    path = wheel(tmp_path / "own", BINDINGS)
+    planned = dataclasses.replace(BOUND, wheelhouse=str(path.parent), index="https://127.0.0.1:9/nobody/answers")
+
+    made = resolve.packages(planned, locks.context(store, index, os.environ))
+
+    assert made.artifacts[0].filename == path.name
+    assert wheelhouse.holds(str(path.parent), made.artifacts[0].url)
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])

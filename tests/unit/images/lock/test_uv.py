@@ -120,7 +120,7 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
         return process.Result(1, "", "")
 
     monkeypatch.setattr(process, "run", record)
-    monkeypatch.setattr(download, "status", lambda *_: 200)
+    monkeypatch.setattr(download, "refuse_logins", lambda *_, **__: None)
     uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
     [(command, asked, settings)] = ran
@@ -138,7 +138,7 @@ def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, An
         uv.search(NEWEST, sources, locks.context(Store(tmp_path), sources, {}), ["six"])
 
     assert caught.value.value == "http://a/simple" and "trusted-host" in caught.value.remedy
-    uv.refuse_insecure(Sources(**place, trusted=("a",)))
+    Sources(**place, trusted=("a",)).refuse_insecure()
 
 
 @pytest.mark.parametrize(
@@ -158,19 +158,72 @@ def test_uvs_environment(given: dict[str, str], sources: Sources, expected: dict
     assert uv.variables(given, sources) == expected
 
 
-def test_intels_index_is_asked_only_for_what_was_missed() -> None:
-    missed = "Because oneccl-bind-pt was not found in the package registry"
+def bindings_of(asked: uv.Question, sources: Sources) -> dict[str, Any]:
+    """Return the place of the oneCCL bindings as uv is told."""
+    told = tomllib.loads(uv.project(asked, sources, asked.requirements))["tool"]["uv"]
+    assert told["sources"] == {"oneccl-bind-pt": {"index": "bindings"}}
+    [place] = told["index"]
+    assert (place.pop("name"), place.pop("explicit")) == ("bindings", True)
+    return dict(place)
 
-    assert uv.wider(Sources(), "other words", None, ONECCL) == Sources()
-    assert uv.wider(Sources(), missed, None, NEWEST) == Sources()
-    wider = uv.wider(Sources(), missed, None, ONECCL)
-    assert wider.extra == (ONECCL.index,)
-    assert uv.wider(wider, missed, None, ONECCL) == wider
+
+def test_the_bindings_come_from_intels_index_whatever_pips_sources_have() -> None:
+    public = Sources(extra=("https://public/simple",), links=("https://public/page.html",))
+
+    assert bindings_of(ONECCL, public) == {"url": ONECCL.index, "format": "simple"}
+    assert uv.with_bindings(ONECCL, public, ONECCL.requirements).extra == (*public.extra, ONECCL.index)
 
 
-@pytest.mark.parametrize("missed", ["oneccl-bind-pt was not found", "torch was not found"])
-def test_no_index_is_asked_where_pip_asks_none(missed: str) -> None:
-    assert uv.wider(Sources(no_index=True), missed, None, ONECCL) == Sources(no_index=True)
+def test_the_bindings_of_an_early_torch_come_from_intels_page() -> None:
+    early = question(planner.Request(torch="2.0.1", transformers="4.40.0", base="debian"))
+
+    assert bindings_of(early, Sources()) == {"url": early.find_links, "format": "flat"}
+    assert uv.with_bindings(early, Sources(), early.requirements).links == (early.find_links,)
+
+
+@pytest.mark.parametrize("version", ["2.4.0", "2.4.0+cpu"])
+def test_the_bindings_come_from_a_directory_that_has_them(tmp_path: Path, version: str) -> None:
+    (tmp_path / f"oneccl_bind_pt-{version}-cp310-cp310-linux_x86_64.whl").touch()
+    sources = Sources(links=("/none", tmp_path.as_uri()))
+
+    assert bindings_of(ONECCL, sources) == {"url": str(tmp_path), "format": "flat"}
+    assert uv.with_bindings(ONECCL, sources, ONECCL.requirements) == sources
+
+
+def test_the_bindings_of_another_release_in_a_directory_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "oneccl_bind_pt-2.3.0-cp310-cp310-linux_x86_64.whl").touch()
+
+    assert bindings_of(ONECCL, Sources(links=(str(tmp_path),)))["url"] == ONECCL.index
+
+
+def test_the_login_of_an_index_of_bindings_is_in_no_file() -> None:
+    named = dataclasses.replace(ONECCL, index="https://me:secret@mirror/simple")
+
+    assert bindings_of(named, Sources()) == {"url": "https://mirror/simple", "format": "simple"}
+    assert "secret" in uv.configuration(named, uv.with_bindings(named, Sources(), named.requirements))
+
+
+def test_bindings_are_missed_where_no_index_may_be_asked() -> None:
+    with pytest.raises(UserFault, match=r"no index may be asked for them: oneccl_bind_pt 2\.4\.0"):
+        bindings_of(ONECCL, Sources(no_index=True))
+    assert uv.with_bindings(ONECCL, Sources(no_index=True), ONECCL.requirements) == Sources(no_index=True)
+
+
+def test_intels_index_is_asked_for_nothing_else() -> None:
+    assert uv.with_bindings(NEWEST, Sources(), NEWEST.requirements) == Sources()
+    assert uv.with_bindings(ONECCL, Sources(), ["numpy==1.26.4"]) == Sources()
+    assert "index" not in uv.project(NEWEST, Sources(), NEWEST.requirements)
+
+
+@pytest.mark.parametrize(
+    "missed", ["torch was not found", "no version of torch==2.13.0", "torch==2.13.0 has no wheels"]
+)
+def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
+    assert uv.wider(Sources(), "pytorch was good", None, NEWEST) == Sources()
+    wider = uv.wider(Sources(), f"because {missed}", None, NEWEST)
+    assert wider.extra == (uv.TORCH_INDEX,)
+    assert uv.wider(wider, f"because {missed}", None, NEWEST) == wider
+    assert uv.wider(Sources(no_index=True), missed, None, NEWEST) == Sources(no_index=True)
 
 
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:

@@ -159,3 +159,18 @@ def test_everything_is_said_at_once(tmp_path: Path) -> None:
 
     with pytest.raises(UserFault, match=r"damaged: six.*another Python.*tqdm"):
         refuse(tmp_path, ("tqdm", "1"), ("six", "1.17.0"))
+
+
+@pytest.mark.parametrize(
+    ("directory", "url", "holds"),
+    [
+        ("/a+b c", "file:///a+b%20c/d-1-py3-none-any.whl", True),
+        ("/a+b c", "file:///a%2Bb%20c/d-1-py3-none-any.whl", True),
+        ("/a", "file:///ab/d-1-py3-none-any.whl", False),
+        ("/a", "https://host/a/d-1-py3-none-any.whl", False),
+        ("/a", None, False),
+        (None, "file:///a/d-1-py3-none-any.whl", False),
+    ],
+)
+def test_a_file_of_the_wheelhouse_is_known_by_its_address(directory: str | None, url: str | None, holds: bool) -> None:
+    assert wheelhouse.holds(directory, url) is holds
