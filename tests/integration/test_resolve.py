@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import collect, resolve, wheelhouse
 from images.plan import catalog, planner
 from tests.support import locks
-from tests.support.web import Server, serving
+from tests.support.web import Server, own_certificate, serving
 from tests.support.wheels import WHEEL, record
 
 WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
@@ -155,17 +155,39 @@ def test_a_project_in_the_working_directory_changes_nothing(
     assert len(made.artifacts) == len(WHEELS)
 
 
+def put(server: Server, tmp_path: Path) -> None:
+    """Put the wheels on a server."""
+    server.headers = {"Content-Type": "text/html"}
+    for name, requires in WHEELS:
+        path = wheel(tmp_path / "put", name, requires)
+        place = f"/files/{path.name.replace('+', '%2B')}"
+        server.pages[place] = path.read_bytes()
+        link = f"{place}#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}"
+        server.pages[f"/simple/{name.partition('-')[0]}/"] = f'<a href="{link}">{path.name}</a>'.encode()
+
+
 @pytest.fixture
 def private(tmp_path: Path) -> Iterator[Server]:
     """Serve the wheels to one user."""
     with serving() as server:
-        server.headers, server.login = {"Content-Type": "text/html"}, "Basic dXNlcjpzZWNyZXQ="  # user:secret
-        for name, requires in WHEELS:
-            path = wheel(tmp_path / "private", name, requires)
-            server.pages[f"/files/{path.name.replace('+', '%2B')}"] = path.read_bytes()
-            link = f"../../files/{path.name.replace('+', '%2B')}#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}"
-            server.pages[f"/simple/{name.partition('-')[0]}/"] = f'<a href="{link}">{path.name}</a>'.encode()
+        put(server, tmp_path)
+        server.login = "Basic dXNlcjpzZWNyZXQ="  # user:secret
         yield server
+
+
+def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: Path) -> None:
+    with serving(own_certificate(tmp_path)) as server:
+        put(server, tmp_path)
+        strict = Sources(index=f"{server.url}/simple")
+        pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+        with pytest.raises(WorldFault, match="cannot reach a package index"):
+            resolve.packages(pinned, locks.context(store, strict, {**os.environ, "UV_HTTP_RETRIES": "0"}))
+
+        context = locks.context(store, dataclasses.replace(strict, trusted=("localhost",)), os.environ)
+        made = resolve.packages(pinned, context)
+        wheels = collect.everything(locks.lock(made.artifacts, debs=()), context)
+
+    assert len(wheels) == len(WHEELS)
 
 
 def with_login(server: Server, login: str) -> Sources:
@@ -181,7 +203,7 @@ def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Se
 
     assert [wheel.project for wheel in wheels] == ["six", "torch", "transformers"]
     assert {authorization for _, authorization in private.requests} == {private.login}
-    assert not [each for each in store.root.rglob("records/**/*") if each.is_file() and b"secret" in each.read_bytes()]
+    assert not [each for each in store.root.rglob("*") if each.is_file() and b"secret" in each.read_bytes()]
 
 
 @pytest.mark.parametrize(("login", "status"), [("user:wrong", "401"), ("user:secret", "403")])
