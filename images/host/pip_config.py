@@ -78,6 +78,16 @@ def without_login(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def check_addresses(name: str, urls: Iterable[str]) -> None:
+    """Raise UserFault for the first address that cannot be read; `name` is what the user calls it."""
+    for url in urls:
+        try:
+            _server(url)
+        except ValueError as error:
+            value = f"{name} {url.rpartition('@')[2]}"  # what comes before may be a password
+            raise UserFault("that is not an address", value, "https://HOST/PATH") from error
+
+
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     """Return pip's configuration: files and environment, merged as pip merges them.
 
@@ -127,8 +137,8 @@ def parse(text: str, path: Path) -> configparser.RawConfigParser:
 def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
     for name in ("index-url", "extra-index-url", "find-links", "proxy"):
-        _check_addresses(name, values.get(name, "").split())
-    _check_addresses("trusted-host", [f"//{host}" for host in values.get("trusted-host", "").split()])
+        check_addresses(name, values.get(name, "").split())
+    check_addresses("trusted-host", [f"//{host}" for host in values.get("trusted-host", "").split()])
     no_index = _is_true("no-index", values.get("no-index", "no"))
     return Sources(
         index=None if no_index else values.get("index-url", "").strip() or None,
@@ -201,15 +211,6 @@ def _kind(error: configparser.Error) -> str:
         configparser.MissingSectionHeaderError: "a value before the first [section]",
     }
     return kinds.get(type(error), "neither a section nor `key = value`")
-
-
-def _check_addresses(name: str, urls: Iterable[str]) -> None:
-    for url in urls:
-        try:
-            _server(url)
-        except ValueError as error:
-            value = f"{name} = {url.rpartition('@')[2]}"  # what comes before may be a password
-            raise UserFault("pip's configuration has an address that is none", value, "https://HOST/PATH") from error
 
 
 def _is_true(name: str, value: str) -> bool:

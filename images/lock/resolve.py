@@ -18,7 +18,7 @@ from packaging.utils import parse_wheel_filename
 
 from images.host.context import Context
 from images.host.errors import UserFault
-from images.host.pip_config import Sources
+from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
 from images.lock import missing, uv, wheelhouse
 from images.lock.lock import Artifact, Lock, SourceOnly
@@ -160,6 +160,8 @@ def of_lock(lock: Lock, directory: str | None) -> Question:
 
 def _named(question: Question, context: Context) -> Question:
     """Put the index that the user names for the oneCCL bindings in the place of Intel's."""
+    places = filter(None, (question.index, question.find_links, context.bindings_index))
+    check_addresses("--bindings-index", places)
     if context.bindings_index is None or not (question.index or question.find_links):
         return question
     return replace(question, index=context.bindings_index, find_links=None)

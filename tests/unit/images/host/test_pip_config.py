@@ -188,7 +188,7 @@ def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
 @pytest.mark.parametrize("address", ["https://u:secret@[::1", "https://u:secret@host:port/x"])
 def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) -> None:
-    with pytest.raises(UserFault, match="an address that is none") as caught:
+    with pytest.raises(UserFault, match=r"not an address: [a-z-]+ ") as caught:
         sources(tmp_path, **{name: address})
 
     assert "secret" not in str(caught.value)

@@ -111,3 +111,17 @@ def test_a_file_without_sha256_is_named(algorithm: str) -> None:
 
     assert caught.value.value == f"https://host/a-1-py3-none-any.whl (it has {algorithm})"
     assert "--wheelhouse" in caught.value.remedy
+
+
+@pytest.mark.parametrize("place", ["https://[::1", "https://me:secret@host:port/simple"])
+def test_an_index_of_bindings_that_is_no_address_is_named(tmp_path: Path, place: str) -> None:
+    planned = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+    context = replace(locks.context(Store(tmp_path), Sources(), {}), bindings_index=place)
+
+    with pytest.raises(UserFault, match="not an address: --bindings-index") as caught:
+        resolve.packages(planned, context)
+
+    assert "secret" not in str(caught.value)
+    locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
+    with pytest.raises(UserFault, match="not an address"):
+        resolve.places(locked, [], replace(context, bindings_index=None))
