@@ -1,0 +1,173 @@
+"""A Slurm of three containers, a controller and two nodes: Debian's own packages on the image of the session."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import secrets
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from images.base import apt
+from images.host.context import default_root
+from images.host.store import Store
+from tests.cluster.nodes import Started
+from tests.support import locks
+from tests.support.harness import Done, call
+
+SUITE = "bookworm"
+PACKAGES = ("libpmix2", "munge", "slurm-client", "slurmctld", "slurmd")
+CONTROLLER, NODES = "ctl", ("node0", "node1")
+MEET = "/opt/meet.py"
+SHARED = "/shared"  # a directory that all three have, as the home directories of a site
+
+# Unpacked and not configured: a maintainer's script would start daemons and make another key. munged wants a key that
+# nobody else can read, so the key is a file of this image, which is removed with the test.
+DOCKERFILE = """\
+FROM {image}
+USER 0
+COPY . /slurm/
+RUN dpkg --unpack --force-depends /slurm/*.deb > /slurm/log \\
+    && ldconfig \\
+    && for path in /usr/sbin/slurm*-wlm; do ln -s $path ${{path%-wlm}}; done \\
+    && ln -s libpmix.so.2 /usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so \\
+    && install -m 0644 /slurm/meet.py {meet} \\
+    && install -D -m 0400 /slurm/munge.key /etc/munge/munge.key \\
+    && install -D -m 0644 /slurm/slurm.conf /etc/slurm/slurm.conf \\
+    && install -d /var/spool/slurmctld /var/spool/slurmd /var/log/slurm \\
+    && install -d -m 1777 {shared} \\
+    && rm -r /slurm
+ENTRYPOINT ["tini", "--"]
+"""
+# slurm.conf(5). The processors are the configuration's, not the machine's: two tasks fit on a node of one. Jobs may
+# share them, as they do where a site lets several small ones run on a node.
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={controller}
+SlurmUser=root
+SlurmdParameters=config_overrides
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+KillWait=5
+ReturnToService=2
+MailProg=/bin/true
+NodeName={nodes} CPUs={processors} State=UNKNOWN
+PartitionName=test Nodes={nodes} Default=YES OverSubscribe=YES:4
+"""
+START = (
+    "sed --in-place s,task/none,task/{task}, /etc/slurm/slurm.conf"
+    " && install -d /run/munge && munged --force && exec {daemon} -D"
+)
+DAEMONS = {CONTROLLER: "slurmctld", **dict.fromkeys(NODES, "slurmd")}
+
+
+def choose_packages() -> dict[str, Path]:
+    """Return what Slurm and munge need, down to the C library, as package -> file, from the cache of build.py.
+
+    Raises WorldFault where they cannot be had.
+    """
+    store = Store(default_root(os.environ))
+    today = replace(locks.context(store, None, os.environ), today=datetime.date.today())
+    debs = apt.resolve(SUITE, PACKAGES, today).debs
+    return {deb.package: store.place(deb.sha256, deb.filename) for deb in debs}
+
+
+def build_image(image: str, tag: str, debs: dict[str, Path], place: Path) -> None:
+    """Put the packages that the image lacks onto it, with a key, and a configuration."""
+    listed = call(["docker", "run", "--rm", "--entrypoint", "dpkg-query", image, "-W", "-f", "${Package} "])
+    for package in debs.keys() - set(listed.out.split()):
+        shutil.copyfile(debs[package], place / f"{package}.deb")
+    shutil.copyfile(Path(__file__).with_name("meet.py"), place / "meet.py")
+    (place / "munge.key").write_bytes(secrets.token_bytes(128))
+    processors = max(2, os.cpu_count() or 1)
+    values = {"controller": CONTROLLER, "nodes": "node[0-1]", "processors": processors}
+    (place / "slurm.conf").write_text(CONFIGURATION.format(**values))
+    (place / "Dockerfile").write_text(DOCKERFILE.format(image=image, shared=SHARED, meet=MEET))
+    assert call(["docker", "build", "--network", "none", "--quiet", "--tag", tag, str(place)]).code == 0
+
+
+@dataclass
+class Slurm:
+    """The three containers and what was started in the controller's."""
+
+    name: str
+    started: list[Started] = field(default_factory=list)
+
+    def command(self, script: str) -> list[str]:
+        """Write the command line of a line of shell that the image's user types at the controller."""
+        return ["docker", "exec", "--user", "1000:0", f"{self.name}-{CONTROLLER}", "bash", "-c", script]
+
+    def run(self, script: str, seconds: float = 60) -> Done:
+        """Run a line of shell at the controller."""
+        return call(self.command(script), seconds=seconds)
+
+    def start(self, script: str) -> Started:
+        """Start a line of shell at the controller and go on; it is ended with the test."""
+        self.started.append(Started(self.command(script)))
+        return self.started[-1]
+
+    def on_node(self, node: str, script: str, seconds: float = 60) -> Done:
+        """Run a line of shell on a node, beside Slurm."""
+        return call(["docker", "exec", f"{self.name}-{node}", "bash", "-c", script], seconds=seconds)
+
+    def batch(self, options: str, script: str, seconds: float = 60) -> Done:
+        """Submit a batch script and wait; return what its jobs said and the largest of their exit codes."""
+        file, wrapped = "--output=$place/%j.out", shlex.quote(script)
+        return self.run(
+            f"place=$(mktemp --directory --tmpdir={SHARED}) && cd $place\n"
+            f"job=$(sbatch --parsable {file} {options} --wrap {wrapped}) || exit 99\n"
+            'while [ -n "$(squeue --noheader --jobs $job)" ]; do sleep 0.2; done\n'
+            "cat $place/*.out\n"
+            "exit $(scontrol show job $job | sed -n 's/.* ExitCode=\\([0-9]*\\):.*/\\1/p' | sort -n | tail -1)",
+            seconds,
+        )
+
+    def until(self, command: str, wanted: str, seconds: int) -> bool:
+        """Ask the controller until it says what is wanted; return whether it did within some seconds."""
+        ask = f'until [ "$({command})" = "{wanted}" ]; do [ $SECONDS -lt {seconds} ] || exit 1; sleep 0.2; done'
+        return self.run(f"{ask} 2> /dev/null", seconds + 30).code == 0
+
+    def clear(self) -> None:
+        """End what a test has started, at the controller and on the nodes."""
+        self.run("scancel --signal=KILL --full --user=$(id -un); scancel --user=$(id -un)")
+        for child in self.started:
+            child.end()
+        self.started.clear()
+        assert self.until("squeue --noheader", "", 20)
+
+
+@contextlib.contextmanager
+def up(tag: str, name: str, task: str = "none") -> Iterator[Slurm]:
+    """Start a controller and two nodes on a network of their own, wait until both are idle, and remove all in the end.
+
+    task: which plugin binds tasks, none or affinity.
+    """
+    slurm = Slurm(name)
+    try:
+        assert call(["docker", "network", "create", name]).code == 0
+        for host, daemon in DAEMONS.items():
+            run_container(name, host, tag, ["bash", "-c", START.format(task=task, daemon=daemon)])
+        assert slurm.until("sinfo --noheader --format=%D/%T", f"{len(NODES)}/idle", 30)
+        yield slurm
+    finally:
+        for host in DAEMONS:
+            call(["docker", "logs", "--tail", "30", f"{name}-{host}"])
+        call(["docker", "rm", "--force", "--volumes", *(f"{name}-{host}" for host in DAEMONS)])
+        call(["docker", "network", "rm", name])
+
+
+def run_container(name: str, host: str, tag: str, command: Sequence[str]) -> None:
+    """Start one of the three containers."""
+    options = ["--name", f"{name}-{host}", "--hostname", host, "--network", name, "--network-alias", host]
+    options += ["--volume", SHARED] if host == CONTROLLER else ["--volumes-from", f"{name}-{CONTROLLER}"]
+    assert call(["docker", "run", "--detach", *options, tag, *command]).code == 0
