@@ -19,7 +19,7 @@ from entrypoint.container.places import (
 from entrypoint.container.processors import read_machine
 from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, give_reasons
-from entrypoint.launchers.signs import check_alone
+from entrypoint.launchers.signs import check_alone, warn_indexed
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import ALONE, World
 from entrypoint.numbers import whole
@@ -49,6 +49,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     world, notes = find_world(job, *found)
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
+    notes += check_world(job, found[0], world)
     identity = find_identity(environ)
     training = is_training(world, job=job.trains or (start is not None and start.program == starters.TORCHRUN))
     interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
@@ -107,15 +108,33 @@ def read_this_machine() -> Machine:
 def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops a training, and is a note beside any other command."""
     try:
-        world = read_world(environ, detect(environ), nproc)
-        if job.trains or job.name.startswith("python"):
-            check_alone(environ, world)
-        return world, []
+        return read_world(environ, detect(environ), nproc), []
     except Refusal as refusal:
         if job.trains:
             raise
-        note = str(refusal).replace("multinode: ", "").replace("\n ", ";")
-        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [note]
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [as_note(refusal)]
+
+
+def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
+    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
+    python = job.name.startswith("python")
+    try:
+        if job.trains or python:
+            check_alone(environ, world)
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        return [as_note(refusal)]
+    notes = warn_indexed(environ, world) if job.trains or python else []
+    if python and world.launcher == TORCHRUN and job.words and job.words[0].endswith(".py"):
+        apart = f"{job.name} starts one process on every node, each by itself"
+        notes.append(f"{apart}; `{job.words[0]}` without {job.name} is started by torchrun")
+    return notes
+
+
+def as_note(refusal: Refusal) -> str:
+    """Return a refusal in one line."""
+    return str(refusal).replace("multinode: ", "").replace("\n ", ";")
 
 
 def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: str, *, many: bool) -> command.Program:

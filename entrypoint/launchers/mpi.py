@@ -2,25 +2,100 @@
 
 from __future__ import annotations
 
-from entrypoint.launchers.slurm import count_ranks_of_node
-from entrypoint.launchers.world import MPI, Launcher, Ranks, all_set, make_launcher
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import Refusal
+from entrypoint.launchers import slurm
+from entrypoint.launchers.world import MPI, Launcher, Ranks, World, all_set, read_rank
+from entrypoint.numbers import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What only the ranks of one mpirun share, the surest first. PMI_JOBID is left over where mpirun runs in a step.
+JOBS = ("I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", "PMI_JOBID")
+# Where there is no size of this node: one rank on each, unless its scheduler says how many nodes there are.
+NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 
 
-def make_mpi(why: str, ranks: Ranks) -> Launcher:
-    """Return an MPI whose rank and size are both set; one that says nothing of nodes has put one rank on each."""
-    ranks = ranks._replace(ranks_of_node=count_ranks_of_node)
-    return make_launcher(MPI, why, ranks, all_set(ranks.rank, ranks.size))
+def find_job(environ: Mapping[str, str]) -> str:
+    """Return what only the ranks of this mpirun share; empty for MPICH, which says nothing of the kind."""
+    return next((f"{name}={environ[name]}" for name in JOBS if environ.get(name)), "") or slurm.find_job(environ)
+
+
+def make_ranks(*names: str) -> Ranks:
+    """Return the names of one MPI: rank, size, local sizes, how it gives a variable, then those of the local rank."""
+    rank, size, local_size, remedy, *local_ranks = names
+    return Ranks(
+        rank, size, tuple(local_ranks), tuple(local_size.split()), NODES, lambda environ, size: None,
+        slurm.find_first_host, find_job, remedy,
+    )  # fmt: skip
 
 
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
-HYDRA = make_mpi("PMI_RANK and PMI_SIZE are set", Ranks(
-    "PMI_RANK", "PMI_SIZE", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"),
-    ("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"),
-))  # fmt: skip
-OPEN_MPI = make_mpi("OMPI_COMM_WORLD_RANK is set", Ranks(
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("OMPI_COMM_WORLD_LOCAL_RANK",), ("OMPI_COMM_WORLD_LOCAL_SIZE",),
-))  # fmt: skip
-MVAPICH = make_mpi("MV2_COMM_WORLD_RANK is set", Ranks(
-    "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_LOCAL_SIZE",),
-))  # fmt: skip
+FAMILIES = (
+    make_ranks(
+        "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS PMI_LOCAL_SIZE PALS_LOCAL_SIZE", "mpirun -genv MASTER_ADDR node0",
+        "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID",
+    ),
+    make_ranks(
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun -x MASTER_ADDR=node0",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+    ),
+    make_ranks(
+        "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "mpirun_rsh ... MASTER_ADDR=node0",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+    ),
+)  # fmt: skip
+
+
+def read_several(environ: Mapping[str, str], why: str, ranks: Ranks) -> World:
+    """Return the world of an MPI; raise Refusal if another one has put this process somewhere else."""
+    found = [(each, environ[each.rank], environ[each.size]) for each in FAMILIES if is_several(environ, each)]
+    if len({(whole(rank), whole(size)) for _, rank, size in found}) > 1:
+        value = ", ".join(f"{each.rank}={rank} {each.size}={size}" for each, rank, size in found)
+        remedy = "unset the pair that an outer launcher has left: " + ", or ".join(
+            f"unset {each.rank} {each.size}" for each, _, _ in found
+        )
+        raise Refusal("two launchers give this process different places", value, remedy)
+    return read_rank(environ, MPI, why, ranks)
+
+
+def is_several(environ: Mapping[str, str], ranks: Ranks) -> bool:
+    """Return whether this MPI has made the process one of several: a world of one may be left over."""
+    return all_set(ranks.rank, ranks.size)(environ) and whole(environ[ranks.size]) != 1
+
+
+def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
+    """Return whether an mpirun has started this process alone; a task of Slurm or Flux is a box with more inside."""
+    if not all_set(ranks.rank, ranks.size)(environ) or is_several(environ, ranks):
+        return False
+    boxes = ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")
+    return bool(first_set(environ, ranks.local_size)) or not any(whole(environ.get(name, "")) == 1 for name in boxes)
+
+
+def first_set(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Return the first of several variables that has a value; empty if none has."""
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+def make_several(ranks: Ranks) -> Launcher:
+    """Return an MPI that has started several processes."""
+    why = f"{ranks.rank} and {ranks.size} are set"
+    return Launcher(
+        MPI, why, lambda environ: is_several(environ, ranks), lambda environ: read_several(environ, why, ranks),
+        started=True,
+    )  # fmt: skip
+
+
+def make_one(ranks: Ranks) -> Launcher:
+    """Return an MPI that has started one process, which may start others itself."""
+    why = f"{ranks.size} is 1"
+    return Launcher(
+        MPI, why, lambda environ: is_one(environ, ranks), lambda environ: read_rank(environ, MPI, why, ranks)
+    )
+
+
+SEVERAL = tuple(make_several(ranks) for ranks in FAMILIES)
+ONE = tuple(make_one(ranks) for ranks in FAMILIES)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE
+from entrypoint.launchers.schedulers import list_hosts
+from entrypoint.launchers.slurm import is_in_step
+from entrypoint.launchers.world import ALONE, MPI
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -14,32 +16,66 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 
+def read_range(text: str) -> int | None:
+    """Return a number, or the largest of a range like `1:4`; None for anything else."""
+    low, _, high = text.partition(":")
+    return whole(high or low)
+
+
+def count_lsf_hosts(text: str) -> int:
+    """Count the hosts in LSF's `hostA 4 hostB 4`."""
+    return len(set(text.split()[::2]))
+
+
+def count_tf_tasks(text: str) -> int | None:
+    """Count the tasks that train in TF_CONFIG: {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": ...}."""
+    if not text:
+        return None
+    import json  # read_stack has it loaded already
+
+    try:
+        cluster = json.loads(text)["cluster"]
+        return sum(len(tasks) for name, tasks in cluster.items() if name not in ("ps", "evaluator"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
 class Sign(NamedTuple):
-    """A variable which says that there should be other processes, from this value on, and what to set to find them."""
+    """A variable which says that there should be other processes, from this value on, and what to set to find them.
+
+    read: its value as a number; allocation: it speaks of nodes or slots in which somebody may start one process.
+    """
 
     name: str
     least: int
     remedy: str
+    read: Callable[[str], int | None] = read_range
+    allocation: bool = False
 
 
 MASTER = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )
+NODES = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
 JOB = "add a Master replica or an elasticPolicy to the PyTorchJob, or export PET_RDZV_ENDPOINT=HOST:PORT"
 SRUN = "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1"
 MPIRUN = "start the ranks with mpirun, which sets both the rank and the size"
 PORT = "leave out -pmi-port, with which mpirun sets neither PMI_RANK nor PMI_SIZE"
 PMIX = "start the ranks with mpirun, or with srun: PMIx gives a rank, but no size"
+PBS = "start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinode smoke"
+LSF = "start the ranks with mpirun, or one on each host with blaunch and " + NODES[len("export ") :]
+BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
-    Sign("MULTINODE_WORLD_SIZE", 2, MASTER),
     Sign("PET_NNODES", 2, JOB),
     Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well"),
     Sign("WORLD_SIZE", 2, MASTER),
     Sign("RANK", 1, MASTER),
     Sign("LOCAL_RANK", 1, "export RANK, WORLD_SIZE and MASTER_ADDR as well, or start the ranks with torchrun"),
+    Sign("NUM_NODES", 2, NODES),
+    Sign("NODE_RANK", 1, NODES),
     Sign("SLURM_STEP_NUM_TASKS", 2, SRUN),
-    Sign("SLURM_NTASKS", 2, SRUN),
-    Sign("SLURM_JOB_NUM_NODES", 2, SRUN),
+    Sign("SLURM_NTASKS", 2, SRUN, allocation=True),
+    Sign("SLURM_JOB_NUM_NODES", 2, SRUN, allocation=True),
     Sign("SLURM_PROCID", 1, SRUN),
     Sign("PMI_SIZE", 2, MPIRUN),
     Sign("PMI_RANK", 1, MPIRUN),
@@ -50,46 +86,77 @@ SIGNS = (
     Sign("MV2_COMM_WORLD_RANK", 1, MPIRUN),
     Sign("PMIX_RANK", 1, PMIX),
     Sign("PRTE_LAUNCHED", 1, PMIX),
+    Sign("PALS_RANKID", 1, "start the ranks with mpiexec of PALS, which sets PMI_RANK and PMI_SIZE as well"),
+    Sign("FLUX_JOB_SIZE", 2, "start the ranks with flux run, which sets FLUX_TASK_RANK as well"),
+    Sign("FLUX_TASK_RANK", 1, "start the ranks with flux run, which sets FLUX_JOB_SIZE as well"),
+    Sign("HOROVOD_SIZE", 2, "start the ranks with horovodrun, which sets HOROVOD_RANK as well"),
+    Sign("HOROVOD_RANK", 1, "start the ranks with horovodrun, which sets HOROVOD_SIZE as well"),
+    Sign("AWS_BATCH_JOB_NUM_NODES", 2, BATCH),
+    Sign("AWS_BATCH_JOB_NODE_INDEX", 1, BATCH),
+    Sign("SM_HOSTS", 2, NODES, lambda text: len(set(list_hosts(text)))),
+    Sign("TF_CONFIG", 2, f"use a PyTorchJob in place of a TFJob, or {NODES}", count_tf_tasks),
+    Sign("PBS_NUM_NODES", 2, PBS, allocation=True),
+    Sign("PBS_VNODENUM", 1, PBS),
+    Sign("LSB_MCPU_HOSTS", 2, LSF, count_lsf_hosts, allocation=True),
 )
 
 
 def check_alone(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for training alone, or in a world too small, where a variable says that there should be others."""
+    """Raise Refusal for training alone, or in a world of another size, where a variable says how many there should be.
+
+    A world of one that mpirun has made counts as alone, but was asked for within its allocation.
+    """
     check_insisted(environ, world)
-    if world.launcher != ALONE:
+    one = world.launcher == MPI and world.size == 1
+    if world.launcher != ALONE and not one:
         return
-    sign = find_sign(environ)
+    sign = find_sign(environ, allocated=one or is_in_step(environ))
     if sign is not None:
         fact = "this process is alone, but was meant to be one of many"
         raise Refusal(fact, f"{sign.name}={environ[sign.name]}", f"{sign.remedy}; or unset {sign.name} to train alone")
 
 
 def check_insisted(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a rank of a world smaller than MULTINODE_WORLD_SIZE, the smallest number of its range."""
-    least = read_least(environ)
-    if world.size is not None and least is not None and world.size < least:
-        remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
-        raise Refusal("the world is smaller than MULTINODE_WORLD_SIZE", f"{world.size} of {least}", remedy)
+    """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE."""
+    wanted, (low, high) = read_insisted(environ), world.sizes
+    if wanted is None or (low <= wanted[1] and wanted[0] <= high):
+        return
+    word, least = ("smaller", wanted[0]) if high < wanted[0] else ("larger", wanted[1])
+    remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
+    if world.launcher == ALONE:
+        remedy = f"{MASTER}, or --nproc {least} for all on this one; or unset MULTINODE_WORLD_SIZE"
+    raise Refusal(f"the world is {word} than MULTINODE_WORLD_SIZE", f"{world.asked} of {least}", remedy)
 
 
-def read_least(environ: Mapping[str, str]) -> int | None:
-    """Return the smallest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
+def read_insisted(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
     text = environ.get("MULTINODE_WORLD_SIZE", "").strip()
-    low, _, high = text.partition(":")
-    if text and (whole(low) is None or whole(high or low) is None):
+    first, _, last = text.partition(":")
+    low, high = whole(first), whole(last or first)
+    if not text:
+        return None
+    if low is None or high is None or low > high:
         remedy = "export MULTINODE_WORLD_SIZE=2, or 1:4, or unset it"
         raise Refusal("MULTINODE_WORLD_SIZE is neither a number nor a range", repr(text), remedy)
-    return whole(low)
+    return low, high
 
 
-def find_sign(environ: Mapping[str, str]) -> Sign | None:
+def find_sign(environ: Mapping[str, str], *, allocated: bool = False) -> Sign | None:
     """Return the first variable which says that a process on its own was meant to be one of many.
 
-    Of a range, `1:4`, the largest number counts, but for MULTINODE_WORLD_SIZE, whose smallest is what was insisted on.
+    allocated: somebody has started one process within an allocation of more, whose variables are left out.
     """
     for sign in SIGNS:
-        low, _, high = environ.get(sign.name, "").partition(":")
-        value = whole(low if sign.name == "MULTINODE_WORLD_SIZE" else high or low)
-        if value is not None and value >= sign.least:
+        value = sign.read(environ.get(sign.name, ""))
+        if value is not None and value >= sign.least and not (allocated and sign.allocation):
             return sign
     return None
+
+
+def warn_indexed(environ: Mapping[str, str], world: World) -> list[str]:
+    """Return a note for the pods of an Indexed Job but the first: a sweep may be meant, or one training."""
+    index = whole(environ.get("JOB_COMPLETION_INDEX", ""))
+    if world.launcher != ALONE or not index:
+        return []
+    together = "to train together export PET_NNODES, PET_NODE_RANK=$JOB_COMPLETION_INDEX and PET_MASTER_ADDR"
+    return [f"pod {index} of an Indexed Job trains alone; {together}"]

@@ -1,14 +1,17 @@
-"""Slurm: the tasks of a step that srun has started."""
+"""Slurm: the tasks of a step that srun has started, and its lists of nodes and tasks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.launchers.world import SLURM, Ranks, all_set, first_number, make_launcher
-from entrypoint.numbers import number
+from entrypoint.launchers.world import SLURM, Ranks, all_set, make_launcher
+from entrypoint.numbers import number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Ids of steps that are none: the shell of salloc, the batch script and more (slurm/slurm.h, SLURM_INTERACTIVE_STEP).
+NO_STEP = 0xFFFFFFF0
 
 
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
@@ -21,27 +24,75 @@ def is_one_of_several(environ: Mapping[str, str]) -> bool:
     return all_set(*names)(environ) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
 
 
-def count_ranks_of_node(environ: Mapping[str, str], size: int) -> int:
-    """Divide the ranks by the nodes of the step; 1 where nothing says how many nodes there are."""
-    nodes = first_number(environ, ("SLURM_STEP_NUM_NODES", "SLURM_NNODES"))
-    return -(-size // nodes) if nodes else 1
+def gave_pmi(environ: Mapping[str, str]) -> bool:
+    """Return whether the PMI of this process is that of its step: srun --mpi=pmi2.
+
+    The proxies of hydra are tasks of a step as well, so that PMI_RANK may be SLURM_PROCID by chance; hydra says how
+    many ranks it has put on a node, and Slurm does not.
+    """
+    pairs = (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    same = all(environ.get(one) == environ.get(other) for one, other in pairs)
+    return same and not environ.get("MPI_LOCALNRANKS") and is_one_of_several(environ)
+
+
+def is_in_step(environ: Mapping[str, str]) -> bool:
+    """Return whether srun started this process: what the step says of itself counts, not what the job has."""
+    step = whole(environ.get("SLURM_STEP_ID", ""))
+    return all_set("SLURM_STEP_NUM_TASKS")(environ) and step is not None and step < NO_STEP
+
+
+def find_job(environ: Mapping[str, str]) -> str:
+    """Return what only the tasks of this step share; the steps of a heterogeneous job may have different numbers."""
+    for name, step in (("SLURM_HET_JOB_ID", ""), ("SLURM_JOB_ID", environ.get("SLURM_STEP_ID", ""))):
+        if environ.get(name):
+            return f"{name}={environ[name]}{'.' if step else ''}{step}"
+    return ""
+
+
+def count_tasks(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks.
+
+    A component of a heterogeneous step has a list of its own, while SLURM_NODEID counts the nodes of all.
+    """
+    node = whole(environ.get("SLURM_NODEID", ""))
+    rows = [read_tasks(part) for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")]
+    if node is None or sum(tasks * nodes for tasks, nodes in rows) != size:
+        return None
+    for tasks, nodes in rows:
+        if node < nodes:
+            return tasks or None
+        node -= nodes
+    return None
+
+
+def read_tasks(part: str) -> tuple[int, int]:
+    """Return the tasks of a node and the number of such nodes in `2(x3)` or `2`; nothing for anything else."""
+    tasks, times, nodes = part.strip().rstrip(")").partition("(x")
+    return whole(tasks) or 0, (whole(nodes) or 0) if times else 1
 
 
 def find_first_host(environ: Mapping[str, str]) -> str:
-    """Return the node of rank 0, the first of the step's list; empty without a list."""
+    """Return where rank 0 usually is, the first node of the step or of the job; empty without a list."""
     return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
 
 
 def first_host(nodelist: str) -> str:
-    """Return the first host of Slurm's list: `node[003-007,9],login1` begins with node003."""
-    head, bracket, rest = nodelist.partition("[")
-    if not bracket or "," in head:
-        return head.split(",")[0].strip()
-    number_text = rest.split("]")[0].split(",")[0].split("-")[0]
-    return f"{head.strip()}{number_text}{rest.partition(']')[2].split(',')[0]}"
+    """Return the first host of Slurm's list: `rack[0-1]n[003-007,9],login1` begins with rack0n003."""
+    first, inside = "", False
+    for letter in nodelist.strip():
+        inside = letter == "[" or (inside and letter != "]")
+        if letter == "," and not inside:
+            break
+        first += letter
+    head, *parts = first.split("[")
+    ranges = [part.partition("]") for part in parts]
+    return head + "".join(numbers.split(",")[0].split("-")[0] + rest for numbers, _, rest in ranges)
 
 
-STEP = make_launcher(SLURM, "SLURM_PROCID and SLURM_STEP_NUM_TASKS are set", Ranks(
-    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ("SLURM_LOCALID",),
-    ranks_of_node=count_ranks_of_node, host=find_first_host,
-), is_one_of_several)  # fmt: skip
+WHY = "SLURM_PROCID and SLURM_STEP_NUM_TASKS are set"
+RANKS = Ranks(
+    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ("SLURM_LOCALID",), nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    ranks_of_node=count_tasks, host=find_first_host, job=find_job, remedy="MASTER_ADDR=node0 srun ...",
+)  # fmt: skip
+STEP_WITH_PMI = make_launcher(SLURM, WHY, RANKS, gave_pmi)
+STEP = make_launcher(SLURM, WHY, RANKS, is_one_of_several)

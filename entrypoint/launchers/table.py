@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers import kubeflow, mpi, slurm, torchrun
+from entrypoint.launchers import kubeflow, mpi, schedulers, slurm, torchrun
 from entrypoint.launchers.world import ALONE, Launcher, World
 
 if TYPE_CHECKING:
@@ -16,20 +16,27 @@ NO_LAUNCHER = "no launcher's variables are set"
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
 # inherits the variables of the pod it runs in: torchrun and mpirun are used inside pods and Slurm allocations, never
 # the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod.
+# A world of one that MPI has made may be left over by whatever started a shell, so it comes after all others.
 ORDER = (
     torchrun.WORKER,
-    mpi.HYDRA,
-    mpi.OPEN_MPI,
-    mpi.MVAPICH,
+    slurm.STEP_WITH_PMI,
+    *mpi.SEVERAL,
+    schedulers.FLUX_TASK,
+    schedulers.HOROVODRUN,
     slurm.STEP,
     kubeflow.ELASTIC,
     kubeflow.WITH_MASTER,
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
     torchrun.WORKER_BY_HAND,
     torchrun.BY_HAND,
+    schedulers.AWS_BATCH,
+    schedulers.SAGEMAKER_JOB,
+    schedulers.VOLCANO,
+    *mpi.ONE,
     # The role in an MPIJob is a variable of the pod; a rank in it has been found above.
     kubeflow.LAUNCHER,
     kubeflow.WORKER,
+    kubeflow.TRAINJOB_LAUNCHER,
     Launcher(
         ALONE, NO_LAUNCHER, lambda environ: True,
         lambda environ: World(ALONE, NO_LAUNCHER, local_size=torchrun.read_count(environ)),
@@ -52,4 +59,7 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
     if launcher.started:
         remedy = "give the number to the launcher instead: mpirun -n N -ppn N, torchrun --nproc-per-node N"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
-    return launcher.world({**environ, torchrun.COUNT: ""})._replace(local_size=nproc)
+    world = launcher.world({**environ, torchrun.COUNT: ""})
+    if world.rank is not None:  # of a world of one, which starts others
+        return World(ALONE, launcher.why, local_size=nproc)
+    return world._replace(local_size=nproc)

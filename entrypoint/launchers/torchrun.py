@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import (
+    PORT,
     TORCHRUN,
     TORCHRUN_WORKER,
     Launcher,
     Ranks,
     World,
     all_set,
+    is_loopback,
     make_launcher,
     read_port,
+    unbracket,
 )  # fmt: skip
 from entrypoint.numbers import number, whole
 
@@ -26,7 +29,25 @@ WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 COUNT = "PET_NPROC_PER_NODE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-PLAIN = Ranks("RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE",), loopback=True)
+
+
+def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
+
+    A master on loopback is for one node. On any node but the first, its rank and ours say how many each node has.
+    """
+    if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
+        return size
+    node, rank, local_rank = (number(environ, name) for name in ("NODE_RANK", "RANK", "LOCAL_RANK"))
+    if not node or rank is None or local_rank is None or (rank - local_rank) % node:
+        return None
+    return max(0, rank - local_rank) // node or None
+
+
+PLAIN = Ranks(
+    "RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), ranks_of_node=count_by_hand,
+    loopback=True,
+)  # fmt: skip
 
 
 def is_set_by_hand(environ: Mapping[str, str]) -> bool:
@@ -57,9 +78,9 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     if not host:
         raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
     port = port or (C10D_PORT if elastic else "")
-    number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=")
+    number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=") or PORT
     each = read_count(environ)
-    return World(TORCHRUN, why, nodes, node_rank, each, master=host.strip("[]"), port=number_of_port)
+    return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 
 
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
@@ -114,4 +135,13 @@ WORKER_BY_HAND = make_launcher(
     TORCHRUN_WORKER, "RANK, LOCAL_RANK and MASTER_ADDR are set", PLAIN,
     all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
 )  # fmt: skip
-BY_HAND = make_rendezvous("RANK, WORLD_SIZE and MASTER_ADDR are set", is_set_by_hand)
+
+
+def read_by_hand(environ: Mapping[str, str]) -> World:
+    """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
+    world = read_rendezvous(environ, SET_BY_HAND)
+    return world if environ.get(COUNT) or world.local_size else world._replace(local_size=1)
+
+
+SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
+BY_HAND = Launcher(TORCHRUN, SET_BY_HAND, is_set_by_hand, read_by_hand)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ALONE = "alone"
+FLUX = "flux"
+HOROVOD = "horovod"
 MPI = "mpi"
 MPIJOB_LAUNCHER = "mpijob-launcher"
 MPIJOB_WORKER = "mpijob-worker"
@@ -19,14 +21,21 @@ TORCHRUN = "torchrun"
 TORCHRUN_WORKER = "torchrun-worker"
 
 PORT = 29500
+# Where the port of a job is chosen from that says who it is. Above the ports that programs are known for, below those
+# of NodePorts of Kubernetes (30000-32767) and those that Linux gives to connections (ip_local_port_range, 32768-60999).
+PORTS = range(20000, 29000)
 LOOPBACK = ("localhost", "::1")
+# A master that is this node itself, whose address on the network nothing has said.
+HERE = "this node"
 
 
 class World(NamedTuple):
     """How many processes train together, and which of them this one is.
 
     A node's rank and a process's rank are None where torchrun hands them out later; so is the number of processes on
-    a node (local_size) until the machine is known.
+    a node (local_size) until the machine is known. job: what only the processes of this job share, empty where nothing
+    says so; guessed: `master` where it is the first of a list of hosts, on which rank 0 usually is, and `local_size`
+    where the cores of this machine were counted, while those of other nodes may be more or fewer.
     """
 
     launcher: str
@@ -39,6 +48,8 @@ class World(NamedTuple):
     size: int | None = None
     master: str | None = None
     port: int | None = None
+    job: str = ""
+    guessed: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -77,16 +88,21 @@ class Launcher(NamedTuple):
 class Ranks(NamedTuple):
     """The names under which one launcher hands out ranks; a local name may be absent.
 
-    ranks_of_node: how many ranks a node has where no variable says so, given how many there are; host: the node of
-    rank 0 where MASTER_ADDR is not set; loopback: whether a master on loopback is right for ranks on several nodes.
+    nodes: where the number of nodes is; ranks_of_node: how many ranks this node has where no variable says so, given
+    how many there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only the ranks of one
+    job share; remedy: how this launcher gives all ranks a variable; loopback: whether a master on loopback is right
+    for ranks on several nodes.
     """
 
     rank: str
     size: str
     local_rank: tuple[str, ...] = ()
     local_size: tuple[str, ...] = ()
-    ranks_of_node: Callable[[Mapping[str, str], int], int] = lambda environ, size: size
+    nodes: tuple[str, ...] = ()
+    ranks_of_node: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
     host: Callable[[Mapping[str, str]], str] = lambda environ: ""
+    job: Callable[[Mapping[str, str]], str] = lambda environ: ""
+    remedy: str = "export MASTER_ADDR=node0"
     loopback: bool = False
 
 
@@ -107,13 +123,26 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
         value = f"{names.rank}={environ.get(names.rank)} {names.size}={environ.get(names.size)}"
         remedy = f"start it by its launcher, which sets both, or unset what that has left ({why})"
         raise Refusal("the rank is not below the size of the world", value, remedy)
-    local_rank, local_size = first_number(environ, names.local_rank), first_number(environ, names.local_size)
-    if local_size is None:
-        local_size = names.ranks_of_node(environ, size)
-    local_size = min(local_size or size, size)
-    nodes = -(-size // max(local_size, 1))
-    master, port = read_master(environ, names, nodes)
-    return World(kind, why, (nodes, nodes), None, local_size, rank, local_rank or 0, size, master, port)
+    local_rank = first_number(environ, names.local_rank) or 0
+    nodes, local_size = read_layout(environ, names, size)
+    job = names.job(environ)
+    master, guessed = read_master(environ, names, nodes[1])
+    port = read_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=") or choose_port(job)
+    guesses = ("master",) if guessed else ()
+    return World(kind, why, nodes, None, local_size, rank, local_rank, size, master, port, job, guesses)
+
+
+def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
+    """Return how many nodes there are, and how many ranks this one has; at most all of them where nothing says so."""
+    local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
+    count = first_number(environ, names.nodes)
+    if local is None and count:
+        local = -(-size // count)
+    if local is None:
+        return (1, size), size
+    local = min(local, size)
+    nodes = 1 if local == size else max(2, min(count or -(-size // local), size))
+    return (nodes, nodes), local
 
 
 def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
@@ -121,27 +150,47 @@ def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | No
     return next((value for value in (number(environ, name) for name in names) if value is not None), None)
 
 
-def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, int]:
-    """Return where rank 0 listens; what is not known is never guessed for ranks on several nodes."""
-    host = environ.get("MASTER_ADDR", "").strip()
-    port = read_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=")
-    if not host and nodes == 1:
-        return "127.0.0.1", port
-    host = host or names.host(environ)
-    remedy = "export MASTER_ADDR=<host of rank 0>, for example mpirun -genv MASTER_ADDR node0"
-    if not host:
+def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, bool]:
+    """Return the node where rank 0 listens, and whether that is a guess.
+
+    Ranks on one node meet on loopback, also in a pod whose MASTER_ADDR is that of another.
+    """
+    host = unbracket(environ.get("MASTER_ADDR", ""))
+    if nodes == 1 and not (host and names.loopback):
+        return "127.0.0.1", False
+    guess = "" if host else names.host(environ)
+    if not host and not guess:
+        remedy = f"give every rank the name of rank 0's node: {names.remedy}"
         raise Refusal("the ranks are on several nodes and MASTER_ADDR is not set", f"{nodes} nodes", remedy)
-    if nodes > 1 and is_loopback(host) and not names.loopback:
+    if is_loopback(host) and not names.loopback:
+        remedy = f"the name of rank 0's node on the network: {names.remedy}"
         raise Refusal("the ranks are on several nodes and MASTER_ADDR is this node only", host, remedy)
-    return host, port
+    return host or guess, not host
 
 
-def read_port(text: str, name: str) -> int:
-    """Return where the master listens; Kubernetes sets MASTER_PORT=tcp://... for a service of the name master."""
-    port = whole(text) if text else PORT
+def unbracket(host: str) -> str:
+    """Return an address of IPv6 without the brackets that URLs need."""
+    return host.strip().strip("[]")
+
+
+def read_port(text: str, name: str) -> int | None:
+    """Return where the master listens, None if nobody said.
+
+    Raise Refusal for what is no port: Kubernetes sets MASTER_PORT=tcp://... for a service of the name master.
+    """
+    port = whole(text) if text else 0
     if port is None or port > 65535:
         raise Refusal("the master's port is not a number below 65536", repr(text), f"export {name}{PORT}")
-    return port or PORT
+    return port or None
+
+
+def choose_port(job: str) -> int:
+    """Return a port for this job, so that jobs which share a node rarely share one; 29500 for a job without a name."""
+    if not job:
+        return PORT
+    from zlib import crc32  # a process on its own pays nothing for it
+
+    return PORTS[crc32(job.encode("utf-8", "surrogateescape")) % len(PORTS)]
 
 
 def is_loopback(host: str) -> bool:

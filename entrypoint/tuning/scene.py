@@ -50,7 +50,8 @@ def spread(world: World, machine: Machine, threads: int | None = None, *, starts
     if world.local_size is not None:
         return world
     most = machine.cores // threads if threads else machine.cores
-    return world._replace(local_size=max(1, min(machine.filled_nodes, most)))
+    count = max(1, min(machine.filled_nodes, most))
+    return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
 
 
 def crowd(world: World, machine: Machine, threads: int | None = None) -> list[str]:

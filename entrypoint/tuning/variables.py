@@ -48,6 +48,12 @@ def local_address(scene: Scene) -> str | None:
     return "127.0.0.1" if single and scene.world.sizes[1] > 1 else None
 
 
+def insisted(scene: Scene) -> str | None:
+    """Return the size of the world; None where this node's NUMA nodes were counted, for others may have more."""
+    unknown = scene.world.several_nodes and "local_size" in scene.world.guessed
+    return scene.world.asked if scene.training and not unknown else None
+
+
 TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("OMP_NUM_THREADS", threads, "the cores of one rank: affinity, quota and siblings counted"),
     ("KMP_BLOCKTIME", lambda scene: "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
@@ -67,7 +73,8 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
      lambda scene: next((path for path in PROVIDERS if scene.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
     ("I_MPI_PIN", lambda scene: None if scene.machine.owned else "0",
      "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
-    ("MULTINODE_WORLD_SIZE", lambda scene: scene.world.asked if scene.training else None, "what was asked for"),
+    ("MULTINODE_WORLD_SIZE", insisted, "what was asked for"),
+    ("MULTINODE_JOB", lambda scene: (scene.training and scene.world.job) or None, "only its ranks share this"),
 )  # fmt: skip
 
 

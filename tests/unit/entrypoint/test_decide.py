@@ -27,8 +27,8 @@ def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> t
     """Give the environment and the command of a training in a pod with a limit, on a host of 240 processors."""
     machine = look_at(HOST, pod(quota))
     world = read_world(environ, detect(environ), None)
-    check_alone(environ, world)
     world = spread(world, machine)
+    check_alone(environ, world)
     scene = Scene(world, machine, stack, True, lambda: "eth0", lambda path: False, environ)
     prepared = prepare(clean(environ), place(world), tune(scene))
     return prepared.environ, command(JOB, world, ["train.py"], prepared.environ, stack.torch)

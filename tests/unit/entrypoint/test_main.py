@@ -14,6 +14,7 @@ from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting, forget
+from tests.support.launchers import left_by
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
 
@@ -182,3 +183,47 @@ def test_preloads_of_an_entrypoint_and_of_one_below_it(
     # The name is known below, because nss_wrapper is loaded there.
     below = assemble(forget(above), Identity({}, None, (), {}), [], [TCMALLOC]).environ
     assert below["LD_PRELOAD"] == expected
+
+
+WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables", "note"),
+    [
+        (["python3", "train.py"], WORKER, "`train.py` without python3 is started by torchrun"),
+        (["python3", "-m", "train"], WORKER, None),
+        (["python3", "train.py"], {"WORLD_SIZE": "2"}, "this process is alone, but was meant to be one of many"),
+        (["python3", "train.py"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
+        (["smoke"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
+        (["smoke"], {"JOB_COMPLETION_INDEX": "0"}, None),
+        (["sh"], {"JOB_COMPLETION_INDEX": "1", "WORLD_SIZE": "2"}, None),
+    ],
+)
+def test_a_training_that_is_alone_is_noted(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str],
+    argv: list[str], variables: dict[str, str], note: str | None,
+) -> None:  # fmt: skip
+    notes = str(explain(argv, {**environ, **variables}, root, capsys)["notes"])
+    assert note in notes if note else not ("alone" in notes or "torchrun" in notes)
+
+
+@pytest.mark.parametrize(
+    ("variables", "insisted"),
+    [
+        (WORKER, None),
+        ({**WORKER, "PET_NPROC_PER_NODE": "2"}, "4"),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "pod0"}, "2"),
+    ],
+)
+def test_what_one_node_guesses_is_not_insisted_on(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str], insisted: str | None,
+) -> None:  # fmt: skip
+    given = explain(["smoke"], {**environ, **variables}, root, capsys)["set"]
+    assert isinstance(given, dict) and given.get("MULTINODE_WORLD_SIZE") == insisted
+
+
+def test_a_job_has_a_name(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    given = explain(["smoke"], {**environ, **left_by("slurm-step")}, root, capsys)["set"]
+    assert isinstance(given, dict) and given["MULTINODE_JOB"] == "SLURM_JOB_ID=7.0"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_alone, find_sign
+from entrypoint.launchers.signs import check_alone, find_sign, warn_indexed
 from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import World
 from tests.support.launchers import left_by
 
 
@@ -26,7 +27,18 @@ from tests.support.launchers import left_by
         ((), {"PMI_RANK": "1"}, "PMI_RANK"),
         (("slurm-batch",), {}, "SLURM_NTASKS"),
         ((), {"SLURM_JOB_NUM_NODES": "2", "SLURM_PROCID": "0"}, "SLURM_JOB_NUM_NODES"),
-        ((), {"MULTINODE_WORLD_SIZE": "2"}, "MULTINODE_WORLD_SIZE"),
+        ((), {"NUM_NODES": "2"}, "NUM_NODES"),
+        ((), {"NODE_RANK": "1"}, "NODE_RANK"),
+        (("aws-batch-node",), {"AWS_BATCH_JOB_NUM_NODES": ""}, "AWS_BATCH_JOB_NODE_INDEX"),
+        (("sagemaker",), {"SM_CURRENT_HOST": ""}, "SM_HOSTS"),
+        (("tfjob",), {}, "TF_CONFIG"),
+        ((), {"TF_CONFIG": '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}}'}, None),
+        (("pbs",), {}, "PBS_NUM_NODES"),
+        ((), {"PBS_VNODENUM": "1"}, "PBS_VNODENUM"),
+        (("lsf",), {}, "LSB_MCPU_HOSTS"),
+        ((), {"LSB_MCPU_HOSTS": "h1 8"}, None),
+        ((), {"FLUX_JOB_SIZE": "2"}, "FLUX_JOB_SIZE"),
+        ((), {"HOROVOD_RANK": "1"}, "HOROVOD_RANK"),
         ((), {"PMI_SIZE": "2"}, "PMI_SIZE"),
         ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}, "PMI_PORT"),
         ((), {"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_SIZE"),
@@ -48,12 +60,43 @@ def test_signs_of_more(left: tuple[str, ...], more: dict[str, str], name: str | 
         check_alone(environ, world)
 
 
-@pytest.mark.parametrize(("size", "fits"), [("2", True), ("1:4", True), ("3", False), ("3:4", False)])
-def test_a_rank_of_a_world_smaller_than_insisted_on_is_refused(size: str, fits: bool) -> None:
-    environ = {**left_by("intel-mpi-1"), "MULTINODE_WORLD_SIZE": size}
-    world = read_world(environ, detect(environ), None)
-    if fits:
+@pytest.mark.parametrize(
+    ("left", "more", "nproc", "size", "word"),
+    [
+        (("intel-mpi-1",), {}, None, "2", None),
+        (("intel-mpi-1",), {}, None, "1:4", None),
+        (("intel-mpi-1",), {}, None, "3", "smaller"),
+        (("intel-mpi-1",), {}, None, "3:4", "smaller"),
+        (("intel-mpi-1",), {}, None, "1", "larger"),
+        ((), {}, None, "2", "smaller"),
+        ((), {}, 2, "2", None),
+        ((), {}, 2, "1", "larger"),
+        (("trainer-v2",), {}, None, "8", None),
+        (("trainer-v2",), {}, None, "16", "smaller"),
+        (("pytorchjob-elastic-master",), {}, None, "4", None),
+        (("pytorchjob-elastic-master",), {}, None, "9", "smaller"),
+    ],
+)
+def test_a_world_of_another_size_than_insisted_on_is_refused(
+    left: tuple[str, ...], more: dict[str, str], nproc: int | None, size: str, word: str | None
+) -> None:
+    environ = {**left_by(*left), **more, "MULTINODE_WORLD_SIZE": size}
+    world = read_world(environ, detect(environ), nproc)
+    if word is None:
         check_alone(environ, world)
         return
-    with pytest.raises(Refusal, match="smaller than MULTINODE_WORLD_SIZE"):
+    with pytest.raises(Refusal, match=f"{word} than MULTINODE_WORLD_SIZE"):
         check_alone(environ, world)
+
+
+@pytest.mark.parametrize("text", ["x", "2:x", "4:2", ":", "-1"])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="neither a number nor a range"):
+        check_alone({"MULTINODE_WORLD_SIZE": text}, World("alone", ""))
+
+
+@pytest.mark.parametrize(("index", "notes"), [("", 0), ("0", 0), ("3", 1), ("x", 0)])
+def test_a_pod_of_an_indexed_job_gets_a_note(index: str, notes: int) -> None:
+    environ = {"JOB_COMPLETION_INDEX": index}
+    assert len(warn_indexed(environ, World("alone", ""))) == notes
+    assert warn_indexed(environ, World("torchrun", "")) == []

@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import World
+from entrypoint.launchers.world import PORT, PORTS, World, choose_port
 from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -96,10 +96,65 @@ def test_what_is_wrong_is_said(environ: dict[str, str], fact: str) -> None:
 def test_places(left: tuple[str, ...], rank: int, local_rank: int, size: int, local_size: int) -> None:
     world = read({**left_by(*left), "MASTER_ADDR": "n03"})
     assert (world.rank, world.local_rank, world.size, world.local_size) == (rank, local_rank, size, local_size)
-    assert (world.master, world.several_nodes) == ("n03", size > local_size)
+    master = "127.0.0.1" if size == local_size and world.launcher != "torchrun-worker" else "n03"
+    assert (world.master, world.several_nodes) == (master, size > local_size)
 
 
 def test_nproc_is_for_those_who_start_ranks() -> None:
     with pytest.raises(Refusal, match="--nproc"):
         read(INTEL, 2)
     assert read({}, 2).asked == "2"
+
+
+def port_of(*left: str, **more: str) -> int:
+    world = read({**left_by(*left), **more})
+    assert world.port is not None
+    return world.port
+
+
+@pytest.mark.parametrize(
+    ("left", "name", "other"),
+    [
+        (("slurm-step",), "SLURM_JOB_ID", "8"),
+        (("slurm-step",), "SLURM_STEP_ID", "1"),
+        (("slurm-step", "slurm-pmi2"), "SLURM_JOB_ID", "8"),
+        (("intel-mpi-1",), "I_MPI_HYDRA_UUID", "ba260000-10c3-a1e1-c460-0600819c1c18"),
+        (("open-mpi-1",), "PMIX_NAMESPACE", "prterun-node0-72@1"),
+        (("flux-pmi",), "FLUX_JOB_ID", "f23AWiPCjX"),
+    ],
+)
+def test_two_jobs_on_one_node_have_two_ports(left: tuple[str, ...], name: str, other: str) -> None:
+    assert port_of(*left) != port_of(*left, **{name: other})
+    assert port_of(*left, MASTER_PORT="1234") == 1234
+
+
+def test_ranks_of_one_job_have_one_port() -> None:
+    assert port_of("intel-mpi-0") == port_of("intel-mpi-1")
+    assert port_of("slurm-step") == port_of("slurm-step", SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_NODEID="0")
+
+
+def test_ports_are_below_those_that_linux_and_kubernetes_give_away() -> None:
+    assert min(PORTS) > 10000 and max(PORTS) < PORT < 30000
+    assert len({choose_port(f"SLURM_JOB_ID={job}.0") for job in range(1000)}) > 900
+    assert choose_port("") == PORT
+    assert choose_port("FLUX_JOB_ID=\udcc6\u0192") in PORTS
+
+
+@pytest.mark.parametrize(
+    ("more", "nodes", "local_size"),
+    [
+        ({"LOCAL_WORLD_SIZE": "2"}, (2, 2), 2),
+        ({"LOCAL_SIZE": "2"}, (2, 2), 2),
+        ({"NODE_RANK": "1"}, (2, 2), 2),
+        ({"NODE_RANK": "0", "RANK": "1"}, (1, 4), 4),
+        ({}, (1, 4), 4),
+        ({"NODE_RANK": "3"}, (1, 4), 4),
+        ({"MASTER_ADDR": "127.0.0.1"}, (1, 1), 4),
+    ],
+)
+def test_ranks_by_hand_are_on_one_node_only_if_something_says_so(
+    more: dict[str, str], nodes: tuple[int, int], local_size: int
+) -> None:
+    by_hand = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.77.0.1"}
+    world = read({**by_hand, **more})
+    assert (world.nodes, world.local_size, world.several_nodes) == (nodes, local_size, nodes[1] > 1)

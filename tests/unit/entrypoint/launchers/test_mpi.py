@@ -1,0 +1,82 @@
+"""Ranks of MPI: whose size counts, and what only the ranks of one mpirun share."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.launchers.mpi import find_job
+from entrypoint.launchers.table import detect, read_world
+from tests.support.launchers import left_by
+
+OPEN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+ONE = {"PMI_RANK": "0", "PMI_SIZE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "kind", "size"),
+    [
+        (ONE, "mpi", 1),
+        ({**ONE, **OPEN, "MASTER_ADDR": "a"}, "mpi", 4),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", **left_by("intel-mpi-1")}, "mpi", 2),
+        ({**ONE, **left_by("slurm-one-task")}, "alone", None),
+        ({**ONE, "MPI_LOCALNRANKS": "1", **left_by("slurm-one-task")}, "mpi", 1),
+        ({**ONE, "FLUX_JOB_SIZE": "1"}, "alone", None),
+        ({**ONE, **left_by("slurm-step")}, "slurm", 4),
+        ({**ONE, **left_by("trainer-v2")}, "torchrun", None),
+        ({**ONE, **left_by("mpijob-launcher-open")}, "mpi", 1),
+    ],
+)
+def test_a_world_of_one_proves_nothing(environ: dict[str, str], kind: str, size: int | None) -> None:
+    world = read_world(environ, detect(environ), None)
+    assert (world.launcher, world.size) == (kind, size)
+
+
+def test_a_process_alone_may_start_others() -> None:
+    world = read_world(ONE, detect(ONE), 2)
+    assert (world.launcher, world.rank, world.asked) == ("alone", None, "2")
+
+
+@pytest.mark.parametrize("more", [OPEN, {"MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "2"}])
+def test_two_places_that_differ_are_refused(more: dict[str, str]) -> None:
+    environ = {**left_by("intel-mpi-1"), **more}
+    with pytest.raises(Refusal, match="two launchers") as caught:
+        read_world(environ, detect(environ), None)
+    assert "PMI_RANK=1 PMI_SIZE=2" in caught.value.value
+    assert "unset PMI_RANK PMI_SIZE" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "job"),
+    [
+        (("intel-mpi-1",), {}, "I_MPI_HYDRA_UUID=18680000-7a56-82ca-c460-06002718c871"),
+        (("slurm-batch", "intel-mpi-1"), {}, "I_MPI_HYDRA_UUID=18680000-7a56-82ca-c460-06002718c871"),
+        (("slurm-batch", "mpich-1"), {}, "SLURM_JOB_ID=7"),
+        (("open-mpi-1",), {"PMIX_NAMESPACE": "prterun-a-1@1"}, "PMIX_NAMESPACE=prterun-a-1@1"),
+        ((), {"OMPI_MCA_ess_base_jobid": "1"}, "OMPI_MCA_ess_base_jobid=1"),
+        ((), {"PALS_APID": "6a"}, "PALS_APID=6a"),
+        ((), {"PMI_JOBID": "7.0"}, "PMI_JOBID=7.0"),
+        (("mpich-1",), {}, ""),
+    ],
+)
+def test_name_of_a_job(left: tuple[str, ...], more: dict[str, str], job: str) -> None:
+    assert find_job({**left_by(*left), **more}) == job
+
+
+def test_every_rank_of_a_job_finds_its_name() -> None:
+    for one, other in (("intel-mpi-0", "intel-mpi-1"), ("intel-mpi-two-hosts-0", "intel-mpi-two-hosts-1")):
+        assert find_job(left_by(one)) == find_job(left_by(other)) != ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "remedy"),
+    [
+        (left_by("intel-mpi-two-hosts-0"), "mpirun -genv MASTER_ADDR node0"),
+        ({**OPEN, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "mpirun -x MASTER_ADDR=node0"),
+        (left_by("flux"), "flux run --env=MASTER_ADDR="),
+    ],
+)
+def test_the_remedy_is_that_of_the_launcher(environ: dict[str, str], remedy: str) -> None:
+    with pytest.raises(Refusal, match="MASTER_ADDR is not set") as caught:
+        read_world(environ, detect(environ), None)
+    assert remedy in caught.value.remedy
