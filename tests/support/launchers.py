@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tomllib
-
 from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, World, choose_port
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 DATA = Path(__file__).parents[1] / "data"
 DIRECTORY, CASES = DATA / "environments", DATA / "launchers.toml"

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Print what each form of each launcher is taken for, from the cases that tests/unit/entrypoint/launchers decides.
+
+scripts/launchers.py            print the table
+scripts/launchers.py --write    write docs/launchers.md anew
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES, PAGE = ROOT / "tests/data/launchers.toml", ROOT / "docs/launchers.md"
+HEAD = """\
+# Launchers
+
+What the entrypoint takes each form of each launcher for. A test decides every row from the variables of that form, in
+`tests/data/launchers.toml`, from which a script writes this page. Variables that are "real" were recorded in a run of
+that launcher; the others come from the documentation or the source that is named.
+
+"Port of X" is a port between 20000 and 28999 that follows from X, which only the ranks of one job share. MASTER_PORT
+always wins where you set it. "If rank 0 is there" says that the node is the first of the scheduler's list: rank 0
+checks it, and ends the job where it is on another node.
+
+| launcher | form | world | variables | source |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def read_cases() -> list[dict[str, Any]]:
+    """List the forms, in their order."""
+    return list(tomllib.loads(CASES.read_text())["case"])
+
+
+def write_page(cases: list[dict[str, Any]]) -> str:
+    """Return the page with one row for each form."""
+    return HEAD + "".join(write_row(case) for case in cases)
+
+
+def write_row(case: dict[str, Any]) -> str:
+    """Return the row of one form."""
+    world = case.get("world") or f"refused: {case['refused']}"
+    cells = (case["launcher"], case["form"], world, "real" if case["run"] else "documented", case["source"])
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write docs/launchers.md")
+    text = write_page(read_cases())
+    if parser.parse_args(argv).write:
+        PAGE.write_text(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
