@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.explain import Decision
+    from entrypoint.launchers.world import World
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
@@ -88,9 +89,17 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         decision = explain_ranks(job, decision, root)
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
+    if joins(job, decision) and is_late(decision.world, environ):
+        # What was unknown before the master had a name, as the interface that leads to it, is decided now.
+        decision = decide(job, environ, stack, options.nproc, root)
+    print_decision(job, decision)
+    return become(job, decision, root)
+
+
+def print_decision(job: jobs.Job, decision: Decision) -> None:
+    """Print the line that begins a log, and the notes, once for each node."""
     if not decision.world.local_rank and job.kind != jobs.SSH:
         print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
-    return become(job, decision, root)
 
 
 def explain_ranks(job: jobs.Job, decision: Decision, root: str) -> Decision:
@@ -112,6 +121,20 @@ def shell() -> list[str]:
     return ["bash"] if sys.stdin is not None and sys.stdin.isatty() else []
 
 
+def joins(job: jobs.Job, decision: Decision) -> bool:
+    """Return whether the command is one of several ranks, or starts them."""
+    return (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1
+
+
+def is_late(world: World, environ: Mapping[str, str]) -> bool:
+    """Return whether the name of another node had to be waited for."""
+    if not world.several_nodes:
+        return False
+    from entrypoint.launchers.ready import wait_for_master  # a world on one node pays nothing for it
+
+    return wait_for_master(world, environ)
+
+
 def become(job: jobs.Job, decision: Decision, root: str) -> int:
     """Replace this process by the command, so that signals and the exit code are the command's own."""
     environ, argv = decision.prepared.environ, decision.argv
@@ -130,10 +153,10 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.cluster.launch import launch
 
         return launch(job.words, environ, root, decision.machine)
-    elif (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1:
+    elif joins(job, decision):
         from entrypoint.launchers.ready import check_master
 
-        check_master(decision.world, environ)
+        check_master(decision.world)
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.cluster.rank import supervise
 

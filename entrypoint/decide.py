@@ -21,7 +21,8 @@ from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, give_reasons
 from entrypoint.launchers.signs import check_alone, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import ALONE, World
+from entrypoint.launchers.torchrun import name_job
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.numbers import whole
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
@@ -47,11 +48,13 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     start = find_start(job, environ, nproc)
     found = (environ, nproc) if start is None else (start.environ, start.each)
     world, notes = find_world(job, *found)
+    starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
+    world, meeting = meet(world, found[0], name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
     notes += check_world(job, found[0], world)
     identity = find_identity(environ)
-    training = is_training(world, job=job.trains or (start is not None and start.program == starters.TORCHRUN))
+    training = is_training(world, job=starts)
     interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
     tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind))
     if training:
@@ -59,7 +62,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
-    forced = [*place(world), *find_cache(environ, identity), *models, *sourced]
+    forced = [*place(world, environ), *find_cache(environ, identity), *models, *sourced, *meeting]
     forced += [*starters.fix_count(start, world, environ), *program.typed]
     decided = {each.name for each in sourced}
     # What the image's own configuration has is not the user's either.
@@ -89,6 +92,22 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
         return None
     starters.check_accelerate([job.name, *job.words])
     return start._replace(environ=environ)
+
+
+def name_task(job: jobs.Job) -> str:
+    """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
+    words = [job.name, *job.words]
+    return next((os.path.basename(word) for word in words if word.endswith(".py")), os.path.basename(job.name))
+
+
+def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, list[Setting]]:
+    """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
+    if world.launcher != TORCHRUN or not world.several_nodes:
+        return world, []
+    from entrypoint.launchers.ready import describe_meeting, find_here  # a world on one node pays nothing for it
+
+    world = name_job(find_here(world), environ, task)
+    return world, describe_meeting(world, environ)
 
 
 def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 USER, WORLD = 2, 1
 # What a shell returns for a program that cannot be executed, and for one that is not there.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+# What time mends. The training operator starts a pod of restartPolicy ExitCode again for 128 and above
+# (kubeflow/training-operator, pkg/util/train/train_util.go); 138 is SIGUSR1's, which nothing here sends.
+LATER = 138
 
 
 class Refusal(Exception):
     """Raised before anything is started, because it would fail or be wrong.
 
-    Exit code 2 for what the user can mend, 1 for what went wrong outside, 126 and 127 for a program as in a shell.
+    Exit code 2 for what the user can mend, 1 for what went wrong outside, 126 and 127 for a program as in a shell, and
+    138 for what time may mend.
     """
 
     def __init__(self, fact: str, value: object, remedy: str, code: int = USER) -> None:

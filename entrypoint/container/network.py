@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.numbers import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # A name server that does not answer must not keep a job from starting.
 SECONDS = 3.0
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 # Every interface has these: link-local and multicast addresses of IPv6.
 EVERYWHERE = ("fe8", "ff0")
+ANYWHERE = ("0.0.0.0", "::")
+# Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.
+SOMEWHERE = ("192.0.2.1", "2001:db8::1")
+DISCARD = 9
 
 
 class Route(NamedTuple):
@@ -104,7 +111,7 @@ def resolve(host: str) -> list[bytes]:
 
 def keep(found: list[tuple[int, str]]) -> list[bytes]:
     """Return addresses as bytes, without those of loopback."""
-    return [socket.inet_pton(family, text) for family, text in found if not text.startswith("127.") and text != "::1"]
+    return [socket.inet_pton(family, text) for family, text in found if not loops_back(text)]
 
 
 def append_addresses(host: str, found: list[tuple[int, str]]) -> None:
@@ -117,14 +124,48 @@ def append_addresses(host: str, found: list[tuple[int, str]]) -> None:
 
 
 def is_here(host: str) -> bool:
-    """Return whether a name is this machine's: only on our own addresses can a socket be bound."""
+    """Return whether a name is this machine's: a connection to it comes from the same address, or from loopback.
+
+    Nothing is sent. That an address can be bound says less: with ip_nonlocal_bind, as keepalived sets it, all can be.
+    """
+    address, own = find_route_to(host)
+    return bool(address) and (address == own or address in ANYWHERE or loops_back(address))
+
+
+def own_address(host: str | None) -> str | None:
+    """Return the address by which others on the way to a host reach this machine; None if there is only loopback.
+
+    Where the host is this machine under a name on loopback, as Debian writes its own name into /etc/hosts, or is not
+    known, it is the address on the default route.
+    """
+    for target in (host, *SOMEWHERE):
+        own = find_route_to(target)[1] if target else ""
+        if own and not loops_back(own):
+            return own
+    return None
+
+
+def find_route_to(host: str) -> tuple[str, str]:
+    """Return the address of a host, and ours on the way there; empty if there is none. Nothing is sent."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.bind(address)
-            return True
-    except (OSError, UnicodeError):
-        return False
+        for family, kind, protocol, _, place in socket.getaddrinfo(host, DISCARD, type=socket.SOCK_DGRAM):
+            if family in FAMILIES:
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.connect(place)
+                    return write_address(place), write_address(probe.getsockname())
+    except (OSError, UnicodeError, ValueError):
+        pass
+    return "", ""
+
+
+def write_address(place: tuple[object, ...]) -> str:
+    """Return the address in what a socket has as one, without the zone of IPv6."""
+    return str(place[0]).partition("%")[0]
+
+
+def loops_back(address: str) -> bool:
+    """Return whether an address can only mean the machine it is used on."""
+    return address.startswith("127.") or address == "::1"
 
 
 def address_of(host: str) -> str:
@@ -133,7 +174,7 @@ def address_of(host: str) -> str:
         address = socket.gethostbyname(host)
     except (OSError, UnicodeError):
         return host
-    return host if address.startswith("127.") else address
+    return host if loops_back(address) else address
 
 
 def can_resolve(name: str) -> bool:
@@ -153,3 +194,9 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def find_free_port(ports: Sequence[int], first: int) -> int | None:
+    """Return a port that is free on this machine, from one of them on; None if none of the next hundred is."""
+    tried = (ports[(first + step) % len(ports)] for step in range(min(100, len(ports))))
+    return next((port for port in tried if is_free(port)), None)

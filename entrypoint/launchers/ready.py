@@ -1,55 +1,116 @@
-"""Before a process joins a world: the master's name has to resolve, and the port of rank 0 has to be free."""
+"""Before a process joins a world: wait for the master's name, and check its node and the port of rank 0."""
 
 from __future__ import annotations
 
+import signal
+import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.network import can_resolve, is_free, is_here
-from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.world import TORCHRUN, TORCHRUN_WORKER
+from entrypoint.container.network import can_resolve, is_free, is_here, own_address
+from entrypoint.errors import LATER, Refusal
+from entrypoint.launchers.world import HERE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
+from entrypoint.settings import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import FrameType
 
     from entrypoint.launchers.world import World
 
-# As long as torchrun itself waits for its rendezvous; Kubernetes may publish a pod's name half a minute late.
-SECONDS = 60
+# As long as torchrun itself waits: for the store of an elastic rendezvous (c10d_rendezvous_backend.py, read_timeout),
+# and for the master of any other (torch/distributed/launcher/api.py, rdzv_timeout). Ranks that MPI or Slurm has started
+# are on nodes that are up; their names may be half a minute late.
+SECONDS, MASTER_SECONDS = 60, 900
 PAUSE = 0.5
 
 
-def check_master(world: World, environ: Mapping[str, str]) -> None:
-    """Raise Refusal for a rendezvous that cannot succeed, after waiting for a name that is late.
+def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
+    """Wait until the master's name resolves; return whether it was late. Raise Refusal where it does not come.
 
-    A worker of torchrun has a master already. The agents of an elastic rendezvous find out among themselves who
-    binds the port, so only a rank 0 that is known beforehand is asked for it.
+    A worker of torchrun has a master already.
+    """
+    if world.launcher == TORCHRUN_WORKER or world.master is None or not world.several_nodes:
+        return False
+    patience = MASTER_SECONDS if world.launcher == TORCHRUN and not environ.get("PET_RDZV_ENDPOINT") else SECONDS
+    return wait_for_name(world.master, number(environ, "MULTINODE_TIMEOUT") or patience, can_resolve)
+
+
+def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> bool:
+    """Wait until a name resolves; return whether it was late. Raise Refusal after some seconds."""
+    if resolves(name):
+        return False
+    before = signal.signal(signal.SIGTERM, stop)
+    deadline = time.monotonic() + seconds
+    print(f"multinode: waiting until {name} resolves, {seconds} s at most", file=sys.stderr, flush=True)
+    try:
+        while time.monotonic() < deadline:
+            time.sleep(PAUSE)
+            if resolves(name):
+                return True
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    remedy = "the name or address of the node of rank 0 in MASTER_ADDR or PET_RDZV_ENDPOINT"
+    raise Refusal(f"the master's name did not resolve within {seconds} s", name, remedy, LATER)
+
+
+def stop(number: int, _: FrameType | None) -> None:
+    """End this process as a signal would: one that is the first of its container gets none without a handler."""
+    raise SystemExit(128 + number)
+
+
+def check_master(world: World) -> None:
+    """Raise Refusal for a rank 0 that is not where the others expect it, or whose port is taken.
+
+    The agents of an elastic rendezvous find out among themselves who binds the port, so only a rank 0 that is known
+    beforehand is asked for it.
     """
     if world.launcher == TORCHRUN_WORKER or world.master is None:
         return
-    if world.several_nodes:
-        wait_for_name(world.master, number(environ, "MULTINODE_TIMEOUT") or SECONDS, can_resolve)
+    if world.rank == 0 and "master" in world.guessed and not is_here(world.master):
+        here = socket.gethostname()
+        remedy = f"export MASTER_ADDR={here} on every node, or let the launcher put rank 0 on {world.master}"
+        raise Refusal("rank 0 is not on the first node of the list", f"{here}, not {world.master}", remedy)
     if not world.port or is_free(world.port):
         return
     name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
     if world.rank == 0 or world.node_rank == 0:
         remedy = f"export {name}={world.port + 1} on every node"
-        raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, WORLD)
+        raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
     if world.launcher == TORCHRUN and is_here(world.master):
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print(f"multinode: port {world.port} of the rendezvous is in use on this node: {note}", file=sys.stderr)
 
 
-def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> None:
-    """Wait until a name resolves; raise Refusal after some seconds."""
-    deadline, said = time.monotonic() + seconds, False
-    while not resolves(name):
-        if time.monotonic() >= deadline:
-            remedy = "the name or address of the node of rank 0 in MASTER_ADDR or PET_RDZV_ENDPOINT"
-            raise Refusal(f"the master's name did not resolve within {seconds} s", name, remedy, WORLD)
-        if not said:
-            print(f"multinode: waiting until {name} resolves", file=sys.stderr, flush=True)
-            said = True
-        time.sleep(PAUSE)
+def find_here(world: World) -> World:
+    """Return the world with an address in the place of a master that is this node itself."""
+    return world._replace(master=own_address(None) or socket.gethostname()) if world.master == HERE else world
+
+
+def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what torchrun has to know of this node in a rendezvous of several, as variables that nobody has set.
+
+    Torchrun takes a node for the host of an elastic rendezvous only if it finds the endpoint among its own names, and
+    gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. A port that is
+    taken belongs to another agent on this node.
+    """
+    why = "two jobs at one endpoint do not become one"
+    found = [] if environ.get("PET_RDZV_ID") or not world.job else [Setting("PET_RDZV_ID", name_run(world.job), why)]
+    if world.launcher != TORCHRUN or not environ.get("PET_RDZV_ENDPOINT") or world.master is None:
+        return found
+    address = own_address(world.master)
+    if address and not environ.get("PET_LOCAL_ADDR"):
+        found.append(Setting("PET_LOCAL_ADDR", address, "the host's own name need not resolve on other nodes"))
+    known = "is_host" in environ.get("PET_RDZV_CONF", "") or environ.get("PET_RDZV_BACKEND", "c10d") != "c10d"
+    own = world.master == socket.gethostname()
+    if known or own or not is_here(world.master) or not is_free(world.port or 0):
+        return found
+    settings = ",".join(part for part in (environ.get("PET_RDZV_CONF", ""), "is_host=true") if part)
+    return [*found, Setting("PET_RDZV_CONF", settings, "the endpoint is this node")]
+
+
+def name_run(job: str) -> str:
+    """Return a job's name with nothing in it that a path or a key of a store could take for its own."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in job)

@@ -125,6 +125,17 @@ def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
     return low, high
 
 
+def name_job(world: World, environ: Mapping[str, str], task: str) -> World:
+    """Return a rendezvous with a name for its job, so that two jobs that meet at one endpoint do not become one.
+
+    Only what is the same on all nodes is in it: nodes may have several names for the master.
+    """
+    if world.launcher != TORCHRUN or world.job or not world.several_nodes:
+        return world
+    slurm = environ.get("SLURM_HET_JOB_ID") or environ.get("SLURM_JOB_ID", "")
+    return world._replace(job=environ.get("PET_RDZV_ID", "") or "-".join(part for part in (task, slurm) if part))
+
+
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
     """Return a way in which torchrun is to be started in a rendezvous."""
     return Launcher(TORCHRUN, why, proof, lambda environ: read_rendezvous(environ, why))

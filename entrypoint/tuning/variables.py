@@ -9,6 +9,8 @@ from entrypoint.settings import Setting
 from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from entrypoint.launchers.world import World
     from entrypoint.tuning.scene import Scene
 
@@ -84,10 +86,17 @@ def tune(scene: Scene) -> list[Setting]:
     return [Setting(name, value, why) for name, value, why in rows if value is not None]
 
 
-def place(world: World) -> list[Setting]:
-    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod."""
-    if world.rank is None or world.launcher == TORCHRUN_WORKER:
+def place(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod.
+
+    A worker of torchrun has all of them; of ranks set by hand, torch wants a port, and an address without brackets.
+    """
+    if world.rank is None:
         return []
+    if world.launcher == TORCHRUN_WORKER:
+        rows = (("MASTER_ADDR", world.master), ("MASTER_PORT", world.port))
+        wrong = ((name, str(value)) for name, value in rows if environ.get(name) != str(value))
+        return [Setting(name, value, "as torch reads it") for name, value in wrong]
     values = {
         "RANK": world.rank,
         "WORLD_SIZE": world.size,

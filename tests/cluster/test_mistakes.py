@@ -38,7 +38,7 @@ def test_the_rendezvous_port_is_in_use(cluster: Cluster) -> None:
 
     done = cluster.nodes[0].run("smoke", environ=environ)
 
-    assert done.code == 1
+    assert done.code == 138
     assert "in use: 23456" in done.err
     assert "Traceback" not in done.err
 
@@ -58,7 +58,7 @@ def test_a_master_that_does_not_resolve(cluster: Cluster) -> None:
 
     done = cluster.nodes[0].run("smoke", environ=environ)
 
-    assert done.code == 1
+    assert done.code == 138
     assert "did not resolve within 3 s: nobody" in done.err
     assert "Traceback" not in done.err
 

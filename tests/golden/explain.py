@@ -226,6 +226,9 @@ def pretend(case: Case) -> Iterator[None]:
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
             ("entrypoint.container.network.is_free", lambda _: True),
+            ("entrypoint.launchers.ready.own_address", lambda _: "192.0.2.2"),
+            ("entrypoint.launchers.ready.is_here", lambda host: host == "192.0.2.2"),
+            ("entrypoint.launchers.ready.is_free", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
             stack.enter_context(mock.patch(name, value))

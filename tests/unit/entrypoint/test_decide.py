@@ -30,7 +30,7 @@ def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> t
     world = spread(world, machine)
     check_alone(environ, world)
     scene = Scene(world, machine, stack, True, lambda: "eth0", lambda path: False, environ)
-    prepared = prepare(clean(environ), place(world), tune(scene))
+    prepared = prepare(clean(environ), place(world, environ), tune(scene))
     return prepared.environ, command(JOB, world, ["train.py"], prepared.environ, stack.torch)
 
 

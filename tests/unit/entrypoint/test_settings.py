@@ -11,10 +11,11 @@ WANTED = [Setting("OMP_NUM_THREADS", "2", "cores"), Setting("LD_PRELOAD", "/lib/
 
 
 def test_a_place_is_written_over_what_was_left() -> None:
-    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, place(RANK), [])
+    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, place(RANK, {}), [])
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     assert [prepared.environ[name] for name in names] == ["1", "2", "0", "1", "node0", "29500"]
-    assert place(RANK._replace(launcher="torchrun-worker")) == []
+    given = {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
+    assert place(RANK._replace(launcher="torchrun-worker"), given) == []
 
 
 def test_what_the_user_set_stays_and_is_named() -> None:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.container import network
-from entrypoint.container.network import find_interface, is_free, match, read_routes, resolve
+from entrypoint.container.network import (
+    find_free_port,
+    find_interface,
+    is_free,
+    is_here,
+    match,
+    own_address,
+    read_routes,
+    resolve,
+)
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 ETH0 = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
@@ -121,3 +130,58 @@ def test_a_port_that_is_listened_on_is_not_free() -> None:
         port = server.getsockname()[1]
         assert not is_free(port)
     assert is_free(port)
+
+
+def test_this_machine_is_here() -> None:
+    assert all(is_here(host) for host in ("localhost", "127.0.0.1", "127.0.1.1", "::1", "0.0.0.0"))
+    assert not any(is_here(host) for host in ("203.0.113.9", "nobody.invalid", "", "\udc80", "a" * 70, "a..b"))
+
+
+class Probe:
+    """A socket whose route leads through 10.77.0.2, for any address but its own and loopback's."""
+
+    def __init__(self, *_: object) -> None:
+        self.place: tuple[str, int] = ("", 0)
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def bind(self, place: tuple[str, int]) -> None:
+        """Bind any address, as with ip_nonlocal_bind."""
+
+    def connect(self, place: tuple[str, int]) -> None:
+        self.place = place
+
+    def getsockname(self) -> tuple[str, int]:
+        return ("127.0.0.1" if self.place[0].startswith("127.") else "10.77.0.2", 40000)
+
+
+@pytest.mark.parametrize(
+    ("address", "here", "own"),
+    [
+        ("10.77.0.1", False, "10.77.0.2"),
+        ("10.77.0.2", True, "10.77.0.2"),
+        ("127.0.1.1", True, "10.77.0.2"),
+        ("0.0.0.0", True, "10.77.0.2"),
+    ],
+)
+def test_an_address_is_here_if_the_way_to_it_begins_there(
+    monkeypatch: pytest.MonkeyPatch, address: str, here: bool, own: str
+) -> None:
+    monkeypatch.setattr(socket, "socket", Probe)
+    assert (is_here(address), own_address(address)) == (here, own)
+
+
+def test_a_machine_with_loopback_alone_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "find_route_to", lambda host: ("", ""))
+    assert own_address("10.77.0.1") is None
+
+
+def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "is_free", lambda port: port not in (28, 29, 20))
+    assert find_free_port(range(20, 30), 8) == 21
+    monkeypatch.setattr(network, "is_free", lambda port: False)
+    assert find_free_port(range(20, 30), 8) is None

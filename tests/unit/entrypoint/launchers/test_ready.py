@@ -1,68 +1,185 @@
-"""What a process asks of the master before it joins."""
+"""What a process asks of the master before it joins, and what torchrun is given to meet by."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
-from entrypoint.errors import Refusal
+from entrypoint.errors import LATER, USER, Refusal
 from entrypoint.launchers import ready
-from entrypoint.launchers.ready import check_master, wait_for_name
-from entrypoint.launchers.world import World
+from entrypoint.launchers.ready import (
+    check_master,
+    describe_meeting,
+    find_here,
+    name_run,
+    stop,
+    wait_for_master,
+    wait_for_name,
+)
+from entrypoint.launchers.world import HERE, World
 
-
-@pytest.fixture
-def taken() -> int:
-    return 29501
+RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
+AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
+TAKEN = 29501
 
 
 @pytest.fixture(autouse=True)
-def network(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
-    monkeypatch.setattr(ready, "is_free", lambda port: port != taken)
+def network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "is_free", lambda port: port != TAKEN)
     monkeypatch.setattr(ready, "can_resolve", lambda name: name != "nobody")
-    monkeypatch.setattr(ready, "is_here", lambda name: name == "here")
+    monkeypatch.setattr(ready, "is_here", lambda name: name in ("here", "10.77.0.1"))
+    monkeypatch.setattr(ready, "own_address", lambda name: None if name == "apart" else "10.77.0.1")
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    monkeypatch.setattr(ready, "PAUSE", 0)
 
 
 @pytest.mark.parametrize(
-    ("world", "fact"),
+    ("world", "fact", "code"),
     [
-        (World("mpi", "", (2, 2), None, 1, 0, 0, 2, "here", 29501), "in use"),
-        (World("torchrun", "", (2, 2), 0, 1, master="here", port=29501), "in use"),
-        (World("mpi", "", (2, 2), None, 1, 1, 0, 2, "nobody", 29500), "did not resolve within 0 s"),
-        (World("torchrun", "", (2, 2), None, 1, master="nobody", port=29500), "did not resolve within 0 s"),
+        (RANKS._replace(port=TAKEN), "in use", LATER),
+        (AGENT._replace(node_rank=0, port=TAKEN), "in use", LATER),
+        (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", USER),
     ],
 )
-def test_what_cannot_work_is_refused(world: World, fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ready, "SECONDS", 0)
-
+def test_what_cannot_work_is_refused(world: World, fact: str, code: int) -> None:
     with pytest.raises(Refusal, match=fact) as caught:
-        check_master(world, {})
-
-    assert caught.value.code == 1
+        check_master(world)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
     "world",
     [
-        World("mpi", "", (2, 2), None, 1, 1, 0, 2, "there", 29501),
-        World("torchrun", "", (2, 2), 1, 1, master="there", port=29501),
-        World("torchrun-worker", "", (2, 2), None, 1, 0, 0, 2, "nobody", 29501),
+        RANKS._replace(rank=1, port=TAKEN),
+        RANKS._replace(rank=1, guessed=("master",)),
+        RANKS._replace(master="here", guessed=("master",)),
+        RANKS,
+        AGENT._replace(port=TAKEN),
+        World("torchrun-worker", "", (2, 2), None, 1, 0, 0, 2, "nobody", TAKEN),
         World("mpi", "", (1, 1), None, 2, 0, 0, 2, "nobody", 29500),
+        World("alone", ""),
     ],
 )
 def test_what_works_is_let_through(world: World) -> None:
-    check_master(world, {})
+    check_master(world)
 
 
 def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    check_master(World("torchrun", "", (1, 4), None, 1, master="here", port=29501), {})
+    check_master(World("torchrun", "", (1, 4), None, 1, master="here", port=TAKEN))
 
-    assert "29501 of the rendezvous is in use" in capsys.readouterr().err
+    assert f"{TAKEN} of the rendezvous is in use" in capsys.readouterr().err
 
 
-def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ready, "PAUSE", 0)
+@pytest.mark.parametrize(
+    ("world", "environ", "seconds"),
+    [
+        (RANKS, {}, 60),
+        (AGENT, {}, 900),
+        (AGENT, {"PET_RDZV_ENDPOINT": "nobody:29400"}, 60),
+        (AGENT, {"MULTINODE_TIMEOUT": "3"}, 3),
+    ],
+)
+def test_a_master_is_waited_for_as_long_as_torchrun_does(
+    world: World, environ: dict[str, str], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(ready, "wait_for_name", lambda name, seconds, resolves: waited.append(seconds))
+    wait_for_master(world._replace(master="nobody"), environ)
+    assert waited == [seconds]
+
+
+@pytest.mark.parametrize(
+    "world", [AGENT._replace(launcher="torchrun-worker"), AGENT._replace(nodes=(1, 1)), AGENT._replace(master=None)]
+)
+def test_who_has_a_master_does_not_wait(world: World) -> None:
+    assert not wait_for_master(world, {})
+
+
+def test_a_name_that_is_there_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not wait_for_name("node0", 60, lambda name: True)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter([False, False, True])
 
-    wait_for_name("node0", 60, lambda name: next(answers))
+    assert wait_for_name("node0", 60, lambda name: next(answers))
 
-    assert capsys.readouterr().err == "multinode: waiting until node0 resolves\n"
+    assert capsys.readouterr().err == "multinode: waiting until node0 resolves, 60 s at most\n"
+
+
+def test_a_name_that_does_not_come_is_refused_as_what_time_mends() -> None:
+    with pytest.raises(Refusal, match="did not resolve within 0 s") as caught:
+        wait_for_name("nobody", 0, lambda name: False)
+    assert caught.value.code == LATER >= 128
+
+
+def test_a_signal_ends_the_wait() -> None:
+    """The first process of a container gets no signal that it has no handler for."""
+    with pytest.raises(SystemExit) as caught:
+        stop(signal.SIGTERM, None)
+    assert caught.value.code == 143
+
+
+def test_the_handler_is_there_while_a_name_is_waited_for() -> None:
+    seen = []
+    answers = iter([False, True])
+
+    def resolves(name: str) -> bool:
+        seen.append(signal.getsignal(signal.SIGTERM))
+        return next(answers)
+
+    before = signal.getsignal(signal.SIGTERM)
+    wait_for_name("node0", 60, resolves)
+    assert seen == [before, stop]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "found"),
+    [
+        (AGENT, {}, {}),
+        (AGENT._replace(job="qa-7"), {}, {"PET_RDZV_ID": "qa-7"}),
+        (AGENT._replace(job="mine"), {"PET_RDZV_ID": "mine"}, {}),
+        (AGENT, ENDPOINT, {"PET_LOCAL_ADDR": "10.77.0.1"}),
+        (AGENT, {**ENDPOINT, "PET_LOCAL_ADDR": "10.77.0.9"}, {}),
+        (AGENT._replace(master="apart"), ENDPOINT, {}),
+        (AGENT._replace(master="here"), ENDPOINT, {"PET_LOCAL_ADDR": "10.77.0.1"}),
+        (
+            AGENT._replace(master="10.77.0.1"),
+            ENDPOINT,
+            {"PET_LOCAL_ADDR": "10.77.0.1", "PET_RDZV_CONF": "is_host=true"},
+        ),
+        (
+            AGENT._replace(master="10.77.0.1"),
+            {**ENDPOINT, "PET_RDZV_CONF": "read_timeout=90"},
+            {"PET_LOCAL_ADDR": "10.77.0.1", "PET_RDZV_CONF": "read_timeout=90,is_host=true"},
+        ),
+        (AGENT._replace(master="10.77.0.1", port=TAKEN), ENDPOINT, {"PET_LOCAL_ADDR": "10.77.0.1"}),
+        (
+            AGENT._replace(master="10.77.0.1"),
+            {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"},
+            {"PET_LOCAL_ADDR": "10.77.0.1"},
+        ),
+        (
+            AGENT._replace(master="10.77.0.1"),
+            {**ENDPOINT, "PET_RDZV_BACKEND": "etcd-v2"},
+            {"PET_LOCAL_ADDR": "10.77.0.1"},
+        ),
+    ],
+)
+def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str]) -> None:
+    assert {each.name: each.value for each in describe_meeting(world, environ)} == found
+
+
+def test_a_master_that_is_this_node_gets_its_address() -> None:
+    assert find_here(AGENT._replace(master=HERE)).master == "10.77.0.1"
+    assert find_here(AGENT) == AGENT
+
+
+def test_the_name_of_a_run_has_no_separators() -> None:
+    assert name_run("AWS_BATCH_JOB_ID=6fb5/c6\u0192") == "AWS-BATCH-JOB-ID-6fb5-c6-"

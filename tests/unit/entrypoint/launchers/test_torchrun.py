@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import split_endpoint
+from entrypoint.launchers.torchrun import name_job, split_endpoint
 from entrypoint.launchers.world import World
+from tests.support.launchers import left_by
 
 ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
 MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
@@ -61,3 +62,18 @@ def test_rendezvous(
 )
 def test_split_endpoint(text: str, parts: tuple[str, str]) -> None:
     assert split_endpoint(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("environ", "job"),
+    [
+        (ELASTIC, "qa"),
+        (MASTER, "qa"),
+        ({**ELASTIC, "SLURM_JOB_ID": "7"}, "qa-7"),
+        ({**ELASTIC, "PET_RDZV_ID": "mine"}, "mine"),
+        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, ""),
+        (left_by("aws-batch-node"), "AWS_BATCH_JOB_ID=6fb5c6d2-4b3a-4a05-8d37-1f6a5f3a3a51"),
+    ],
+)
+def test_name_of_a_job_that_all_its_nodes_have(environ: dict[str, str], job: str) -> None:
+    assert name_job(read(environ), environ, "qa").job == job

@@ -6,9 +6,10 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
+from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import World
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread
-from entrypoint.tuning.variables import tune
+from entrypoint.tuning.variables import place, tune
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
@@ -222,3 +223,16 @@ def test_a_launcher_may_say_whose_cores_they_are(
 ) -> None:
     found = values(world, look_at(TWO, cpuset(cpus), cpus=cpus), environ=environ)
     assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, bound)
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({"MASTER_PORT": "29500"}, {}),
+        ({}, {"MASTER_PORT": "29500"}),
+        ({"MASTER_ADDR": "[fd77::1]", "MASTER_PORT": "1234"}, {"MASTER_ADDR": "fd77::1"}),
+    ],
+)
+def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
+    environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
+    assert {each.name: each.value for each in place(read_world(environ, detect(environ), None), environ)} == found
