@@ -13,9 +13,9 @@ from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
-from entrypoint.container.network import address_of, is_here
+from entrypoint.container.network import address_of, find_free_port, is_here
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import PORT, is_loopback
+from entrypoint.launchers.world import PORT, PORTS, is_loopback
 from entrypoint.numbers import whole
 from entrypoint.training import job as jobs
 
@@ -73,6 +73,10 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
         hosts = read_hostfile(text, path)
     if not hosts:
         raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
+    address = next((host.name for host in hosts if ":" in host.name), None)
+    if address:
+        remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
+        raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", address, remedy)
     if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
         raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
     return hosts
@@ -159,9 +163,14 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name)
     return {
         "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
-        "MASTER_PORT": environ.get("MASTER_PORT") or str(PORT),
+        "MASTER_PORT": environ.get("MASTER_PORT") or str(choose_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),
     }
+
+
+def choose_port() -> int:
+    """Return a port for rank 0 that is free on this node, where it usually is; another for each job."""
+    return find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
 
 
 def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, str]:

@@ -65,6 +65,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str) -> str:
     # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
     world = int(arguments.world_size)
     checks.check_world(world, checks.asked_size(asked, os.environ))
+    checks.check_jobs(gather(checks.find_job(os.environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_backend(backend, planned)
     batch = int(arguments.per_device_train_batch_size) * int(arguments.gradient_accumulation_steps)
@@ -76,7 +77,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str) -> str:
     trainer.train()
     samples = int(trainer.state.global_step) * batch * world
     report = Report(digest_weights(model), before, measure_loss(model))
-    checks.check_reports(gather(report))
+    checks.check_reports([Report(*each) for each in gather(tuple(report))])
     facts = {
         "world_size": world,
         "backend": backend,
@@ -97,13 +98,13 @@ def read_backend(file: Path) -> str:
     return str(json.loads(file.read_text())["backend"]) if file.is_file() else ""
 
 
-def gather(report: Report) -> list[Report]:
-    """Return the reports of all ranks, in their order, on every rank."""
+def gather(mine: Any) -> list[Any]:
+    """Return what all ranks have, in their order, on every rank."""
     if not dist.is_initialized():
-        return [report]
-    reports: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(reports, tuple(report))
-    return [Report(*each) for each in reports]
+        return [mine]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, mine)
+    return found
 
 
 def leave(code: int) -> NoReturn:

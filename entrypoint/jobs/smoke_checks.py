@@ -55,6 +55,19 @@ def check_world(size: int, asked: tuple[int, int]) -> None:
         raise Failed(f"the world is {word} than asked for: {size} instead of {asked_for}")
 
 
+def find_job(environ: Mapping[str, str]) -> str:
+    """Return what only the ranks of one job share: what the entrypoint named, and torchrun's own name for it."""
+    return " ".join(environ[name] for name in ("MULTINODE_JOB", "TORCHELASTIC_RUN_ID") if environ.get(name))
+
+
+def check_jobs(names: Sequence[str]) -> None:
+    """Raise Failed unless all ranks, in their order, are of one job: two that share a node and a port may have met."""
+    if len(set(names)) > 1:
+        each = ", ".join(f"rank {rank}: {name or 'no name'}" for rank, name in enumerate(names))
+        remedy = "export another MASTER_PORT for one of the jobs, or another PET_RDZV_ID"
+        raise Failed(f"the ranks are of different jobs, {each}; {remedy}")
+
+
 def check_backend(actual: str, planned: str) -> None:
     """Raise Failed unless the backend is the one that the image was built for."""
     if planned and actual not in ("none", planned):

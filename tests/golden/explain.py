@@ -229,6 +229,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("entrypoint.launchers.ready.own_address", lambda _: "192.0.2.2"),
             ("entrypoint.launchers.ready.is_here", lambda host: host == "192.0.2.2"),
             ("entrypoint.launchers.ready.is_free", lambda _: True),
+            ("entrypoint.cluster.launch.find_free_port", lambda *_: 20007),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
             stack.enter_context(mock.patch(name, value))

@@ -7,6 +7,7 @@ import pytest
 from entrypoint.cluster.hosts import Host
 from entrypoint.cluster.launch import bootstrap, job_variables, read_request, share_cores
 from entrypoint.errors import Refusal
+from entrypoint.launchers.world import PORTS
 from tests.support.machines import Box, look_at
 
 
@@ -26,6 +27,7 @@ def test_request() -> None:
         (["--what", "smoke"], "no such option"),
         (["--hostfile", "/does/not/exist", "smoke"], "cannot be read"),
         (["--hosts", "localhost,b", "smoke"], "loopback"),
+        (["--hosts", "fd77::1,fd77::2", "smoke"], "IPv6"),
     ],
 )
 def test_wrong_requests(words: list[str], fact: str) -> None:
@@ -38,6 +40,19 @@ def test_variables_for_all() -> None:
     assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
     found = job_variables({"MASTER_ADDR": "m", "MASTER_PORT": "1"}, [Host("a", 1), Host("b", 1)], 2)
     assert found == {"MASTER_ADDR": "m", "MASTER_PORT": "1", "MULTINODE_WORLD_SIZE": "2"}
+
+
+def test_every_launch_has_a_free_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def is_free(port: int) -> bool:
+        tried.append(port)
+        return len(tried) > 2
+
+    monkeypatch.setattr("entrypoint.container.network.is_free", is_free)
+    port = int(job_variables({}, [Host("a", 2)], 2)["MASTER_PORT"])
+    assert tried[-1] == port and port in PORTS and len(tried) == 3
+    assert len({job_variables({}, [Host("a", 2)], 2)["MASTER_PORT"] for _ in range(20)}) > 1
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:

@@ -9,8 +9,10 @@ from entrypoint.jobs.smoke_checks import (
     Report,
     asked_size,
     check_backend,
+    check_jobs,
     check_reports,
     check_world,
+    find_job,
     launched_size,
 )
 
@@ -96,3 +98,24 @@ def test_what_all_ranks_ended_with(reports: list[Report], said: str | None) -> N
         return
     with pytest.raises(Failed, match=said):
         check_reports(reports)
+
+
+@pytest.mark.parametrize(
+    ("environ", "job"),
+    [
+        ({}, ""),
+        ({"MULTINODE_JOB": "SLURM_JOB_ID=7.0"}, "SLURM_JOB_ID=7.0"),
+        ({"MULTINODE_JOB": "qa", "TORCHELASTIC_RUN_ID": "qa"}, "qa qa"),
+    ],
+)
+def test_the_job_of_a_rank(environ: dict[str, str], job: str) -> None:
+    assert find_job(environ) == job
+
+
+def test_ranks_of_two_jobs_are_no_world() -> None:
+    check_jobs(["SLURM_JOB_ID=7.0", "SLURM_JOB_ID=7.0"])
+    check_jobs(["", ""])
+    with pytest.raises(Failed, match="different jobs, rank 0: SLURM_JOB_ID=7, rank 1: SLURM_JOB_ID=8; export"):
+        check_jobs(["SLURM_JOB_ID=7", "SLURM_JOB_ID=8"])
+    with pytest.raises(Failed, match="rank 1: no name"):
+        check_jobs(["SLURM_JOB_ID=7.0", ""])
