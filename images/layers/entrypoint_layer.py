@@ -28,8 +28,9 @@ ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
     "HF_HOME": "/workspace/.cache/huggingface",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{HOME}/ssh",  # with the mounted key, for every mpirun, also from a shell
+    # With the mounted key, for every mpirun, also from a shell. Without I_MPI_HYDRA_BOOTSTRAP hydra takes ssh, and in
+    # a job of Slurm or PBS the scheduler's own way, which this program passes on.
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{HOME}/ssh",
     "LANG": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "PIP_CONSTRAINT": f"/{HOME}/constraints.txt",
