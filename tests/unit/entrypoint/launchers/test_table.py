@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import SIGNS, check_alone
+from entrypoint.launchers.signs import check_alone
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.numbers import whole
 from entrypoint.tuning.scene import Scene, is_training, spread
 from entrypoint.tuning.variables import place, tune
-from tests.support.launchers import left_by, names
+from tests.support.environments import ENVIRONMENTS
+from tests.support.launchers import left_by
 
 
 @pytest.mark.parametrize(
@@ -65,8 +66,6 @@ def test_detect(left: tuple[str, ...], more: dict[str, str], kind: str) -> None:
     assert detect({**left_by(*left), **more}).kind == kind
 
 
-# Every name that is read, with what its launcher writes, garbage, nothing, ranges and letters of other alphabets.
-NAMES = sorted({name for each in names() for name in left_by(each)} | {sign.name for sign in SIGNS})
 # Numbers that speak of a world of more than one, read from any of these names without knowing the table of signs.
 WORLDS = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS",
           "SLURM_STEP_NUM_TASKS", "SLURM_JOB_NUM_NODES")  # fmt: skip
@@ -74,19 +73,6 @@ WORLDS = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_C
 OF_A_JOB = ("SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
 RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
          "PMIX_RANK", "SLURM_PROCID")  # fmt: skip
-VALUES = st.one_of(
-    st.sampled_from(["", " ", "0", "1", "2", "8", "1:4", "4:1", "auto", "cpu", "host", "127.0.0.1", "[fd00::1]:29400",
-                     "a:b", "-1", "1.5", "9" * 30, "٣", "n[03-04]", "n[", "n]", "0,1,x", "2(x2)", "2(x999999999)", "]", "tcp://10.0.0.1:80",
-                     '{"cluster": {"worker": ["a", "b"]}}', '{"cluster": []}', '[' * 5000, "h1 4 h2 4", "/etc/mpi/x",
-                     "\udcff", "a" * 5000, "\n", ",", "%", "fe80::1%eth0"]),
-    st.text(max_size=8),
-)  # fmt: skip
-ENVIRONMENTS = st.builds(
-    lambda left, more, gone: {name: value for name, value in {**left_by(*left), **more}.items() if name not in gone},
-    st.lists(st.sampled_from(names()), max_size=2),
-    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=len(NAMES)),
-    st.sets(st.sampled_from(NAMES), max_size=3),
-)
 STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 MACHINES = st.sampled_from(
     [
