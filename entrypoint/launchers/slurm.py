@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Ids of steps that are none: the shell of salloc, the batch script and more (slurm/slurm.h, SLURM_INTERACTIVE_STEP).
 NO_STEP = 0xFFFFFFF0
+# Any of these says in which order tasks are put on nodes (srun(1), --distribution=arbitrary).
+ARBITRARY = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST")
 
 
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
@@ -72,7 +74,12 @@ def read_tasks(part: str) -> tuple[int, int]:
 
 
 def find_first_host(environ: Mapping[str, str]) -> str:
-    """Return where rank 0 usually is, the first node of the step or of the job; empty without a list."""
+    """Return where rank 0 usually is, the first node of the step or of the job; empty without a list.
+
+    Lists are sorted. With a hostfile or -m arbitrary rank 0 is anywhere on them, and only its own node knows.
+    """
+    if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in ARBITRARY):
+        return ""
     return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.errors import Refusal
 from entrypoint.launchers.slurm import count_tasks, find_job, first_host, gave_pmi, is_in_step
 from entrypoint.launchers.table import detect, read_world
 from tests.support.launchers import left_by
@@ -36,6 +37,16 @@ def test_slurm_names_the_first_node_as_master() -> None:
 )
 def test_first_host(nodelist: str, host: str) -> None:
     assert first_host(nodelist) == host
+
+
+@pytest.mark.parametrize(
+    "more", [{"SLURM_HOSTFILE": "/hosts"}, {"SLURM_DISTRIBUTION": "arbitrary"}, {"SLURM_ARBITRARY_NODELIST": "b,a"}]
+)
+def test_no_node_is_guessed_in_an_order_that_nobody_knows(more: dict[str, str]) -> None:
+    environ = {**left_by("slurm-step"), **more}
+    with pytest.raises(Refusal, match="MASTER_ADDR is not set"):
+        read_world(environ, detect(environ), None)
+    assert read_world({**environ, "MASTER_ADDR": "b"}, detect(environ), None).master == "b"
 
 
 NUMBERS = st.integers(0, 120)
