@@ -49,7 +49,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     found = (environ, nproc) if start is None else (start.environ, start.each)
     world, notes = find_world(job, *found)
     starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
-    world, meeting = meet(world, found[0], name_task(job)) if starts else (world, [])
+    world, meeting = meet(world, {**environ, **found[0]}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
     notes += check_world(job, found[0], world)

@@ -227,3 +227,14 @@ def test_what_one_node_guesses_is_not_insisted_on(
 def test_a_job_has_a_name(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     given = explain(["smoke"], {**environ, **left_by("slurm-step")}, root, capsys)["set"]
     assert isinstance(given, dict) and given["MULTINODE_JOB"] == "SLURM_JOB_ID=7.0"
+
+
+def test_a_typed_torchrun_in_two_jobs_of_slurm_meets_twice(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "torchrun").write_text("#!/bin/sh\n")
+    (root / "torchrun").chmod(0o755)
+    argv = ["torchrun", "--nnodes", "2", "--rdzv-endpoint", "192.0.2.1:29400", "train.py"]
+    more = {**left_by("slurm-batch"), "PATH": f"{root}:/usr/bin:/bin"}
+    given = explain(argv, {**environ, **more}, root, capsys)["set"]
+    assert isinstance(given, dict) and given["PET_RDZV_ID"] == "train-py-7"
