@@ -148,6 +148,9 @@ def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list
     if python and world.launcher == TORCHRUN and job.words and job.words[0].endswith(".py"):
         apart = f"{job.name} starts one process on every node, each by itself"
         notes.append(f"{apart}; `{job.words[0]}` without {job.name} is started by torchrun")
+    if world.rank is not None and world.nodes[0] < world.nodes[1]:
+        unknown = "nothing says how many ranks this node has, so each gets its share of all"
+        notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
     return notes
 
 

@@ -185,6 +185,7 @@ def test_preloads_of_an_entrypoint_and_of_one_below_it(
     assert below["LD_PRELOAD"] == expected
 
 
+BY_HAND = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "192.0.2.9"}
 WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
 
 
@@ -197,6 +198,8 @@ WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
         (["python3", "train.py"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "0"}, None),
+        (["smoke"], BY_HAND, "export LOCAL_WORLD_SIZE"),
+        (["smoke"], {**BY_HAND, "LOCAL_WORLD_SIZE": "1"}, None),
         (["sh"], {"JOB_COMPLETION_INDEX": "1", "WORLD_SIZE": "2"}, None),
     ],
 )
