@@ -107,8 +107,8 @@ def of_ccl(place: Path) -> Path:
         place, "intel_openmp", "2024.2.0", {f"{openmp}/libiomp5.so": b"OpenMP", f"{openmp}/libarcher.so": b"left out"}
     )
     for name, version in (("numpy", "1.26.4"), ("packaging", "24.1"), ("pip", "24.2"), ("protobuf", "5.27.0"),
-                          ("psutil", "6.0.0"), ("pyarrow", "17.0.0"), ("sentencepiece", "0.2.0"), ("setuptools", "75.2.0"),
-                          ("tqdm", "4.66.5")):  # fmt: skip
+                          ("psutil", "6.0.0"), ("pyarrow", "17.0.0"), ("sentencepiece", "0.2.0"),
+                          ("setuptools", "75.2.0"), ("tqdm", "4.66.5")):  # fmt: skip
         ccl_wheels.plain(place, name, version)
     return place
 
