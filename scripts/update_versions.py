@@ -30,7 +30,7 @@ try:
 
     from images.host import pip_config
     from images.host.context import Access, Context, default_root
-    from images.host.errors import Fault, Parser
+    from images.host.errors import Fault, Parser, UserFault
     from images.host.progress import Progress
     from images.host.store import Store
     from images.plan import catalog
@@ -74,7 +74,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Resolve rows that cover the table, and print what becomes of each."""
+    """Resolve rows that cover the table, and print what becomes of each.
+
+    Raises UserFault for a number of jobs that is none.
+    """
+    if options.jobs < 1:
+        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read(environ)
     if options.index:
         sources = replace(sources, index=options.index)

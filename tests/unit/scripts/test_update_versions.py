@@ -96,3 +96,9 @@ def test_nothing_is_written_unasked(
     assert code == 0
     assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
     assert (path.read_text() != TEXT) is write
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_a_number_of_jobs_that_is_none_is_refused(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert update_versions.main(["--check", f"--jobs={jobs}"], {}) == 2
+    assert "--jobs" in capsys.readouterr().err
