@@ -169,5 +169,6 @@ def up(tag: str, name: str, task: str = "none") -> Iterator[Slurm]:
 def run_container(name: str, host: str, tag: str, command: Sequence[str]) -> None:
     """Start one of the three containers."""
     options = ["--name", f"{name}-{host}", "--hostname", host, "--network", name, "--network-alias", host]
+    options += ["--cap-add", "SYS_NICE"]  # slurmstepd binds a task that has become the user's already
     options += ["--volume", SHARED] if host == CONTROLLER else ["--volumes-from", f"{name}-{CONTROLLER}"]
     assert call(["docker", "run", "--detach", *options, tag, *command]).code == 0
