@@ -28,7 +28,7 @@ from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, read_batch
-from entrypoint.training.needs import ask_python, check_needs, list_packages
+from entrypoint.training.needs import ask_python, check_dataset, check_needs, check_nltk, find_version, list_packages
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_training, spread
@@ -164,6 +164,8 @@ def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: 
     program = command.read_program(job, stack, root, many=many)
     if job.kind == jobs.TASK:
         check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+        check_dataset(program.given, find_version(stack.site, "datasets"), os.path.exists)
+        program = program._replace(notes=[*program.notes, *check_nltk(job.name, environ, os.path.exists)])
     # A variable that has our value already comes from the image; it is not the user's.
     defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     return program._replace(defaults=defaults)

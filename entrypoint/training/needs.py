@@ -24,6 +24,14 @@ BUILT = (
 
 LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
 
+# Data sets that are scripts, which datasets loads no more, and the same data without one, where it is known: conll2003
+# (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name.
+SCRIPTS = {"conll2003": "lhoestq/conll2003", "superb": "", "ydshieh/coco_dataset_script": ""}
+WITHOUT_SCRIPTS = (4, 0)
+# What the scripts of a directory look for at their import, and download (examples/pytorch/summarization).
+PUNKT = "tokenizers/punkt"
+NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
+
 # Names of installed packages.
 Ask = Callable[[], "Iterable[str]"]
 
@@ -54,6 +62,42 @@ def check_needs(name: str, quick: Ask, sure: Ask) -> None:
         if task.directory in BUILT:
             remedy = f"build it with python build.py --tasks {task.directory}"
         raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
+
+
+def check_dataset(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+    """Raise Refusal for a data set that the installed release of datasets cannot load; exists: whether a path does."""
+    name = str(given.get("dataset_name", ""))
+    if name not in SCRIPTS or version is None or release(version) < WITHOUT_SCRIPTS or exists(name):
+        return
+    other = SCRIPTS[name] or "NAME of one in Parquet, with its columns"
+    remedy = f"--dataset_name {other}, or pip install 'datasets<4' in an image FROM this one"
+    raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
+
+
+def find_version(site: str, package: str) -> str | None:
+    """Return the release of a package in a directory, by the name of its metadata; None if it is not there."""
+    names = os.listdir(site) if os.path.isdir(site) else []
+    found = (name[len(package) + 1 : -len(".dist-info")] for name in names if name.endswith(".dist-info")
+             and name.startswith(f"{package}-"))  # fmt: skip
+    return next(found, None)
+
+
+def check_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:
+    """Return a note for a task that downloads data of nltk at its start; raise Refusal if it may not."""
+    own = [*environ.get("NLTK_DATA", "").split(":"), f"{environ.get('HOME', '')}/nltk_data"]
+    places = [f"{place}/{PUNKT}{end}" for place in (*filter(None, own), *NLTK_DATA) for end in ("", ".zip")]
+    if "nltk" not in NEEDS[TASKS[name].directory] or any(exists(place) for place in places):
+        return []
+    remedy = f"mount a directory with {PUNKT} and export NLTK_DATA=DIRECTORY"
+    off = next((flag for flag in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if is_on(environ.get(flag, ""))), None)
+    if off:
+        raise Refusal(f"{name} needs data of nltk, and may not download them", f"{PUNKT}, {off}={environ[off]}", remedy)
+    return [f"{name} downloads {PUNKT} of nltk at its start; without a network, {remedy}"]
+
+
+def is_on(text: str) -> bool:
+    """Return whether a variable of the hub's libraries is on (huggingface_hub/constants.py)."""
+    return text.upper() in ("1", "ON", "YES", "TRUE")
 
 
 def list_lacking(task: Task, ask: Ask) -> list[str]:

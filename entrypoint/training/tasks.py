@@ -20,7 +20,8 @@ QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "langua
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
 # the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
-# logs or wants a GPU. A ~ is a space within one value.
+# logs or wants a GPU; ner has its data set without the script that datasets 4 loads no more. A ~ is a space within one
+# value.
 TASKS = {
     "qa": Task(
         QA + "qa.py",
@@ -78,13 +79,13 @@ TASKS = {
     ),
     "ner": Task(
         "token-classification/run_ner.py",
-        "--model_name_or_path google-bert/bert-base-uncased --dataset_name conll2003 " + TRAIN,
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name lhoestq/conll2003 " + TRAIN,
         "named entities",
     ),
     "ner-no-trainer": Task(
         "token-classification/run_ner_no_trainer.py",
-        "--model_name_or_path google-bert/bert-base-cased --dataset_name conll2003 --task_name ner --max_length 128 "
-        + THREE,
+        "--model_name_or_path google-bert/bert-base-cased --dataset_name lhoestq/conll2003 --task_name ner "
+        "--max_length 128 " + THREE,
         "named entities",
         ACCELERATE,
     ),

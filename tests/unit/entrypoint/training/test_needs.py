@@ -9,7 +9,17 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.training.needs import BUILT, check_needs, find_script, list_packages, list_tasks
+from entrypoint.training.needs import (
+    BUILT,
+    SCRIPTS,
+    check_dataset,
+    check_needs,
+    check_nltk,
+    find_script,
+    find_version,
+    list_packages,
+    list_tasks,
+)
 from entrypoint.training.tasks import NEEDS, TASKS
 from images.plan import catalog
 
@@ -87,3 +97,58 @@ def test_the_list_names_all_and_what_cannot_run() -> None:
     assert "named entities (lacks seqeval)\n" in text
     assert "extractive question answering\n" in text
     assert "--source_prefix 'translate English to Romanian: ' --source_lang" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "version", "remedy"),
+    [
+        ({"dataset_name": "conll2003"}, "4.0.0", "--dataset_name lhoestq/conll2003"),
+        ({"dataset_name": "superb"}, "5.0.0", "in Parquet"),
+        ({"dataset_name": "conll2003"}, "3.6.0", None),
+        ({"dataset_name": "conll2003"}, None, None),
+        ({"dataset_name": "lhoestq/conll2003"}, "5.0.0", None),
+        ({}, "5.0.0", None),
+    ],
+)
+def test_data_sets_that_are_scripts(given: dict[str, object], version: str | None, remedy: str | None) -> None:
+    check_dataset(given, version, lambda path: True)
+    if remedy is None:
+        return check_dataset(given, version, lambda path: False)
+    with pytest.raises(Refusal, match="is a script") as caught:
+        check_dataset(given, version, lambda path: False)
+    assert remedy in caught.value.remedy and "'datasets<4'" in caught.value.remedy
+
+
+def test_no_default_of_a_text_task_is_a_script() -> None:
+    defaults = {task.directory: task.defaults.split() for task in TASKS.values()}
+    assert {directory for directory, words in defaults.items() if set(words) & SCRIPTS.keys()} == {
+        "audio-classification", "contrastive-image-text",
+    }  # fmt: skip
+
+
+def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
+    for name in ("datasets-4.0.0.dist-info", "datasets_more-1.dist-info", "datasets"):
+        (tmp_path / name).mkdir()
+    assert find_version(str(tmp_path), "datasets") == "4.0.0"
+    assert find_version(str(tmp_path), "numpy") is None
+    assert find_version(str(tmp_path / "none"), "datasets") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "there", "said"),
+    [
+        ("summarization", {}, "", "downloads tokenizers/punkt"),
+        ("summarization", {}, "/usr/share/nltk_data/tokenizers/punkt", None),
+        ("summarization", {"NLTK_DATA": "/a:/b"}, "/b/tokenizers/punkt.zip", None),
+        ("summarization-no-trainer", {"HOME": "/h", "HF_HUB_OFFLINE": "1"}, "/h/nltk_data/tokenizers/punkt", None),
+        ("qa", {"HF_HUB_OFFLINE": "1"}, "", None),
+    ],
+)
+def test_data_of_nltk(name: str, environ: dict[str, str], there: str, said: str | None) -> None:
+    notes = check_nltk(name, environ, lambda path: path == there)
+    assert bool(notes) == bool(said) and (said or "") in "".join(notes)
+
+
+def test_data_of_nltk_that_may_not_be_downloaded() -> None:
+    with pytest.raises(Refusal, match="TRANSFORMERS_OFFLINE=true"):
+        check_nltk("summarization", {"TRANSFORMERS_OFFLINE": "true"}, lambda path: False)
