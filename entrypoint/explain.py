@@ -43,12 +43,11 @@ def one_line(decision: Decision) -> str:
     """Return the line that begins every log."""
     world, prepared = decision.world, decision.prepared
     parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
-    if prepared.added:
-        parts.append("set " + " ".join(f"{name}={short(value)}" for name, value in sorted(prepared.added.items())))
-    # MULTINODE_WORLD_SIZE comes from `launch`, not from the user.
-    yours = {name: value for name, value in prepared.kept.items() if not name.startswith("MULTINODE_")}
-    if yours:
-        parts.append("kept yours " + " ".join(f"{name}={short(value)}" for name, value in sorted(yours.items())))
+    # MULTINODE_WORLD_SIZE says what the line says already; `launch` sets it, not the user.
+    for verb, values in (("set", prepared.added), ("kept yours", prepared.kept)):
+        shown = {name: value for name, value in values.items() if not name.startswith("MULTINODE_")}
+        if shown:
+            parts.append(f"{verb} " + " ".join(f"{name}={short(value)}" for name, value in sorted(shown.items())))
     return one_row("; ".join(parts))
 
 

@@ -29,6 +29,12 @@ def test_one_line() -> None:
     )
 
 
+def test_what_the_line_says_already_is_no_variable_of_it() -> None:
+    added = {"OMP_NUM_THREADS": "2", "MULTINODE_WORLD_SIZE": "1"}
+    line = one_line(DECISION._replace(prepared=Prepared({}, added, {"MULTINODE_WORLD_SIZE": "1"})))
+    assert line.endswith("set OMP_NUM_THREADS=2")
+
+
 def test_json() -> None:
     found = json.loads(as_json(DECISION))
     assert {"launcher", "why", "world", "machine", "set", "argv"} <= set(found)
