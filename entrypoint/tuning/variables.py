@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.settings import Setting
+from entrypoint.tuning.scene import ANY
 from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def only_ccl(value: str) -> Callable[[Scene], str | None]:
 def local_address(scene: Scene) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one."""
     single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
-    return "127.0.0.1" if single and scene.world.sizes[1] > 1 else None
+    # A typed torchrun looks for its own name for a single rank, too.
+    return "127.0.0.1" if single and (scene.world.sizes[1] > 1 or scene.kind == ANY) else None
 
 
 def insisted(scene: Scene) -> str | None:

@@ -35,7 +35,7 @@ def values(
     image: set[str] | None = None,
     kind: str = RANKS,
 ) -> dict[str, str]:
-    world = spread(world, machine, starts=kind == RANKS)
+    world = spread(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
     scene = Scene(world, machine, stack, is_training(world, job=job), lambda: "eth7", exists, environ or {}, kind)
     return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune(scene)}}
@@ -140,6 +140,15 @@ def test_interfaces() -> None:
     assert values(ALONE, look_at(SMALL))["GLOO_SOCKET_IFNAME"] == "lo"
     found = values(RANK, look_at(SMALL))
     assert found["GLOO_SOCKET_IFNAME"] == found["FI_TCP_IFACE"] == "eth7"
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "job", "address"),
+    [(2, RANKS, True, "127.0.0.1"), (1, RANKS, True, None), (1, ANY, True, "127.0.0.1"), (1, ANY, False, None)],
+)
+def test_torchrun_on_one_node_needs_no_name(count: int, kind: str, job: bool, address: str | None) -> None:
+    found = values(ALONE._replace(local_size=count), look_at(SMALL), job=job, kind=kind)
+    assert found.get("PET_LOCAL_ADDR") == address
 
 
 def test_oneccl_meets_where_the_ranks_do() -> None:
