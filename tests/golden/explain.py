@@ -40,7 +40,8 @@ LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
 )
 PROGRAMS = (
-    "/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true", f"{ROOT}/rank",
+    "/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true", "/usr/bin/bash",
+    "/usr/local/bin/mpirun", "/usr/local/bin/accelerate", f"{ROOT}/rank",
 )  # fmt: skip
 DIRECTORIES = ("/home/multinode", "/workspace/output", "/workspace/.cache/huggingface", "/tmp", SITE)
 ETC = {
@@ -112,6 +113,28 @@ CHOSEN = (
     Case("alone-task-without-packages", argv=("ctc",)),
     Case("alone-torchrun-typed", argv=("torchrun", "--nproc_per_node=2", "/workspace/train.py")),
     Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), argv=("torchrun", "/workspace/train.py"), box=HOST),
+    Case("alone-python", argv=("python3", "/workspace/train.py"), box=HOST),
+    Case("alone-mpirun-typed", argv=("mpirun", "-n", "4", "python3", "/workspace/train.py"), box=HOST),
+    Case("alone-accelerate-typed", argv=("accelerate", "launch", "--cpu", "--num_processes", "2", "train.py")),
+    Case("alone-nproc-for-a-shell", argv=("--nproc", "2", "bash")),
+    Case(
+        "torchrun-typed-below-a-step", ("slurm-step", "slurm-pmi2"), argv=("torchrun", "--nproc-per-node=auto", "x.py")
+    ),
+    Case(
+        "torchrun-typed-for-two-nodes",
+        argv=(
+            "torchrun",
+            "--nnodes",
+            "2",
+            "--node-rank",
+            "1",
+            "--master-addr",
+            "node0",
+            "--nproc-per-node",
+            "4",
+            "x.py",
+        ),
+    ),
     Case("by-hand", more=BY_HAND),
     Case("by-hand-worker", more=(*BY_HAND, ("LOCAL_RANK", "0"))),
     Case("elastic-ccl", ("pytorchjob-elastic",), stack=WITH_CCL, box=HOST),
