@@ -59,6 +59,20 @@ def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before
     assert done.out.splitlines() == ["threads 1", "threads 1"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["torchrun --nproc-per-node 2 /tmp/x.py", "python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py"],
+)
+def test_ranks_of_torchrun_have_cores_of_their_own(image: str, command: str) -> None:
+    script = "import os; print(*sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])"
+
+    shell = f'echo "{script}" > /tmp/x.py; multinode {command}'
+    done = run(image, "bash", "-c", shell, options=["--cpuset-cpus", "0-1"])
+
+    assert done.code == 0
+    assert sorted(done.out.splitlines()) == ["0 1", "1 1"]
+
+
 def test_smoke_trains_in_an_older_line(older_image: str) -> None:
     done = run(older_image, "--nproc", "2", "smoke", "--bf16")
 
@@ -178,7 +192,7 @@ def test_an_exit_code_and_a_signal_pass_through(image: str) -> None:
 def test_an_unknown_task_gets_the_nearest(image: str) -> None:
     done = run(image, "sumarization")
 
-    assert done.code == 2
+    assert done.code == 127
     assert "summarization" in done.err
 
 
