@@ -57,8 +57,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     training = is_training(world, job=starts)
     interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
     tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind))
-    if training:
-        tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
+    tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)

@@ -48,6 +48,7 @@ HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
 BINDABLE = ("torchrun", "python3", "python")
+SHELLS = ("bash", "sh")
 
 
 class Start(NamedTuple):
@@ -183,9 +184,9 @@ def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> 
 def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores; name: as it is typed.
 
-    What is typed with a directory may have a Python of its own, which stays.
+    What is typed with a directory may have a Python of its own, which stays. In a shell any number may be started.
     """
-    starts = world.launcher in (launchers.ALONE, launchers.TORCHRUN) and can_bind(machine, world.local_size or 1)
-    if name not in BINDABLE or not starts or not exists(RANK):
+    starts = name in SHELLS or (name in BINDABLE and can_bind(machine, world.local_size or 1))
+    if world.launcher not in (launchers.ALONE, launchers.TORCHRUN) or not starts or not exists(RANK):
         return []
     return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]

@@ -78,10 +78,20 @@ def test_variables_of_a_rank(stack: Stack, environ: dict[str, str], expected: di
         ("torchrun", World("alone", "", local_size=1), look_at(TWO), False),
         ("torchrun", World("alone", "", local_size=2), look_at(TWO, pod(8)), False),
         ("torchrun", SECOND, look_at(TWO), False),
-        ("bash", World("alone", "", local_size=2), look_at(TWO), False),
+        ("bash", World("alone", "", local_size=1), look_at(TWO), True),
+        ("bash", World("alone", "", local_size=1), look_at(TWO, pod(8)), True),  # its ranks count their threads
+        ("bash", SECOND, look_at(TWO), False),
+        ("true", World("alone", "", local_size=1), look_at(TWO), False),
     ],
 )
 def test_which_ranks_are_bound(name: str, world: World, machine: Machine, bound: bool) -> None:
     found = bind_ranks(name, world, machine, lambda path: True)
     assert [(each.name, each.value) for each in found] == ([("PYTHON_EXEC", RANK)] if bound else [])
     assert bind_ranks(name, world, machine, lambda path: False) == []
+
+
+def test_ranks_under_a_quota_divide_its_cores() -> None:
+    machine = look_at(TWO, pod(8))
+    environ = {"OMP_NUM_THREADS": "8", MARK: "OMP_NUM_THREADS=8"}
+    scene = Scene(SECOND, narrow(machine, SECOND), GLOO, True, lambda: None, lambda path: True, environ)
+    assert list_variables(scene) == {"OMP_NUM_THREADS": "4", MARK: "OMP_NUM_THREADS=4"}
