@@ -1,4 +1,4 @@
-"""JSON that others wrote: manifests, configurations, lists of images."""
+"""JSON and the like that others wrote: manifests, configurations, lists of images, locks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ def parse(data: bytes) -> Any:
         found = json.loads(data, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
-    inside = [found]
+    if is_deep(found):
+        raise ValueError("it is nested too deep")
+    return found
+
+
+def is_deep(value: object) -> bool:
+    """Return whether objects and lists are within each other more than DEEPEST times."""
+    inside = [value]
     for _ in range(DEEPEST):
-        inside = [part for value in inside for part in _parts(value)]
-        if not inside:
-            return found
-    raise ValueError("it is nested too deep")
+        inside = [part for each in inside for part in _parts(each)]
+    return bool(inside)
 
 
 def _refuse(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import posixpath
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ Read = TypeVar("Read")
 LONGEST_PART, LONGEST = 255, 3000
 DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Python runs out of stack
 LONGEST_HEADER = 1 << 20  # bytes: of an extended header, which is read whole; real ones hold a path and some attributes
+MOST = 20_000  # entries of a tar that is listed: an image has two for each layer, a bundle some hundreds
 FARTHEST = 1 << 40  # seconds from 1970: no file system has such times
 EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
@@ -76,6 +78,19 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
         yield info
         if not again:
             vars(tar)["members"].clear()
+
+
+def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
+    """Return the entries of a tar by their names, without `.` and the like; of two with one name the later one.
+
+    Raises ReadError as `entries` does, and where it unpacks to more than `most` bytes or has more than MOST entries.
+    """
+    found: dict[str, tarfile.TarInfo] = {}
+    for number, info in enumerate(entries(tar, again=True)):
+        found[posixpath.normpath(info.name)] = info
+        if info.offset_data + info.size > most or number >= MOST:
+            raise tarfile.ReadError("too large")
+    return found
 
 
 def _tried(read: Callable[[], Read]) -> Read:

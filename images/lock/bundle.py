@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from images.foreign import tars
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
-from images.oci.layer import EPOCH
+from images.oci.layer import EPOCH, flaw
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
@@ -116,14 +117,19 @@ def take(place: str, store: Store) -> str:
 def _opened(place: str) -> Iterator[Open]:
     """Open a bundle; what is yielded opens a regular file in it by name, or raises FileNotFoundError."""
     path = Path(place)
-    if path.is_dir():
-        yield lambda name: _in_directory(path / name)
-        return
     try:
-        with tarfile.open(path, "r:") as tar:
-            yield lambda name: _in_tar(tar, name)
-    except FileNotFoundError as error:
+        if path.is_dir():
+            yield lambda name: _in_directory(path / name)
+            return
+        tar = tars.on_disk(path)
+    except OSError as error:
         raise UserFault("there is no such bundle", place, REMEDY) from error
+    except tarfile.TarError as error:
+        raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
+    try:
+        with tar:
+            members = tars.listed(tar, path.stat().st_size)
+            yield lambda name: _in_tar(tar, members[name])
     except tarfile.TarError as error:
         raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
 
@@ -134,11 +140,10 @@ def _in_directory(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _in_tar(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    info = tar.getmember(name)
+def _in_tar(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(info) if info.isreg() else None
     if file is None:
-        raise FileNotFoundError(name)
+        raise FileNotFoundError(info.name)
     return file
 
 
@@ -149,14 +154,9 @@ def _sums(open_: Open, place: str) -> dict[str, str]:
     except (FileNotFoundError, NotADirectoryError, KeyError) as error:
         raise UserFault("that is not a bundle", f"{place} (no {SUMS})", REMEDY) from error
     rows = [line.split("  ", 1) for line in lines]
-    if not all(len(row) == 2 and re.fullmatch("[0-9a-f]{64}", row[0]) and _inside(row[1]) for row in rows):
+    if not all(len(row) == 2 and re.fullmatch("[0-9a-f]{64}", row[0]) and flaw(row[1]) is None for row in rows):
         raise WorldFault("a file of the bundle is damaged", f"{place}: {SUMS}", "copy the bundle again")
     return {name: digest for digest, name in rows}
-
-
-def _inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
 
 
 def _file(open_: Open, name: str, place: str) -> IO[bytes]:

@@ -13,8 +13,8 @@ from images.oci.manifest import Manifest
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.
-Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z")]
-Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]+\.[0-9]+\z")]
+Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
+Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]+\.[0-9]+\z", max_length=20)]
 Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
 Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
 Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]

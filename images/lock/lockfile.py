@@ -14,9 +14,10 @@ import tomli_w
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockUnsupportedVersionError
 from packaging.pylock import PylockValidationError as InvalidPylock
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
+from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
@@ -138,6 +139,8 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         raw = tomllib.loads(content)
         table = raw["tool"]["multinode"]
         written = table["format"]
+        if documents.is_deep(raw):
+            raise ValueError("it is nested too deep")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         said = f"no {error} in it" if isinstance(error, KeyError) else str(error)
         raise UserFault("that is not a lock of multinode", f"{where}: {said}", remedy) from error
@@ -150,7 +153,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
     try:
         found = Pylock.from_dict(raw)
-    except (InvalidPylock, PylockUnsupportedVersionError, InvalidVersion) as error:
+    except (InvalidPylock, PylockUnsupportedVersionError, ValueError) as error:
         raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
     if unfit := uv.for_gpu(found):
         raise UserFault("the lock has packages for a GPU", f"{where}: {', '.join(unfit)}", DAMAGED)
@@ -186,7 +189,7 @@ def _same(asked: str, locked: object) -> bool:
     """Return whether a value is the lock's; 2.13 is the same release as 2.13.0 (PyPA, "Version specifiers")."""
     try:
         return Version(asked) == Version(str(locked))
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of thousands of digits
         return asked == locked
 
 
@@ -213,6 +216,10 @@ def _check(lock: Lock) -> None:
         raise ValueError(f"a base with the digest {odd[0]!r}")
     if (lock.base_image is None) != (lock.base == "debian"):
         raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
+    listed = {row.name for row in lock.source_only}
+    archives = [one for one in lock.artifacts if not one.filename.endswith(".whl")]
+    if unlisted := [one.filename for one in archives if one.name not in listed]:
+        raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
     if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
     for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):

@@ -20,7 +20,6 @@ from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, Manifest, digest_o
 from images.oci.reference import Archive, Directory
 
 AGAIN = "copy or save the image again: the file is damaged"
-MOST_MEMBERS = 20_000  # of an archive, all of which are listed; an image has two for a layer
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 
 Open = Callable[[str], IO[bytes]]  # a file of the layout by its path; KeyError or OSError when it is not there
@@ -172,13 +171,8 @@ def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
 
 def _members(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
     """List a tar, which may unpack to `most` bytes; closed again when it is damaged."""
-    found: dict[str, tarfile.TarInfo] = {}
     try:
-        for info in tars.entries(tar, again=True):
-            found[posixpath.normpath(info.name)] = info
-            if info.offset_data + info.size > most or len(found) > MOST_MEMBERS:
-                raise tarfile.ReadError("too large")
-        return found
+        return tars.listed(tar, most)
     except BaseException:
         tar.close()
         raise

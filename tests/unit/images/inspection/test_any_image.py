@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from images.base import additions, inspect, overlay, pulled, replaced
 from images.base.base import Base, Facts, Site
+from images.foreign import tars
 from images.host import fingerprint
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
@@ -27,7 +28,7 @@ from images.inspection import components, verify
 from images.inspection.opened import LOCK, Inside
 from images.inspection.sbom import _distro
 from images.layers import interpreter
-from images.oci import compression, image, layout, reference
+from images.oci import compression, image, reference
 from images.oci.layer import Layer, Part, Written
 from tests.support import hostile, stand_in
 from tests.support.hostile import entry, named, watched
@@ -167,9 +168,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@given(tars=st.lists(hostile.tars, min_size=1, max_size=2), kind=PACKED, at=st.just([]) | hostile.changes)
-def test_any_layer(place: Path, tars: list[bytes], kind: str, at: list[hostile.Change]) -> None:
-    every = [SYSTEM_TAR, *tars]
+@given(above=st.lists(hostile.tars, min_size=1, max_size=2), kind=PACKED, at=st.just([]) | hostile.changes)
+def test_any_layer(place: Path, above: list[bytes], kind: str, at: list[hostile.Change]) -> None:
+    every = [SYSTEM_TAR, *above]
     layers = [packed(tar, kind) for tar in every]
     layers[-1] = hostile.changed(layers[-1], at) if layers[-1] else b""
     with watched(place, MEMORY) as scratch:
@@ -305,7 +306,7 @@ def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.Mo
 
 
 def test_an_archive_of_more_files_than_images_have(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MOST_MEMBERS", 100)
+    monkeypatch.setattr(tars, "MOST", 100)
     with watched(place, MEMORY) as scratch:
         path = scratch / "image.tar"
         path.write_bytes(b"".join(entry(b"%d" % number) for number in range(101)) + hostile.END)

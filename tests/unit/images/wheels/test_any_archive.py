@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import io
-import signal
 import tarfile
-import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,64 +17,38 @@ from hypothesis import strategies as st
 from images.base.base import of_debian
 from images.host.errors import Fault
 from images.host.store import Store, sha256
+from images.inspection import components, sonames
 from images.layers import examples, wheel
+from images.lock import wheelhouse
+from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
 from images.oci.layer import Directories, Layer, flaw
 from images.wheels import archive
+from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
 
-MOST_MEMORY, MOST_TIME = 16 << 20, 60  # bytes and seconds, for archives of a few kilobytes
 BELOW = ("usr/local/", "workspace/transformers/")
 INFO, DATA = "thing-1.0.dist-info", "thing-1.0.data"
+DAY = datetime.datetime(2026, 1, 1)
 ROW = SourceOnly(name="thing", version="1.0", requires=())
 Built = Callable[[Path], None]
 
 parts = st.sampled_from([
     "..", ".", "", "a", "a.py", "ü", "\n", "\\", "x" * 256, ".wh.a", ".wh..wh..opq", "thing", "__init__.py", INFO, DATA,
     "purelib", "platlib", "scripts", "headers", "data", "METADATA", "WHEEL", "RECORD", "INSTALLER", "entry_points.txt",
-    "PKG-INFO", "examples", "__pycache__",
+    "PKG-INFO", "examples", "__pycache__", "thing-1.0.data/data/lib/liba.so", "METADATA",
 ])  # fmt: skip
 names = st.lists(parts | st.text(max_size=5), min_size=1, max_size=5).map("/".join)
 lines = st.sampled_from([
     "[console_scripts]", "[gui_scripts]", "a = b:c", "a = ", "a", "../a = b:c", ".. = b:c", "%(a)s = %(b", "a/b,,",
-    "Name: x", "Wheel-Version: 1.0", "Root-Is-Purelib: true", '"', "a,sha256=x,1", ",,,", "\0",
+    "Name: x", "Name: thing", f"Version: {'9' * 5000}", "Version: 1.0", "License: \u2028", "Home-page: https://x/",
+    "Classifier: License :: x", "License-Expression: MIT AND (", "License-Expression: " + "(" * 3000,
+    "Project-URL: Homepage, http://a/%", "Wheel-Version: 1.0", "Root-Is-Purelib: true", '"', "a,sha256=x,1",
+    ",,,", "\0",
 ])  # fmt: skip
 contents = st.binary(max_size=40) | st.lists(lines, max_size=4).map(lambda found: "\n".join(found).encode())
 files = st.dictionaries(names, contents, max_size=5)
-changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=6)
-
-
-@contextmanager
-def watched(directory: Path) -> Iterator[Path]:
-    """Lend a directory; whoever uses it touches nothing beside it, and has so much memory and time."""
-    (directory / "beside").mkdir(exist_ok=True)
-    (directory / "beside/precious").write_bytes(b"precious")
-    scratch = directory / "scratch"
-    scratch.mkdir(exist_ok=True)
-    before = listing(directory)
-    old = signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(MOST_TIME)
-    tracemalloc.start()
-    try:
-        yield scratch
-        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
-    finally:
-        tracemalloc.stop()
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, old)
-    assert listing(directory) == before
-
-
-def _give_up(*_: object) -> None:
-    raise TimeoutError(f"no answer within {MOST_TIME} s")
-
-
-def listing(directory: Path) -> dict[str, object]:
-    """List every file outside of the directory that was lent, and the names of what surrounds both."""
-    places = [*directory.iterdir(), *(directory / "beside").rglob("*")]
-    found = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
-    return {**found, "around": {path.name for path in directory.parent.iterdir()}}
 
 
 def assert_in_place(layer: Path) -> None:
@@ -93,6 +65,14 @@ def install(path: Path) -> None:
         wheel.write(layer, path, of_debian("3.11"), {}, {}, trimmed=False)
         layer.finish()
     assert_in_place(path.parent / "layer")
+
+
+def describe(path: Path) -> None:
+    """Read a wheel as a wheelhouse, an SBOM and the search for libraries do: the last two, once it has been checked."""
+    wheelhouse.refuse(path.parent, [("thing", "1.0")], "3.11", "2.36")
+    archive.check(path)
+    components.document("a", "1", DAY, components.of_wheels([Wheel("thing", "1.0", "0" * 64, path)])).encode()
+    sonames.refuse([Wheel("thing", "1.0", sha256(path), path)], (), (), Store(path.parent / "store"), trimmed=True)
 
 
 def take_examples(path: Path) -> None:
@@ -129,35 +109,29 @@ def as_tar(members: Mapping[str, bytes], kinds: list[bytes], head: str) -> bytes
     return out.getvalue()
 
 
-def changed(data: bytes, at: list[tuple[int, int]]) -> bytes:
-    out = bytearray(data)
-    for position, value in at:
-        out[position % len(out)] = value
-    return bytes(out)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("any")
 
 
 @given(data=st.binary(max_size=200))
-@pytest.mark.parametrize("built", [install, take_examples, make_wheel])
+@pytest.mark.parametrize("built", [install, describe, take_examples, make_wheel])
 def test_any_bytes(place: Path, built: Built, data: bytes) -> None:
     with watched(place) as scratch:
         use(scratch / "thing-1.0-py3-none-any.whl", data, built)
 
 
-@given(members=files, recorded=files, at=changes)
+@given(members=files, recorded=files, at=st.just([]) | changes)
+@pytest.mark.parametrize("built", [install, describe])
 def test_any_wheel(
-    place: Path, members: dict[str, bytes], recorded: dict[str, bytes], at: list[tuple[int, int]]
+    place: Path, built: Built, members: dict[str, bytes], recorded: dict[str, bytes], at: list[tuple[int, int]]
 ) -> None:
     with watched(place) as scratch:
         try:
             path = pack(scratch, members, recorded=recorded if len(recorded) > 3 else {})
         except (UnicodeEncodeError, UserWarning):
             return  # no zip has that name
-        use(path, changed(path.read_bytes(), at), install)
+        use(path, changed(path.read_bytes(), at), built)
 
 
 @given(

@@ -1,0 +1,200 @@
+"""Whatever a bundle or a lock holds, it is taken or refused by a Fault: within bounds, and nothing else changes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host import fingerprint
+from images.host.errors import Fault, UserFault
+from images.host.store import Store
+from images.lock import bundle, collect, lockfile
+from images.lock.lock import Archive, BaseImage, Lock, SourceOnly
+from images.oci.manifest import Descriptor, Manifest
+from images.plan.request import Request
+from tests.support import hostile, locks, stand_in
+from tests.support.hostile import END, entry, named, watched
+
+MEMORY = 80 << 20  # bytes: room for the longest lock that is read, which is set aside before it is read
+ASKED = Request(torch="2.13", python="3.11", transformers="5.23.0", base="debian", backend="gloo")
+DIGEST = "sha256:" + "d" * 64
+PART = Descriptor("application/octet-stream", DIGEST, 7)
+LOCKS = [
+    locks.lock(examples=Archive("examples.tar", "2" * 64), module="m", undated=("torch",)),
+    locks.lock(
+        [locks.artifact("torch", "1"), locks.artifact("transformers", "1"), locks.artifact("a", "1", "a-1.tar.gz")],
+        source_only=(SourceOnly("a", "1", ("b>1",)),), base=DIGEST,
+        base_image=BaseImage(Manifest(DIGEST, PART, (PART,)), ("torch",)),
+    ),
+]  # fmt: skip
+
+toml = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(st.characters(codec="utf-8"), max_size=9)
+    | st.dates() | st.times() | st.datetimes()
+    | st.sampled_from(["9" * 5000, "1." * 3000 + "1", "..", "/etc/passwd", "--upgrade", "a\0b", "\n", "x" * 70_000])
+    | st.sampled_from(["a-1-py3-none-any.whl", "1" * 64, DIGEST, "3.11", "1.0", "a[b]>=1; python_version<'3'"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a"]), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+edits = st.lists(st.tuples(st.lists(st.integers(0, 30), min_size=1, max_size=6), toml), min_size=1, max_size=3)
+
+
+def nothing(*_: object) -> None:
+    """Stand in for a download."""
+
+
+def use(text: str, store: Store) -> None:
+    """Read a lock, and do with it what a build does before the first download."""
+    for asked in (Request(), ASKED):
+        try:
+            lock = lockfile.read(text, "x", asked)
+        except Fault as fault:
+            assert fault.value and fault.remedy
+            continue
+        again(lock, store)
+
+
+def again(lock: Lock, store: Store) -> None:
+    assert lockfile.read(lockfile.text(lock), "x", Request()).files() == lock.files()
+    assert lock.tag and lock.version("torch")
+    collect.missing(lock, store)
+    for artifact in lock.artifacts:
+        assert artifact.filename.endswith(".whl") or any(row.name == artifact.name for row in lock.source_only)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def soon() -> Any:
+    """Leave out what takes time and is the same for every example: a disk that is waited for, releases of packages."""
+    releases, files = fingerprint.releases(), fingerprint.sources()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprint, "releases", lambda: releases)
+        patch.setattr(fingerprint, "sources", lambda: files)
+        patch.setattr(os, "fsync", nothing)
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any")
+
+
+@given(which=st.sampled_from(LOCKS), edits=edits)
+def test_any_lock(place: Path, which: Lock, edits: list[tuple[list[int], object]]) -> None:
+    fields: object = copy.deepcopy(lockfile.fields(which, beside=True))
+    for path, new in edits:
+        fields = hostile.replaced(fields, path, new)
+    if isinstance(fields, dict):
+        with watched(place, MEMORY) as scratch:
+            use(tomli_w.dumps(fields), Store(scratch / "store"))
+
+
+@given(which=st.sampled_from(LOCKS), at=hostile.changes)
+def test_any_bytes_of_a_lock(place: Path, which: Lock, at: list[hostile.Change]) -> None:
+    data = hostile.changed(lockfile.text(which, beside=True).encode(), at)
+    with watched(place, MEMORY) as scratch:
+        use(data.decode(errors="replace"), Store(scratch / "store"))
+
+
+TABLE = lockfile.text(LOCKS[0])
+HOSTILE_LOCKS = {
+    "keys within keys": f"{TABLE}\n[tool.{'a.' * 3000}a]\nb = 1\n",
+    "keys within keys of ours": TABLE.replace("[tool.multinode]", f"[tool.multinode]\n{'a.' * 3000}a = 1"),
+    "lists within lists": TABLE.replace("[tool.multinode]", f"[tool.multinode]\na = {'[' * 5000}{']' * 5000}"),
+    "a version of 5000 digits": TABLE.replace('version = "2.13.0+cpu"', f'version = "{"9" * 5000}"'),
+    "a release of 5000 digits": TABLE.replace('torch = "2.13.0"', f'torch = "{"9" * 5000}"'),
+    "a number of 5000 digits": TABLE.replace("format = 1", f"format = {'9' * 5000}"),
+    "a source archive that nobody lists": lockfile.text(
+        locks.lock(
+            [locks.artifact("torch", "1"), locks.artifact("transformers", "1"), locks.artifact("a", "1", "a-1.zip")]
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE_LOCKS.values(), ids=HOSTILE_LOCKS)
+def test_a_hostile_lock(place: Path, text: str) -> None:
+    assert text != TABLE
+    with watched(place, MEMORY) as scratch:
+        for asked in (Request(), ASKED):
+            with pytest.raises(UserFault):
+                lockfile.read(text, "x", asked)
+        use(text, Store(scratch / "store"))
+
+
+FILES = {
+    "pylock.toml": TABLE.encode(), "wheels/a.whl": b"1", "debs/b.deb": b"2", f"base/{'3' * 64}": b"3",
+}  # fmt: skip
+NAMES = st.sampled_from([
+    *FILES, "", ".", "..", "wheels", "wheels/", "wheels/..", "../../beside/precious", "/etc/passwd", "a\0b", "x" * 300,
+    "wheels/" + "x" * 300, "a/" * 3000 + "a", "base/..", "base/x/y", "pipe", "loop", "up", "wheels/a.whl/b",
+    "\ufffd", "\x85a",
+])  # fmt: skip
+
+
+def sums(files: Mapping[str, bytes], more: list[tuple[str, str]]) -> bytes:
+    rows = [(hashlib.sha256(data).hexdigest(), name) for name, data in files.items()]
+    return "".join(f"{digest}  {name}\n" for digest, name in [*rows, *more]).encode()
+
+
+def take(path: Path, scratch: Path) -> None:
+    store = Store(scratch / "store")
+    try:
+        text = bundle.take(str(path), store)
+    except Fault as fault:
+        assert fault.value and fault.remedy
+        return
+    use(text, store)
+
+
+DIGESTS = st.sampled_from(
+    ["0" * 64, hashlib.sha256(b"1").hexdigest(), hashlib.sha256(b"precious").hexdigest(), "../" * 21 + "a"]
+)
+
+
+@given(more=st.lists(st.tuples(DIGESTS, NAMES), max_size=4), at=st.just([]) | hostile.changes, as_tar=st.booleans())
+def test_any_sums_of_a_bundle(place: Path, more: list[tuple[str, str]], at: list[hostile.Change], as_tar: bool) -> None:
+    files = {**FILES, "SHA256SUMS": hostile.changed(sums(FILES, more), at)}
+    with watched(place, MEMORY) as scratch:
+        if as_tar:
+            path = scratch / "bundle.tar"
+            path.write_bytes(b"".join(named(name.encode(), data) for name, data in files.items()) + END)
+        else:
+            path = stand_in.write(scratch / "bundle", files)
+            os.mkfifo(path / "pipe")
+            (path / "loop").symlink_to("loop")
+            (path / "up").symlink_to("../../beside/precious")
+        take(path, scratch)
+
+
+@given(tar=hostile.tars, at=st.just([]) | hostile.changes, first=st.booleans())
+def test_any_tar_of_a_bundle(place: Path, tar: bytes, at: list[hostile.Change], first: bool) -> None:
+    files = {"SHA256SUMS": sums(FILES, []), **FILES}
+    whole = b"".join(entry(name.encode(), data) for name, data in files.items())
+    with watched(place, MEMORY) as scratch:
+        path = scratch / "bundle.tar"
+        path.write_bytes(hostile.changed(tar[: -len(END)] + whole + END if first else whole + tar, at))
+        take(path, scratch)
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_of_a_bundle(place: Path, data: bytes) -> None:
+    with watched(place, MEMORY) as scratch:
+        (scratch / "bundle.tar").write_bytes(data)
+        take(scratch / "bundle.tar", scratch)
+
+
+def test_what_is_no_place_of_a_bundle(place: Path) -> None:
+    with watched(place, MEMORY) as scratch:
+        (scratch / "a").write_bytes(b"")
+        for name in ("a/b", "x" * 300, "none", "a\0b"):
+            with pytest.raises(UserFault, match="bundle"):
+                bundle.take(str(scratch / name), Store(scratch / "store"))
