@@ -253,6 +253,8 @@ HOSTILE = {
         named(b"up%d" % number, kind=b"2", link=DEEP if number == 0 else b"up%d/" % (number - 1) + DEEP)
         + named(b"up%d/" % number + DEEP + b"x") for number in range(8)
     ),
+    "a file of 2^95 bytes": hostile.header(b"a", size=b"\x80" + b"\xff" * 11),
+    "a file of 2^33 bytes": hostile.header(b"a", size=b"7" * 11),
     "links in a circle": named(b"a", kind=b"2", link=b"b") + named(b"b", kind=b"2", link=b"a") + named(b"a/x"),
     "a hard link to itself": named(b"usr/lib/python3.10/a", kind=b"1", link=b"usr/lib/python3.10/a")
     + named(b"usr/bin/python3.10", kind=b"1", link=b"usr/bin/python3.10"),
