@@ -91,8 +91,10 @@ def default_root(environ: Mapping[str, str]) -> Path:
     A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place.
     """
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
+    if cache.is_absolute():
+        return cache / "multinode"
     try:
         home = Path(environ.get("HOME") or "~").expanduser().absolute()
     except RuntimeError as error:  # a user without an entry in /etc/passwd
         raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory") from error
-    return (cache if cache.is_absolute() else home / ".cache") / "multinode"
+    return home / ".cache" / "multinode"

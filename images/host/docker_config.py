@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from docker.errors import DockerException
 from docker.utils import parse_host
 
 from images.host.errors import UserFault, WorldFault
+
+HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
 
 def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
@@ -55,7 +58,7 @@ def daemon(environ: Mapping[str, str]) -> Daemon | None:
     name = environ.get("DOCKER_CONTEXT") or _current_context(environ)
     if name in ("", "default"):
         return None
-    place = path(environ).parent / "contexts/meta" / hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()
+    place = path(environ).parent / "contexts/meta" / hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
     try:
         address = str(json.loads((place / "meta.json").read_bytes())["Endpoints"]["docker"]["Host"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -127,6 +130,9 @@ def _stated(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _resolve(known: AuthConfig, host: str, environ: Mapping[str, str]) -> Mapping[str, str]:
     helper = known.get_credential_store(host)
+    if helper and (not isinstance(helper, str) or not HELPER.fullmatch(helper)):  # it would be run, or shown
+        place = path(environ)
+        raise UserFault("Docker's configuration has an unknown form", f"{place} (a credential helper)", _remedy(place))
     program = f"docker-credential-{helper}"
     remedy = f"install {program}, or take it out of Docker's config.json"
     if helper and shutil.which(program, path=environ.get("PATH")) is None:

@@ -174,7 +174,10 @@ def _path(url: str) -> str:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or "~").expanduser()
+    try:
+        return Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:  # a user without an entry in /etc/passwd, who has no files of pip's
+        return Path("/")
 
 
 def _name(text: str) -> str:

@@ -37,4 +37,5 @@ def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
         found = documents.parse(data)
     except ValueError:
         return
-    assert json.dumps(found) and str(found)
+    assert json.loads(json.dumps(found)) == found
+    assert isinstance(str(found), str)
