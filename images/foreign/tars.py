@@ -9,7 +9,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, Protocol, TypeVar, cast
 
 Read = TypeVar("Read")
 
@@ -18,6 +18,7 @@ LONGEST_PART, LONGEST = 255, 3000
 DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Python runs out of stack
 LONGEST_HEADER = 1 << 20  # bytes: of an extended header, which is read whole; real ones hold a path and some attributes
 MOST = 20_000  # entries of a tar that is listed: an image has two for each layer, a bundle some hundreds
+MOST_ENDS = 100  # reads at the end of a stream
 FARTHEST = 1 << 40  # seconds from 1970: no file system has such times
 EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
@@ -28,6 +29,13 @@ SPARSE = "a file is sparse: the list of its parts may be of any length"  # tarfi
 HEADERS = (ValueError, LookupError, OverflowError, RecursionError)
 # What is raised while content is read, compressed or not.
 CONTENT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, *HEADERS)
+
+
+class Readable(Protocol):
+    """What can be read."""
+
+    def read(self, count: int, /) -> bytes:
+        """Read up to so many bytes, fewer only at the end."""
 
 
 class Member(tarfile.TarInfo):
@@ -51,12 +59,31 @@ class Member(tarfile.TarInfo):
         raise tarfile.ReadError(SPARSE)
 
 
-def passing(stream: object) -> tarfile.TarFile:
-    """Open a tar that is read once from its beginning, from what has a `read`.
+class Ending:
+    """A stream that ends: tarfile skips what a header says a read of nothing at a time, which may take years."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream, self._ends = stream, 0
+
+    def read(self, count: int) -> bytes:
+        """Read up to so many bytes, fewer only at the end.
+
+        Raises ReadError for who goes on there.
+        """
+        data = self._stream.read(count)
+        self._ends += not data
+        if self._ends > MOST_ENDS:
+            raise tarfile.ReadError("a header says more bytes than there are")
+        return data
+
+
+def passing(stream: Readable) -> tarfile.TarFile:
+    """Open a tar that is read once from its beginning.
 
     Raises ReadError where it is none.
     """
-    return _tried(lambda: tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", tarinfo=Member))
+    ending = cast("IO[bytes]", Ending(stream))
+    return _tried(lambda: tarfile.open(fileobj=ending, mode="r|", tarinfo=Member))
 
 
 def on_disk(path: Path, mode: str = "r:") -> tarfile.TarFile:

@@ -30,7 +30,6 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 # What a layer unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Deflate can reach
 # 1032 times, zstd more; files that are mostly holes make real layers large.
 MOST_TIMES, MOST_ANYWAY = 100, 4 << 30
-MOST_ENDS = 100  # reads at the end of a layer
 
 
 def detect(path: Path) -> str:
@@ -50,18 +49,14 @@ class Plain:
 
     def __init__(self, source: IO[bytes], most: int) -> None:
         self._source, self._most, self._hash = source, most, hashlib.sha256()
-        self.size, self._ends = 0, 0
+        self.size = 0
 
     def read(self, count: int) -> bytes:
         """Read up to so many bytes, fewer only at the end.
 
-        Raises WorldFault for a layer that unpacks to more than it may have, EOFError for who goes on beyond its end:
-        tarfile does, as long as a header says, which may be for years.
+        Raises WorldFault for a layer that unpacks to more than it may have.
         """
         data = self._source.read(count)
-        self._ends += not data
-        if self._ends > MOST_ENDS:
-            raise EOFError("a header says more bytes than there are")
         self._hash.update(data)
         self.size += len(data)
         if self.size > self._most:

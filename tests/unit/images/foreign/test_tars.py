@@ -30,6 +30,8 @@ CASES = {
     "nothing": b"",
     "no tar": b"x" * 2000,
     "cut short": entry(b"a", b"x" * 600)[:900],
+    "a file of 2^95 bytes": header(b"a", size=b"\x80" + b"\xff" * 11) + END,
+    "a file of 2^33 bytes": header(b"a", size=b"7" * 11) + END,
     "a size below zero": header(b"a", size=b"\xff" * 12) + END,
     "records of a size below zero": entry(b"x", pax(b"size", b"-512"), b"x") + entry(b"a") + END,
     "a long name of 1 GiB": header(b"././@LongLink", b"L", size=b"%o" % (1 << 30)) + b"a" * 4096,
