@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from packaging.version import Version
 from images.base.base import Facts
 from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
+from images.foreign.libraries import Measured
 from images.host.errors import WorldFault
 from images.oci import compression
 from images.oci.layer import Directories
@@ -47,7 +47,6 @@ LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
 
 MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
-
 # What pyelftools raises for damaged files besides its own errors; found by changing bytes at random.
 BROKEN = (ELFError, AssertionError, AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError)
 
@@ -222,7 +221,7 @@ def provided(library: bytes, prefix: str) -> Version | None:
 def _entries(library: bytes, name: str, entries: Callable[[Any], Iterable[Any]]) -> list[Any]:
     """List the entries of a section; a damaged file has none."""
     try:
-        section = ELFFile(io.BytesIO(library)).get_section_by_name(name)
+        section = ELFFile(Measured(library)).get_section_by_name(name)
         return list(islice(entries(section), MOST)) if section else []
     except BROKEN:
         return []

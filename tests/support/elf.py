@@ -11,7 +11,7 @@ DYNAMIC, STRINGS, VERSION_D, VERSION_R = 6, 3, 0x6FFFFFFD, 0x6FFFFFFE
 def library(soname: str = "", *, needs: Sequence[str] = (), has: Sequence[str] = ()) -> bytes:
     """Write an ELF file with a DT_SONAME, symbol versions that it needs, and symbol versions that it has."""
     places, strings = {}, b"\0"
-    for text in (soname, *needs, *has):
+    for text in dict.fromkeys((soname, *needs, *has)):
         places[text] = len(strings)
         strings += text.encode() + b"\0"
     tags = [(14, places[soname])] if soname else []  # DT_SONAME

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,17 @@ def test_the_newest_version_that_a_library_has(versions: list[str], newest: str 
 )
 def test_the_newest_version_that_a_library_needs(versions: list[str], newest: str) -> None:
     assert inspect.needed(library(needs=versions), "GLIBC") == Version(newest)
+
+
+def test_a_name_of_megabytes_is_not_read_for_every_entry() -> None:
+    data = library(has=["GLIBCXX_3.4." + "9" * (1 << 20)] * 1000)
+
+    tracemalloc.start()
+    try:
+        assert inspect.provided(data, "GLIBCXX") is None
+        assert tracemalloc.get_traced_memory()[1] < 256 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.binary() | st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)) | st.integers(0, len(WHOLE)))

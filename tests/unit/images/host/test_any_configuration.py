@@ -69,7 +69,7 @@ def read_docker(directory: Path) -> None:
 
 def read_pip(directory: Path) -> None:
     environ = {"HOME": str(directory / "home"), "PIP_CONFIG_FILE": str(directory / "it"), "XDG_CONFIG_DIRS": "/none"}
-    assert pip_config.read(environ, str(directory)).uv_options()
+    assert isinstance(pip_config.read(environ, str(directory)), pip_config.Sources)
 
 
 def answer(read: Callable[[Path], None], data: bytes, directory: Path) -> None:
@@ -123,7 +123,7 @@ variables = st.dictionaries(
 @given(environ=variables)
 def test_any_variables_of_pip(environ: Mapping[str, str]) -> None:
     try:
-        assert pip_config.sources(pip_config.merged([], environ), Path("/home")).uv_options()
+        assert isinstance(pip_config.sources(pip_config.merged([], environ), Path("/home")), pip_config.Sources)
         assert all(path != Path(os.devnull) for path in pip_config.files({"HOME": "/home", **environ}, "/none"))
     except Fault as fault:
         assert fault.value and fault.remedy
