@@ -8,6 +8,7 @@ from __future__ import annotations
 import configparser
 import ipaddress
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -84,7 +85,9 @@ def check_addresses(name: str, urls: Iterable[str]) -> None:
         try:
             _server(url)
         except ValueError as error:
-            value = f"{name} {url.rpartition('@')[2]}"  # what comes before may be a password
+            # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
+            shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
+            value = f"{name} {shown}"
             raise UserFault("that is not an address", value, "https://HOST/PATH") from error
 
 

@@ -67,9 +67,16 @@ def read_docker(directory: Path) -> None:
     docker_config.daemon({"DOCKER_CONFIG": str(directory)})
 
 
+def ask(sources: pip_config.Sources) -> None:
+    """Ask what a download asks of a configuration."""
+    for url in sources.places:
+        sources.login(url), sources.is_secure(url), pip_config.without_login(url)
+    sources.refuse_insecure()
+
+
 def read_pip(directory: Path) -> None:
     environ = {"HOME": str(directory / "home"), "PIP_CONFIG_FILE": str(directory / "it"), "XDG_CONFIG_DIRS": "/none"}
-    assert isinstance(pip_config.read(environ, str(directory)), pip_config.Sources)
+    ask(pip_config.read(environ, str(directory)))
 
 
 def answer(read: Callable[[Path], None], data: bytes, directory: Path) -> None:
@@ -114,16 +121,34 @@ def test_any_bytes(place: Path, read: Callable[[Path], None], data: bytes, at: l
         answer(read, hostile.changed(sound[read], at), scratch)
 
 
+ADDRESSES = st.sampled_from(
+    [
+        "https://[::1",
+        "http://[::1]:99999/",
+        "https://a:b@c:d/",
+        "http://\u2100/",
+        "https://a@b@c/",
+        "file://host/x",
+        "//a",
+        "https://%zz/",
+        "http://127.0.0.1:x",
+        "HTTP://a",
+        "https://\ud800/",
+        "http:// /",
+        "https://a:\u0661/",
+    ]
+)
 variables = st.dictionaries(
-    st.sampled_from(["PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_", "PIP_--CERT", "HOME"]),
-    st.text(st.characters(exclude_characters="\0"), max_size=9) | st.sampled_from(["~", "~/x", "::", "/dev/null", "."]),
+    st.sampled_from(["PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_", "HOME", "PIP_TRUSTED_HOST"]),
+    ADDRESSES | st.text(st.characters(exclude_characters="\0"), max_size=9)
+    | st.sampled_from(["~", "~/x", "::", "/dev/null", "."]),
 )  # fmt: skip
 
 
 @given(environ=variables)
 def test_any_variables_of_pip(environ: Mapping[str, str]) -> None:
     try:
-        assert isinstance(pip_config.sources(pip_config.merged([], environ), Path("/home")), pip_config.Sources)
+        ask(pip_config.sources(pip_config.merged([], environ), Path("/home")))
         assert all(path != Path(os.devnull) for path in pip_config.files({"HOME": "/home", **environ}, "/none"))
     except Fault as fault:
         assert fault.value and fault.remedy
@@ -140,6 +165,7 @@ HOSTILE = {
     "a context of half a character": (read_docker, b'{"currentContext": "\\ud800"}'),
     "a helper that is a table": (read_docker, b'{"credsStore": {"password": "hunter2"}}'),
     "a value without a section": (read_pip, b"index-url = https://me:hunter2@host\n"),
+    "a login whose @ is missing": (read_pip, b"[global]\nindex-url = https://me:hunter2host/\n"),
     "a continued section": (read_pip, b"[global]\n  index-url\n  x = y\n"),
 }
 
