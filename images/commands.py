@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline, report
+from images.foreign import sandbox
 from images.host import docker_config, pip_config
 from images.host.context import Access, Context, World, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
@@ -54,18 +56,26 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
-    context = _context(options, world)
-    with opened.opened(options.image, context.store, context.access) as found:
-        text = found.file(opened.LOCK).decode(errors="replace")
+    found = sandbox.find(world.environ)
+    context = dataclasses.replace(_context(options, world), compiles=found.refusal is None)
+    with opened.opened(options.image, context.store, context.access) as inside:
+        text = inside.file(opened.LOCK).decode(errors="replace")
         lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
-        made = pipeline.image(Locked(lock), (options.image,), context, "zstd").image
+        given = pipeline.of_image(lock, inside.layers, context)
+        finished = pipeline.image(Locked(lock, given), (options.image,), context, "zstd")
+        made = finished.image
         own = [context.store.place(part.written.digest) for part in made.parts]
-        difference = verify.compare(found, made, own)
-        identity = found.id
+        left_out = verify.left_out(lock, found, given=given is not None)
+        uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
+        difference = verify.compare(inside, made, own, uncompiled)
+        identity = inside.id
     if options.json:
-        print(json.dumps(report.verified(options.image, identity, made.digest, difference), indent=1))
+        print(json.dumps(report.verified(options.image, identity, made.digest, difference, left_out), indent=1))
     if difference:
         raise WorldFault("the image is not what its lock says", difference.text, difference.remedy)
+    if left_out:
+        rest = "; ".join(each.what for each in left_out)
+        raise WorldFault("the rest is what the lock says, but not everything was compared", rest, left_out[0].remedy)
     said = f"verified       {options.image}: {len(made.parts)} layers, id {identity}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
@@ -82,7 +92,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     if targets:
         skopeo.require(world.environ, f"--push {targets[0]}")
     place = oci.target(options.output) if options.output else None
-    context = _context(options, world)
+    context = dataclasses.replace(_context(options, world), compiles=True)
     engine = _engine(options.load, world.environ, context.progress.say)
     locked = _locked(options, context)
     tags = tuple(names(options)) or (locked.lock.tag,)
@@ -123,14 +133,19 @@ def _push(image: oci.Image, target: reference.Remote, context: Context, compress
 
 
 def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
-    """Import every package once: in the engine, or where there is none, by the base's own interpreter."""
+    """Import every package once: in the engine, or where there is none, by the base's own interpreter in a sandbox."""
     if engine:
         run = import_check.in_engine(engine, made.image)
         remedy = "another --transformers; the image stays loaded, so that you can examine it"
     elif load is False and engines.answers(context.environ):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
-        run = import_check.unpacked(made.base, made.image, context.store)
+        found = sandbox.find(context.environ)
+        if found.refusal:
+            said = f"no engine to import the packages in, and no sandbox ({found.refusal})"
+            context.progress.say(f"note: the packages were not imported once: {said}; {found.remedy}")
+            return
+        run = import_check.unpacked(made.base, made.image, context.store, found)
         remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
     with context.progress.step("importing every package once"):
         import_check.imports(made.image, made.modules, run, context.store, remedy)

@@ -9,10 +9,11 @@ from pathlib import Path
 from images.base import additions, apt, debian, pulled, replaced
 from images.base.apt import Choice
 from images.base.base import Base
+from images.foreign import sandbox
 from images.host.context import Context
 from images.host.errors import Fault, UserFault
-from images.inspection import import_check, sbom, sonames
-from images.layers import assemble, entrypoint_layer, examples, on_base
+from images.inspection import base_layer, import_check, sbom, sonames
+from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.lock import Archive, Artifact, BaseImage, Debian, Lock
@@ -45,6 +46,8 @@ def resolve(planned: Plan, context: Context) -> Locked:
 
     What has no hash before it is there is downloaded for it.
     """
+    if planned.base_reference and planned.bytecode:
+        _refuse_unprotected(planned.base_name, context)
     base = _pull(planned, context) if planned.base_reference else None
     chosen = _lacking(base, planned, context) if base else _debs(planned, context)
     with context.progress.step("choosing Python packages"):
@@ -63,6 +66,12 @@ def resolve(planned: Plan, context: Context) -> Locked:
         examples=_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, base)
+
+
+def _refuse_unprotected(base: str | None, context: Context) -> None:
+    """Refuse a base that others made where its Python could not compile, before anything is downloaded."""
+    if context.compiles and (found := sandbox.find(context.environ)).refusal:
+        bytecode.refuse(found, base)
 
 
 def _pull(planned: Plan, context: Context) -> Base:
@@ -138,6 +147,8 @@ def download(locked: Locked, context: Context) -> None:
 def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock = locked.lock
+    if lock.base_image and lock.bytecode:
+        _refuse_unprotected(lock.base, context)
     base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
     taken = _archive(lock, context)
     found = collect.everything(lock, context)
@@ -155,9 +166,31 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     return Finished(made, base, lock, import_check.modules(wheel.path for wheel in found))
 
 
+def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
+    """Return the Debian base of an image as it lies in its lowest layer, where it cannot be made again.
+
+    None where it can, or is another base: its packages must be known from an index that Debian signed, since their
+    scripts run while it is made.
+    """
+    if lock.base_image or not layers:
+        return None
+    download(Locked(lock), context)
+    if not collect.unsigned(lock, context):
+        return None
+    try:
+        debian.make(context.store, lock.debian, lock.python, context.environ, install=False)
+    except debian.Unmade:
+        return base_layer.taken(lock, layers[0], context.store)
+    return None  # an earlier build has made it
+
+
 def _made(lock: Lock, context: Context) -> Base:
+    unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
         base = debian.make(context.store, lock.debian, lock.python, context.environ)
+    if unsigned and not base.layers[0].reused:
+        few = f"{len(unsigned)} of its {len(lock.debian.debs)} packages, such as {unsigned[0].filename}"
+        context.progress.say(f"note: no index signed by Debian had {few}; their scripts ran while the base was made")
     here, locked = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
     if locked not in (None, here) and not base.layers[0].reused:
         context.progress.say(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
-from images.inspection.verify import Difference
+from images.inspection.verify import Difference, LeftOut
 from images.oci import image as oci
 
 
@@ -53,7 +54,14 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
-def verified(name: str, identity: str, digest: str, difference: Difference | None) -> dict[str, Any]:
-    """Return what a comparison found, as JSON has it; `identity` is the image's own, `digest` the rebuilt one's."""
+def verified(
+    name: str, identity: str, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]
+) -> dict[str, Any]:
+    """Return what a comparison found, as JSON has it; `identity` is the image's own, `digest` the rebuilt one's.
+
+    `same` is true when everything was compared and nothing differs.
+    """
     found = dataclasses.asdict(difference) if difference else None
-    return {"image": name, "same": difference is None, "id": identity, "digest": digest, "difference": found}
+    rest = [each.what for each in left_out]
+    same = difference is None and not rest
+    return {"image": name, "same": same, "id": identity, "digest": digest, "difference": found, "not_compared": rest}

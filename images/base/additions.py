@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base.apt import Deb, complaint
+from images.base.apt import Deb
 from images.base.base import Facts
 from images.base.inspect import needed
 from images.host import process
@@ -147,7 +147,7 @@ def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> b
             with path.open("wb") as out:
                 done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
             if done.code:
-                remedy = f"remove {deb} and run it again: {complaint(done)}"
+                remedy = f"remove {deb} and run it again: {done.complaint}"
                 raise WorldFault("a file is not a Debian package", deb.name, remedy)
             with tarfile.open(path) as tar:
                 return member(tar, source)

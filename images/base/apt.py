@@ -21,7 +21,7 @@ SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
 # What apt-get indextargets prints of a source. The first two are known after an apt-get update only.
 TARGET = "$(ORIGIN)\t$(CODENAME)\t$(RELEASE)\t$(REPO_URI)"
 PARTS = ("", "updates", "security")  # what follows a suite's name, as in bookworm-security
-ARCHIVES = "cache/archives"  # where apt downloads to
+ARCHIVES, SIGNED = "cache/archives", "signed debs"  # where apt downloads to; records of what signed indexes had
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # What debootstrap calls minbase. Only the suite itself is asked: updates may say otherwise of a package's importance.
@@ -111,15 +111,13 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
 
     This needs no mmdebstrap on a machine whose own apt knows the suite. Raises WorldFault as `resolve` does.
     """
-    if not names:
-        return ()
 
     def choose() -> Choice:
         sources = machine_sources(suite, context.environ) or default_sources(suite, context.environ)
         # The sources are not kept: a lock names no mirror of one machine.
         return Choice(_choose(context.store, sources, ("download", *names), context.environ), "")
 
-    return _daily([suite, "alone", names], context, choose).debs
+    return _daily([suite, "alone", names], context, choose).debs if names else ()
 
 
 def _daily(inputs: Sequence[object], context: Context, choose: Callable[[], Choice]) -> Choice:
@@ -148,12 +146,12 @@ def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
 
 def default_sources(suite: str, environ: Mapping[str, str]) -> str:
     """Return the sources.list of a suite as mmdebstrap writes it (sources.list(5)): archive, updates, security."""
-    path = environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    env = {**environ, "PATH": environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
     command = ["mmdebstrap", "--mode=chrootless", "--variant=custom", f"--setup-hook={SHOW}", suite, "/dev/null"]
-    done = process.run(command, {**environ, "PATH": path, "LC_ALL": "C.UTF-8"}, REMEDY)
+    done = process.run(command, env, REMEDY)
     lines = [line.removeprefix(MARK) for line in done.err.splitlines() if line.startswith(MARK)]
     if not lines:
-        raise WorldFault("mmdebstrap does not know that suite", f"{suite}: {complaint(done)}", REMEDY)
+        raise WorldFault("mmdebstrap does not know that suite", f"{suite}: {done.complaint}", REMEDY)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -192,7 +190,14 @@ def _choose(store: Store, sources: str, question: Sequence[str], environ: Mappin
                 if not path.is_file() or sha256(path) != deb.sha256:
                     raise WorldFault("apt did not download what it chose", deb.filename, "run it again")
                 store.keep(path, deb.sha256, deb.filename)
+        for deb in unsigned(store, found):
+            store.write_record(SIGNED, deb.sha256, deb.filename)
     return found
+
+
+def unsigned(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+    """Return the packages that no index signed by Debian had here so far: a bundle or a stranger's lock named them."""
+    return [deb for deb in debs if store.record(SIGNED, deb.sha256) is None]
 
 
 def _lay_out(aside: Path, sources: str) -> None:
@@ -238,13 +243,7 @@ def _apt(store: Store, aside: Path, arguments: Sequence[str], environ: Mapping[s
     if re.search("enough free space|No space left", done.err):
         raise disk_fault(store.root, OSError(errno.ENOSPC, done.err))
     if done.code and UNVERIFIED.search(done.err):
-        raise Unverified("what Debian's mirror sent has no good signature", complaint(done), RENEW)
+        raise Unverified("what Debian's mirror sent has no good signature", done.complaint, RENEW)
     if done.code:
-        raise WorldFault("apt could not choose Debian's packages", complaint(done), REACH)
+        raise WorldFault("apt could not choose Debian's packages", done.complaint, REACH)
     return done.out
-
-
-def complaint(done: process.Result) -> str:
-    """Return why apt or mmdebstrap failed: its lines marked as errors, else its last one."""
-    said = [line for line in done.err.splitlines() if line.startswith("E:")] or done.err.strip().splitlines()[-1:]
-    return " ".join(said) or f"exit code {done.code}"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from images.base import additions, inspect
-from images.base.apt import ALWAYS, REMEDY, Deb, complaint
-from images.base.base import Base, of_debian
+from images.base.apt import ALWAYS, REMEDY, Deb
+from images.base.base import Base, Facts, of_debian
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -75,22 +75,42 @@ class Recipe(Protocol):
         """Return every package."""
 
 
-def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) -> Base:
+class Unmade(WorldFault):
+    """A base is not in the store, and its packages must not be installed here."""
+
+
+def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], *, install: bool = True) -> Base:
     """Make the base from exactly these packages, without network, for Python `python` (3.X).
 
-    The same packages give the same bytes. Raises WorldFault when one is not in the store.
+    The same packages give the same bytes. Raises WorldFault when one is not in the store, and Unmade where the scripts
+    of packages would have to run, but not `install`.
     """
+
+    def build() -> dict[str, object]:
+        if not install:
+            raise Unmade("the base is not made here", f"debian:{recipe.suite}", "build.py build makes it")
+        return _build(store, recipe, environ)
+
     inputs = [recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
     made = store.cached(
-        "bases", inputs, lambda: _build(store, recipe, environ),
+        "bases", inputs, build,
         lambda known: store.blob(known["written"][1], size=known["written"][2]) is not None,
     )  # fmt: skip
-    facts = inspect.from_plain(made.value["facts"])
+    part = Part("debian base", Written(*made.value["written"]), made.reused)
+    return read(recipe, part, inspect.from_plain(made.value["facts"]), python)
+
+
+def read(recipe: Recipe, part: Part, facts: Facts, python: str) -> Base:
+    """Return the base that a layer is, by what was found in it.
+
+    Raises WorldFault when it has another Python, or other packages than the recipe.
+    """
     if python not in facts.pythons:
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
+    _check(recipe.debs, facts.packages)
     return Base(
         name=f"debian:{recipe.suite}",
-        layers=(Part("debian base", Written(*made.value["written"]), made.reused),),
+        layers=(part,),
         facts=facts,
         site=of_debian(python),
         links=additions.links(facts, facts.pythons[python]),
@@ -146,7 +166,7 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
         remedy = "check that the disk and /tmp have 1 GB free; not root? " + (
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
-        raise WorldFault("mmdebstrap could not make the base", complaint(done), remedy)
+        raise WorldFault("mmdebstrap could not make the base", done.complaint, remedy)
 
 
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
@@ -223,6 +243,6 @@ def _control(path: Path, environ: Mapping[str, str]) -> str:
     done = process.run(["dpkg-deb", "--field", str(path)], environ, REMEDY)
     if done.code:
         raise WorldFault(
-            "a file is not a Debian package", path.name, f"remove {path} and run it again: {complaint(done)}"
+            "a file is not a Debian package", path.name, f"remove {path} and run it again: {done.complaint}"
         )
     return done.out

@@ -1,1 +1,2 @@
-"""Files that others wrote, read within bounds: what they say of themselves takes no memory or time without end."""
+"""What others made: files are read within bounds, so that none takes memory or time without end; programs run in a
+sandbox."""

@@ -49,6 +49,7 @@ class Context:
     `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
     bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
     come from. `tick` is called while uv runs; what it raises ends uv.
+    Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run.
     """
 
     store: Store
@@ -63,6 +64,7 @@ class Context:
     base: str | None = None
     examples: str | None = None
     tick: Callable[[], None] | None = None
+    compiles: bool = False
 
     @property
     def sources(self) -> Sources:

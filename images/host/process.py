@@ -22,9 +22,18 @@ class Result:
     err: str
 
     @property
+    def complaint(self) -> str:
+        """Why apt or mmdebstrap failed: their lines marked as errors, else the last one."""
+        said = [line for line in self.err.splitlines() if line.startswith("E:")] or self.err.strip().splitlines()[-1:]
+        return " ".join(said) or f"exit code {self.code}"
+
+    @property
     def failure(self) -> str | None:
-        """The last line on stderr of a process that failed, else None."""
-        return (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1] if self.code else None
+        """The last line on stderr of a process that failed, without what would steer a terminal, else None."""
+        if not self.code:
+            return None
+        line = (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1]
+        return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
 def run(

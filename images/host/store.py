@@ -71,7 +71,7 @@ class Store:
 
     def __init__(self, root: Path, sources: str | None = None) -> None:
         """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
-        self.root = root
+        self.root = root.absolute()  # programs that run elsewhere are given files of it
         self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
-from images.host import process
+from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
-from images.layers.bytecode import Interpreter
+from images.layers.bytecode import BROKEN, Interpreter
 from images.oci import engine as containers
 from images.oci.engine import Engine
 from images.oci.image import Image
@@ -50,7 +50,6 @@ for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
-BROKEN = "remove the store's directory `trees` and build again"
 
 # Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
@@ -111,20 +110,18 @@ def in_engine(engine: Engine, image: Image) -> Run:
     return lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments])
 
 
-def unpacked(base: Base, image: Image, store: Store) -> Run:
+def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
     """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
 
     def run(arguments: Sequence[str]) -> str | None:
         with store.aside(directory=True) as root:
             interpreter.importable(store, base, image.parts[len(base.layers) :], root)
-            python = Interpreter(
-                interpreter.unpack(store, base), base, tuple(root / directory for directory in LIBRARIES)
-            )
+            beside = tuple(root / directory for directory in LIBRARIES)
+            python = Interpreter(interpreter.unpack(store, base), base, sandbox, beside)
             script, *names = arguments
             directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
-            home = str(root / "home/multinode")
-            environment = {**entrypoint_layer.ENVIRONMENT, **python.environment, "HOME": home, "HF_HOME": home}
-            command = [*python.command, "-c", SITES + script, directories, *names]
-            return process.run(command, environment, BROKEN).failure
+            environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}
+            given = Given(environment, (root,))
+            return python.run(["-c", SITES + script, directories, *names], given, BROKEN).failure
 
     return run

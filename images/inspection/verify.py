@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
+from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
 from images.layers.entrypoint_layer import HOME
+from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
 
 ABSENT = "absent"
+CACHE, RECORD = "__pycache__", ".dist-info/RECORD"
+LISTED = re.compile(rb"/?__pycache__/[^/]+\.pyc,,\r?\n?$")  # how RECORD names bytecode
 
 
 @dataclass(frozen=True)
@@ -46,24 +51,45 @@ class Difference:
         return "find out who changed it; build.py --lock builds what the lock says"
 
 
-def compare(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
+@dataclass(frozen=True)
+class LeftOut:
+    """What could not be compared, with the reason, and what makes it possible."""
+
+    what: str
+    remedy: str
+
+
+def left_out(lock: Lock, found: Sandbox, *, given: bool) -> tuple[LeftOut, ...]:
+    """Return what is not compared: bytecode without a sandbox, and a Debian base that is `given`, not made again."""
+    rows = []
+    if given:
+        what = "the layer debian base (no index signed by Debian has or had some of its packages, so they did not run)"
+        rows.append(LeftOut(what, "build.py verify where Debian's mirror still has those packages"))
+    if lock.bytecode and found.refusal:
+        rows.append(LeftOut(f"bytecode (the base's Python runs in a sandbox only: {found.refusal})", found.remedy))
+    return tuple(rows)
+
+
+def compare(inside: Inside, made: Image, own: Sequence[Path], uncompiled: int | None = None) -> Difference | None:
     """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
 
     None means: the same content in every layer, whatever the configuration says of it, the same configuration (user,
     entrypoint, environment, labels, history and all else), and a manifest that says nothing more than we write.
+    From the layer of the number `uncompiled` on, ours have no bytecode, and nothing is said of the image's.
     """
-    return _layers(inside, made, own) or _configuration(inside, made) or _manifest(inside)
+    return _layers(inside, made, own, uncompiled) or _configuration(inside, made, uncompiled) or _manifest(inside)
 
 
-def _layers(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
-    for part, theirs, mine in zip_longest(made.parts, inside.layers, own):
+def _layers(inside: Inside, made: Image, own: Sequence[Path], uncompiled: int | None) -> Difference | None:
+    for number, (part, theirs, mine) in enumerate(zip_longest(made.parts, inside.layers, own)):
         if theirs is None or part is None:
             name = f"layer {part.name}" if part else "the layers above"
             return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.parts)} layers")
         if (digest := _unpacked(theirs)) != part.written.diff_id:
-            name = f"layer {part.name}"
-            plain = Difference(name, "", f"sha256:{digest}", f"sha256:{part.written.diff_id}")
-            return _first(name, theirs, mine) or plain
+            bytecode, name = uncompiled is None or number < uncompiled, f"layer {part.name}"
+            plain = Difference(name, "", f"sha256:{digest}", f"sha256:{part.written.diff_id}") if bytecode else None
+            if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)) or plain:
+                return found
     return None
 
 
@@ -74,9 +100,8 @@ def _unpacked(layer: Path) -> str:
         return plain.sha256
 
 
-def _first(name: str, theirs: Path, own: Path) -> Difference | None:
-    """Find the first entry that differs, in the order of our layer."""
-    left, right = _listing(theirs), _listing(own)
+def _first(name: str, left: Mapping[str, str], right: Mapping[str, str]) -> Difference | None:
+    """Find the first entry that differs, in the order of our layer, which is `right`."""
     for path in [*right, *(path for path in left if path not in right)]:
         if left.get(path) != right.get(path):
             return Difference(name, f"/{path}", left.get(path, ABSENT), right.get(path, ABSENT))
@@ -84,16 +109,24 @@ def _first(name: str, theirs: Path, own: Path) -> Difference | None:
     return Difference(name, f"/{order[0]}", "another order of files", "the usual one") if order else None
 
 
-def _listing(layer: Path) -> dict[str, str]:
-    """Describe every entry of a layer: sha256 of a file's content, and what else decides the bytes."""
-    return {info.name: _describe(info, data) for info, data in entries(layer)}
+def _listing(layer: Path, bytecode: bool) -> dict[str, str]:
+    """Describe every entry of a layer, or all but bytecode: sha256 of the content, and what else decides the bytes."""
+    kept = ((info, data) for info, data in entries(layer) if bytecode or not _is_bytecode(info))
+    return {info.name: _describe(info, data, bytecode) for info, data in kept}
 
 
-def _describe(info: tarfile.TarInfo, data: IO[bytes] | None) -> str:
+def _is_bytecode(info: tarfile.TarInfo) -> bool:
+    directory, _, name = info.name.rpartition("/")
+    return name == CACHE if info.isdir() else name.endswith(".pyc") and directory.rpartition("/")[2] == CACHE
+
+
+def _describe(info: tarfile.TarInfo, data: IO[bytes] | None, bytecode: bool) -> str:
     rest = f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}"
     if data is None:
         return f"{_kind(info)} {info.linkname} {rest}".replace("  ", " ")
     hashed = hashlib.sha256()
+    if not bytecode and info.name.endswith(RECORD):
+        hashed.update(b"".join(line for line in data if not LISTED.search(line)))
     while chunk := data.read(CHUNK):
         hashed.update(chunk)
     return f"sha256:{hashed.hexdigest()} {rest}"
@@ -104,9 +137,12 @@ def _kind(info: tarfile.TarInfo) -> str:
     return next((kind for found, kind in kinds if found), "special file")
 
 
-def _configuration(inside: Inside, made: Image) -> Difference | None:
+def _configuration(inside: Inside, made: Image, uncompiled: int | None) -> Difference | None:
     """Compare every value of the configurations; an engine may have written the same values in another order."""
-    theirs, mine = dict(_values(inside.config)), dict(_values(json.loads(made.config)))
+    config = json.loads(made.config)
+    if uncompiled is not None:  # ours are other layers; what the image says of its own must be true
+        config["rootfs"]["diff_ids"] = [f"sha256:{_unpacked(layer)}" for layer in inside.layers]
+    theirs, mine = dict(_values(inside.config)), dict(_values(config))
     for path in [*mine, *(path for path in theirs if path not in mine)]:
         if theirs.get(path) != mine.get(path):
             return Difference("configuration", ".".join(path), theirs.get(path, ABSENT), mine.get(path, ABSENT))

@@ -8,12 +8,13 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from images.base.base import Base
+from images.foreign import sandbox
 from images.host.context import Context
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
-from images.lock import lockfile
+from images.lock import collect, lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
 from images.oci.layer import Directories, Layer, Part, Written
@@ -45,9 +46,7 @@ def layers(
     sbom: str, context: Context,
 ) -> list[Part]:  # fmt: skip
     """Make every layer above the base, several at a time; the order of the image does not depend on it."""
-    store, compiler = context.store, None
-    if lock.bytecode:
-        compiler = Compiler(store, bytecode.unpacked(store, base))
+    store, compiler = context.store, _compiler(lock, base, context)
 
     def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
         return _wheel_layer(name, members, extra, lock, base, store, compiler)
@@ -76,6 +75,14 @@ class Compiler:
         """Return sha256 of a wheel -> sha256 of its bytecode."""
         listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
         return bytecode.make(self.store, listed, self.python)
+
+
+def _compiler(lock: Lock, base: Base, context: Context) -> Compiler | None:
+    if not (lock.bytecode and context.compiles):
+        return None
+    found = sandbox.find(context.environ)
+    trusted = bool(found.refusal) and base.manifest is None and not collect.unsigned(lock, context)
+    return Compiler(context.store, bytecode.unpacked(context.store, base, found, trusted=trusted))
 
 
 def _wheel_layer(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from images.base.base import Base
+from images.foreign.sandbox import Given, Sandbox
 from images.host import process
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
@@ -16,17 +19,25 @@ from images.layers import interpreter, trim
 from images.oci.layer import EPOCH
 
 WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
-
-
 LOADER = "ld-linux-x86-64.so.2"
+BROKEN = "remove the store's directory `trees` and build again"
+REMEDY = f"{BROKEN}, or build with --no-bytecode"
+WITHOUT = "--no-bytecode, without --lock"
+UNREADABLE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python of a base, unpacked: the root directory, the base itself, and further directories of libraries."""
+    """The Python of a base, unpacked: the root directory, the base itself, and further directories of libraries.
+
+    `sandbox` is None for the one base whose programs may run without: Debian's own packages.
+    """
 
     root: Path
     base: Base
+    sandbox: Sandbox | None
     beside: tuple[Path, ...] = ()
 
     @property
@@ -38,15 +49,33 @@ class Interpreter:
         start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.base.interpreter)]
         return [*start, "-I", "-S", "-B"]
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Say which variables it needs."""
-        return {"PYTHONHOME": str(self.root / posixpath.dirname(posixpath.dirname(self.base.interpreter)))}
+    def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
+        """Run it to its end, with nothing but its own files and what it is `given`."""
+        home = str(self.root / posixpath.dirname(posixpath.dirname(self.base.interpreter)))
+        environment = {**given.environment, "PYTHONHOME": home}
+        command = [*self.command, *arguments]
+        if self.sandbox is None:
+            return process.run(command, environment, remedy)
+        return self.sandbox.run(command, Given(environment, (self.root, *given.reads), given.writes), remedy)
 
 
-def unpacked(store: Store, base: Base) -> Interpreter:
-    """Unpack the Python of a base, once."""
-    return Interpreter(interpreter.unpack(store, base), base)
+def unpacked(store: Store, base: Base, found: Sandbox, *, trusted: bool) -> Interpreter:
+    """Unpack the Python of a base, once; a `trusted` one also runs where there is no sandbox.
+
+    Raises WorldFault for another one there.
+    """
+    if found.refusal is None:
+        return Interpreter(interpreter.unpack(store, base), base, found)
+    if not trusted:
+        refuse(found, base.name)
+    return Interpreter(interpreter.unpack(store, base), base, None)
+
+
+def refuse(found: Sandbox, base: str | None) -> None:
+    """Raise WorldFault: there is no sandbox, and the Python of this base does not run without."""
+    value = f"{base or 'the base'} ({found.refusal})"
+    fact = "the Python of a base image compiles in a sandbox only, and there is none here"
+    raise WorldFault(fact, value, f"{found.remedy}, or {WITHOUT}")
 
 
 def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter) -> dict[str, str]:
@@ -71,17 +100,40 @@ def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpre
 
 
 def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
-    site = f"/{python.base.site.directory}"
-    with store.aside() as out:
-        command = [*python.command, str(WORKER), str(wheel), str(out), site, str(EPOCH), left_out]
-        done = process.run(command, python.environment, "remove the store's directory `trees` and build again")
+    with store.aside(directory=True) as place:
+        out = place / "bytecode.zip"
+        done = compile_to(out, wheel, python.base.site.directory, python, left_out)
         if done.code:
-            said = (done.err.strip().splitlines() or [f"exit code {done.code}"])[-1]
-            remedy = "remove the store's directory `trees` and build again, or build with --no-bytecode"
-            raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {said}", remedy)
+            raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
+        contents(out, wheel.name)
         digest = sha256(out)
         store.keep(out, digest)
     return digest
+
+
+def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_out: str) -> process.Result:
+    """Compile the modules of an archive that will lie in `site` of the image into another one.
+
+    `out` is a new file in a directory that nobody else enters.
+    """
+    out.touch()
+    arguments = [str(WORKER), str(archive), str(out), f"/{site}", str(EPOCH), left_out]
+    return python.run(arguments, Given({}, (WORKER, archive), (out,)), BROKEN)
+
+
+def contents(compiled: Path, name: str) -> dict[str, bytes]:
+    """Read what a base's Python wrote: path of the module -> bytecode; `name` is the archive that it was given.
+
+    Raises WorldFault when it wrote something else.
+    """
+    try:
+        with zipfile.ZipFile(compiled) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise ValueError("compressed")  # it could unpack to any size
+            return {info.filename: archive.read(info) for info in archive.infolist()}
+    except UNREADABLE as error:
+        fact = "the Python of the base wrote something else than bytecode"
+        raise WorldFault(fact, f"{name} ({error})", "another base, or --no-bytecode") from error
 
 
 def read(store: Store, digest: str) -> Mapping[str, bytes]:
@@ -89,5 +141,4 @@ def read(store: Store, digest: str) -> Mapping[str, bytes]:
     path = store.whole(digest, "blob")
     if path is None:
         raise Damaged(store.place(digest))
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    return contents(path, path.parent.name)

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from images.base.base import Base
-from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.layers import oneccl
-from images.layers.bytecode import WORKER, Interpreter
+from images.layers import bytecode, oneccl
+from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
-from images.oci.layer import EPOCH, Layer
+from images.oci.layer import Layer
 
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
@@ -110,16 +109,16 @@ def files() -> dict[str, bytes]:
 def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter: it starts in every container."""
     modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
-    with store.aside() as source, store.aside() as out:
+    with store.aside() as source, store.aside(directory=True) as place:
         with zipfile.ZipFile(source, "w") as archive:
             for name, data in modules.items():
                 archive.writestr(name, data)
-        command = [*python.command, str(WORKER), str(source), str(out), f"/{HOME}", str(EPOCH), "(?!)"]
-        done = process.run(command, python.environment, "build with --no-bytecode")
+        out = place / "bytecode.zip"
+        done = bytecode.compile_to(out, source, HOME, python, "(?!)")
         if done.code:
-            raise WorldFault("cannot compile the entrypoint", done.err.strip()[-200:], "build with --no-bytecode")
-        with zipfile.ZipFile(out) as archive:
-            return {_cached(name, python.base.site.python): archive.read(name) for name in archive.namelist()}
+            raise WorldFault("cannot compile the entrypoint", done.failure, "build with --no-bytecode")
+        made = bytecode.contents(out, "the entrypoint")
+    return {_cached(name, python.base.site.python): data for name, data in made.items() if name in modules}
 
 
 def with_user(passwd: str) -> str | None:

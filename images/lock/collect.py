@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.base import apt
+from images.base.apt import Deb
 from images.host.context import Context
 from images.host.download import fetch
+from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock import resolve, source_only
 from images.lock.lock import BLOB, Artifact, Lock
@@ -51,6 +53,18 @@ def missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.blob(digest, name) is None]
+
+
+def unsigned(lock: Lock, context: Context) -> list[Deb]:
+    """Return the Debian packages of a lock that no index signed by Debian has or had; apt is asked where it may be."""
+    if apt.unsigned(context.store, lock.debian.debs) and context.pip is not None:
+        try:
+            _debs(lock, context)
+        except apt.Unverified:
+            raise
+        except WorldFault:
+            pass  # without a network, what is remembered has to do
+    return apt.unsigned(context.store, lock.debian.debs)
 
 
 def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock, context: Context) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from tests.golden import base, wheels
 from tests.golden.building import PIP
 from tests.golden.command import NO_ENGINE
+from tests.support import bubblewrap
 from tests.support.harness import ROOT, Done
 from tests.support.locks import path_beside
 from tests.support.stand_in import layer
@@ -112,6 +113,8 @@ def make(place: Path) -> Checkout:
         real = ROOT / "tests/support/debian" / file
         program.write_text(f'#!/bin/sh\nROOT_TAR={work}/root.tar exec {sys.executable} -I {real} "$@"\n')
         program.chmod(0o755)
+    (work / "programs/bwrap").write_bytes(bubblewrap.STAND_IN)
+    (work / "programs/bwrap").chmod(0o755)
     return copied(ROOT, place / "sources", work)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from images.base import apt
-from images.base.apt import KEYRING, Deb, chosen, complaint, configuration, missing, signed, sources
+from images.base.apt import KEYRING, SIGNED, Deb, chosen, configuration, missing, signed, sources, unsigned
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.progress import Progress
@@ -91,18 +91,6 @@ def test_a_damaged_package_is_missing(tmp_path: Path) -> None:
     assert missing(store, [good, never]) == [never]
     kept.write_bytes(b"damaged")
     assert missing(store, [good, never]) == [good, never]
-
-
-@pytest.mark.parametrize(
-    ("err", "said"),
-    [
-        ("I: going on\nE: no space\nE: giving up\n", "E: no space E: giving up"),
-        ("W: slow\nkilled\n", "killed"),
-        ("", "exit code 7"),
-    ],
-)
-def test_a_failure_says_its_errors(err: str, said: str) -> None:
-    assert complaint(process.Result(7, "", err)) == said
 
 
 def target(release: str, host: str, *, origin: str = "$(ORIGIN)", codename: str = "$(CODENAME)") -> str:
@@ -187,3 +175,10 @@ def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
     else:
         assert apt.named("suite", ("x",), tomorrow) == first
         assert capsys.readouterr().err.startswith(f"note: Debian's packages as of {context.today}: ")
+
+
+def test_what_an_index_had_is_remembered(tmp_path: Path) -> None:
+    store, known, other = Store(tmp_path), Deb("a", "1", "all", "a.deb", HASH), Deb("a", "1", "all", "a.deb", "f" * 64)
+    store.write_record(SIGNED, known.sha256, known.filename)
+
+    assert unsigned(store, [known, other]) == [other]

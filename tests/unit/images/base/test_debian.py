@@ -95,3 +95,10 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     assert "mirrors drop old packages" in fault.value.remedy
     assert "bundle" in fault.value.remedy
     assert not list((tmp_path / "aside").iterdir())
+
+
+def test_a_base_that_must_not_be_installed_is_only_taken_from_the_store(tmp_path: Path) -> None:
+    recipe = Debian("bookworm", ("python3",), "deb somewhere\n", (Deb("a", "1", "all", "a.deb", "0" * 64),))
+
+    with pytest.raises(debian.Unmade):
+        debian.make(Store(tmp_path), recipe, "3.11", {}, install=False)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from images.foreign.sandbox import Sandbox
 from images.inspection import verify
 from images.inspection.opened import Inside
 from images.oci.image import Image
 from images.oci.layer import Part, Written
+from tests.support.locks import lock
 
 Files = dict[str, str]
 MANIFEST = b'{"schemaVersion": 2, "mediaType": "x", "config": {}, "layers": []}'
@@ -30,7 +32,9 @@ def layer(path: Path, files: Files, mode: int = 0o644) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int = 0o644) -> verify.Difference | None:
+def compared(
+    tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int = 0o644, uncompiled: int | None = None
+) -> verify.Difference | None:
     left = [tmp_path / f"theirs{n}" for n in range(len(theirs))]
     right = [tmp_path / f"ours{n}" for n in range(len(ours))]
     ids = [f"sha256:{layer(path, files, mode)}" for path, files in zip(left, theirs, strict=True)]
@@ -38,7 +42,8 @@ def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int =
     parts = tuple(Part(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
     config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
     inside = Inside("x", MANIFEST, config, tuple(left))
-    return verify.compare(inside, Image(("x",), config, b"", parts), right)
+    own = json.dumps({"rootfs": {"diff_ids": [f"sha256:{each}" for each in mine]}}).encode()
+    return verify.compare(inside, Image(("x",), config if uncompiled is None else own, b"", parts), right, uncompiled)
 
 
 SAME: Files = {"a": "1", "b": "2"}
@@ -179,3 +184,64 @@ def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_sa
 )
 def test_another_release_of_the_entrypoint_is_told_from_a_change(path: str, word: str) -> None:
     assert word in verify.Difference("layer multinode", path, "1", "2").remedy
+
+
+COMPILED: Files = {
+    "x/one.py": "1",
+    "x/__pycache__/one.cpython-311.pyc": "bytecode",
+    "x-1.dist-info/RECORD": "x/one.py,sha256=1,1\nx/__pycache__/one.cpython-311.pyc,,\n",
+}
+PLAIN: Files = {"x/one.py": "1", "x-1.dist-info/RECORD": "x/one.py,sha256=1,1\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({}, None),
+        ({"x/__pycache__/one.cpython-311.pyc": "another"}, None),
+        ({"x/one.py": "2"}, "/x/one.py"),
+        ({"x/two.pyc": "2"}, "/x/two.pyc"),
+        ({"x/__pycache__/two.so": "2"}, "/x/__pycache__/two.so"),
+        ({"x-1.dist-info/RECORD": "x/one.py,sha256=2,1\n"}, "/x-1.dist-info/RECORD"),
+    ],
+)
+def test_without_bytecode_all_the_rest_is_compared(tmp_path: Path, changes: Files, place: str | None) -> None:
+    found = compared(tmp_path, [SAME, {**COMPILED, **changes}], [SAME, PLAIN], uncompiled=1)
+
+    assert (found and found.path) == place
+
+
+def test_bytecode_below_is_compared(tmp_path: Path) -> None:
+    found = compared(tmp_path, [COMPILED, SAME], [PLAIN, SAME], uncompiled=1)
+
+    assert found is not None
+    assert (found.part, found.path) == ("layer part 0", "/x-1.dist-info/RECORD")
+
+
+def test_the_ids_of_layers_that_differ_in_bytecode_must_be_true(tmp_path: Path) -> None:
+    mine = layer(tmp_path / "mine", PLAIN)
+    layer(tmp_path / "theirs", COMPILED)
+    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{mine}"]}}).encode()
+    made = Image(("x",), config, b"", (Part("part 0", Written(mine, mine, 1, 1), reused=True),))
+
+    found = verify.compare(Inside("x", MANIFEST, config, (tmp_path / "theirs",)), made, [tmp_path / "mine"], 0)
+
+    assert found is not None
+    assert (found.part, found.path) == ("configuration", "rootfs.diff_ids.[0]")
+
+
+@pytest.mark.parametrize(
+    ("bytecode", "refusal", "given", "words"),
+    [
+        (True, None, False, []),
+        (False, "no bwrap in PATH", False, []),
+        (True, "no bwrap in PATH", False, ["bytecode"]),
+        (True, "no bwrap in PATH", True, ["the layer debian base", "bytecode"]),
+        (False, None, True, ["the layer debian base"]),
+    ],
+)
+def test_what_is_left_out_is_named(bytecode: bool, refusal: str | None, given: bool, words: list[str]) -> None:
+    found = verify.left_out(lock(bytecode=bytecode), Sandbox("", refusal), given=given)
+
+    assert [row.what.partition(" (")[0] for row in found] == words
+    assert all(row.remedy for row in found)

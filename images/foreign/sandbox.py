@@ -1,0 +1,78 @@
+"""Run programs that somebody else brought, by bubblewrap: they see what they are given, and no network."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.host import process
+from images.host.errors import WorldFault
+
+PROGRAM = "bwrap"
+HOME = "/home/nobody"
+# Namespaces of its own for everything, and empty directories in memory (bwrap(1)). For the kernel, nobody inside is who
+# started it outside. So /proc and the devices are not there: some are files that root may write to, or may chmod(2).
+ISOLATED = (
+    "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+    "--new-session", "--die-with-parent", "--chdir", "/", "--dir", HOME, "--dir", "/tmp", "--dir", "/dev/shm",
+)  # fmt: skip
+ENOUGH = 1 << 16  # bytes of /dev/urandom, which torch opens; for keys the kernel is asked, getrandom(2)
+INSTALL = "sudo apt-get install bubblewrap (on Debian or Ubuntu)"
+ALLOW = "allow user namespaces here (docs/build.md, What the machine needs)"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a program is given: its environment, and what it may read or write, each at its own path."""
+
+    environment: Mapping[str, str]
+    reads: Sequence[Path]
+    writes: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """bubblewrap on this machine: where it is, or in `refusal` why it cannot be used."""
+
+    program: str
+    refusal: str | None = None
+
+    @property
+    def remedy(self) -> str:
+        """Return what makes it usable."""
+        return ALLOW if self.program else INSTALL
+
+    def run(self, command: Sequence[str], given: Given, remedy: str) -> process.Result:
+        """Run a command to its end as nobody, without network, capabilities or home, and with nothing but `given`.
+
+        Raises WorldFault when there is no sandbox: nothing is ever run without.
+        """
+        if self.refusal:
+            raise WorldFault("there is no sandbox to run the programs of a base image in", self.refusal, self.remedy)
+        with tempfile.TemporaryDirectory() as place:  # its maker's alone: what is inside may be made setuid
+            Path(place, "null").touch()
+            Path(place, "random").write_bytes(secrets.token_bytes(ENOUGH))
+            return process.run(wrapped(self.program, command, given, Path(place)), {}, remedy)
+
+
+def wrapped(program: str, command: Sequence[str], given: Given, devices: Path) -> list[str]:
+    """Return the command line that runs `command` in a sandbox; `devices` has the files that stand for devices."""
+    environment = {"HOME": HOME, **given.environment}
+    variables = [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    reads = [word for path in given.reads for word in ("--ro-bind", str(path), str(path))]
+    writes = [word for path in given.writes for word in ("--bind", str(path), str(path))]
+    stand_ins = ["--bind", f"{devices}/null", "/dev/null", "--ro-bind", f"{devices}/random", "/dev/urandom"]
+    return [program, *ISOLATED, *stand_ins, *variables, *reads, *writes, "--", *command]
+
+
+def find(environ: Mapping[str, str]) -> Sandbox:
+    """Return bubblewrap, after a try: kernels and containers may refuse the namespaces."""
+    program = shutil.which(PROGRAM, path=environ.get("PATH"))
+    if program is None:
+        return Sandbox("", f"no {PROGRAM} in PATH")
+    failure = Sandbox(program).run(["/bin/true"], Given({}, [Path("/")]), INSTALL).failure
+    return Sandbox(program, failure)

