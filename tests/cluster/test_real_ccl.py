@@ -108,7 +108,6 @@ def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
 
     assert done.code == 0
     assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
-    assert {each["met"] for each in ranks(done)} == {2}
 
 
 def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
@@ -118,7 +117,6 @@ def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
 
     assert done.code == 0
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
-    assert {each["met"] for each in ranks(done)} == {4}
 
 
 @pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])

@@ -1,4 +1,4 @@
-"""Stands where the real run_qa.py stands: parses as it does, meets the other ranks, and says in what world it runs."""
+"""Stands where the real run_qa.py stands: parses the arguments as it does, and says in what world it runs."""
 
 import json
 import os
@@ -22,9 +22,6 @@ class ModelArguments:
 def main() -> None:
     """Parse, and print what came out as one JSON object."""
     model, training = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
-    met = torch.ones(1)
-    if training.world_size > 1:
-        dist.all_reduce(met)
     print(
         json.dumps(
             {
@@ -36,7 +33,6 @@ def main() -> None:
                 "learning_rate": training.learning_rate,
                 "output_dir": training.output_dir,
                 "world_size": training.world_size,
-                "met": int(met),
                 "device": str(training.device),
                 "threads": torch.get_num_threads(),
                 "asked_threads": os.environ.get("OMP_NUM_THREADS"),
