@@ -83,7 +83,11 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
     with opened.opened(options.image, context.store, context.access) as found:
-        sys.stdout.write(found.file(opened.SBOM).decode(errors="replace"))
+        text = found.file(opened.SBOM).decode(errors="replace")
+    if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
+        remedy = "an image that build.py made; docker history shows who else changed it"
+        raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)
+    sys.stdout.write(text)
 
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:

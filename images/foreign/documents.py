@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +13,12 @@ DEEPEST = 100  # objects and lists within each other: the documents of images ha
 def parse(data: bytes) -> Any:
     """Read JSON.
 
-    Raises ValueError for what is not JSON (RFC 8259 has no NaN), and for what is nested so deep that it could be read
-    and then not be written again.
+    Raises ValueError for what is not JSON (RFC 8259 has no NaN), for what is nested so deep that it could be read and
+    then not be written again, and for a key that an object has twice: Python takes the last value, but engines, which
+    are written in Go, put the values of both together.
     """
     try:
-        found = json.loads(data, parse_constant=_refuse)
+        found = json.loads(data, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     if is_deep(found):
@@ -34,6 +36,22 @@ def is_deep(value: object) -> bool:
 
 def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # 1e999, which would be written as no number of JSON
+        raise ValueError(f"{text[:20]} is too large")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise ValueError(f"{twice[:80]!r} is there twice")
+    return found
 
 
 def _parts(value: object) -> Iterable[object]:

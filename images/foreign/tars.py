@@ -16,7 +16,8 @@ Read = TypeVar("Read")
 # Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
 LONGEST_PART, LONGEST = 255, 3000
 DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Python runs out of stack
-LONGEST_HEADER = 1 << 20  # bytes: of an extended header, which is read whole; real ones hold a path and some attributes
+# Bytes of the extended headers of one entry, which are read whole: real ones hold a path and some attributes.
+LONGEST_HEADER = 1 << 20
 MOST = 20_000  # entries of a tar that is listed: an image has two for each layer, a bundle some hundreds
 MOST_ENDS = 100  # reads at the end of a stream
 FARTHEST = 1 << 40  # seconds from 1970: no file system has such times
@@ -54,6 +55,24 @@ class Member(tarfile.TarInfo):
         if info.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError(SPARSE)
         return info
+
+    def _proc_gnulong(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        self._count(tar)
+        return super()._proc_gnulong(tar)  # type: ignore[misc,no-any-return]
+
+    def _proc_pax(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        self._count(tar)
+        found = super()._proc_pax(tar)  # type: ignore[misc]
+        # tarfile keeps what is said of all entries that follow, and applies it to them. Engines ignore it.
+        if self.type == tarfile.XGLTYPE and tar.pax_headers.keys() - {"comment"}:
+            raise tarfile.ReadError("a header is for all entries that follow")
+        return found  # type: ignore[no-any-return]
+
+    def _count(self, tar: tarfile.TarFile) -> None:
+        """Count what goes before one entry: all of it is in memory until the entry itself comes."""
+        ahead = vars(tar)["ahead"] = vars(tar).get("ahead", 0) + self.size
+        if ahead > LONGEST_HEADER:
+            raise tarfile.ReadError(f"the headers of one entry have {ahead} bytes")
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         raise tarfile.ReadError(SPARSE)
@@ -100,6 +119,7 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
     Raises ReadError where a header cannot be read, or says what no file system has.
     """
     while info := _tried(tar.next):
+        vars(tar)["ahead"] = 0
         if found := _flaw(info):
             raise tarfile.ReadError(f"{info.name[:80]!r} {found}")
         yield info

@@ -100,8 +100,8 @@ def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, bel
     first = below.resolve(_clean(info.linkname)) if info.islnk() else ""
     if not (data or info.issym() or (first and _reached(root, first) and (root / first).is_file())):
         return False
-    if f"{first}/".startswith(f"{path}/"):
-        return False  # a link to itself, or in place of a directory that it leads into
+    if f"{first}/".startswith(f"{path}/") or (first and path.startswith(f"{first}/")):
+        return False  # a link to itself, in place of a directory that it leads into, or below the file that it leads to
     place = _below(root, path)
     if data:
         with place.open("xb") as file:

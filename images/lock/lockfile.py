@@ -39,6 +39,10 @@ MACHINE = "x86_64"
 ASKED = ("torch", "transformers", "python", "base", "backend")
 DAMAGED = "make a new lock: build.py lock"
 
+# Many keys in a row, as in a.b.c.d: readers of TOML need memory by the square of their number.
+_KEY = r"""\.[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
+
 _LOCK = TypeAdapter(Lock)
 
 
@@ -136,6 +140,8 @@ def _artifact(package: Package) -> Artifact:
 def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     remedy = "a pylock.toml that build.py wrote, or leave --lock out"
     try:
+        if DEEP.search(content):
+            raise ValueError("it is nested too deep")
         raw = tomllib.loads(content)
         table = raw["tool"]["multinode"]
         written = table["format"]

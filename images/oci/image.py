@@ -173,7 +173,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
         digest, size, _ = packed(store, part, compression)
-        if not (blobs / digest).exists():
+        if not _is_there(blobs / digest, digest, linked=linked):
             source, aside = store.blob(digest, size=size), blobs / f".{digest}"
             if source is None:
                 raise Damaged(store.place(digest))
@@ -185,6 +185,11 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     index, aside = path / "index.json", path / f".index.json.{os.getpid()}"
     aside.write_bytes(manifest.write_index(written, image.tags, index.read_bytes() if index.is_file() else b""))
     aside.replace(index)
+
+
+def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
+    """Return whether a layout has a blob, undamaged; one of links has just been begun, and its reader hashes them."""
+    return place.is_file() and (linked or sha256(place) == digest)
 
 
 def _copy(source: Path, place: Path, digest: str, store: Store) -> None:

@@ -169,9 +169,8 @@ def opened(path: Path) -> Iterator[Archive]:
             archive.check(path.stat().st_size)
             yield archive
     except UNREADABLE as error:
-        raise WorldFault(
-            "cannot install a wheel", f"{path.name} ({str(error) or 'it is cut short'})", REMEDY
-        ) from error
+        said = str(error.args[-1] if error.args else "") or "it is cut short"  # `installer` puts the wheel itself first
+        raise WorldFault("cannot install a wheel", f"{path.name} ({said})", REMEDY) from error
 
 
 def check(path: Path) -> int:

@@ -45,6 +45,12 @@ CASES = {
     "a name with a zero byte": named(b"a\0b") + END,
     "a time that is no number": entry(b"x", pax(b"mtime", b"nan"), b"x") + entry(b"a") + END,
     "a time without end": entry(b"x", pax(b"mtime", b"1e400"), b"x") + entry(b"a") + END,
+    "4000 long names of one entry, of 1 kB": entry(b"././@LongLink", b"a" * 1000, b"L") * 4000 + entry(b"a") + END,
+    "records of all entries": entry(b"x", pax(b"path", b"b"), b"g") + entry(b"a") + END,
+    "records of all entries, with more and more": b"".join(
+        entry(b"x", pax(b"k%d" % number, b"a" * 500_000), b"g") + entry(b"a") for number in range(40)
+    )
+    + END,
     "a sparse file": header(b"a", b"S", size=b"0") + END,
     "a sparse file, as pax writes it": entry(b"x", SPARSE_1_0, b"x") + entry(b"a", b"1\n0\n0\n") + END,
     "a sparse file, as pax wrote it": entry(b"x", pax(b"GNU.sparse.map", b"0,1"), b"x") + entry(b"a", b"1") + END,
@@ -64,7 +70,8 @@ def test_what_cannot_be_read_is_refused(data: bytes) -> None:
 
 def test_what_linux_allows_is_read() -> None:
     long = b"a/" * 180 + (b"b" * 255 + b"/") * 10 + b"b" * 79
-    data = named(long) + named(b"c" * 255) + entry(b"\xff") + entry(b"../d", kind=b"2", link=b"/") + END
+    comment = entry(b"pax_global_header", pax(b"comment", b"of git archive"), b"g")
+    data = comment + named(long) + named(b"c" * 255) + entry(b"\xff") + entry(b"../d", kind=b"2", link=b"/") + END
 
     assert read(data) == [long.decode(), "c" * 255, "\udcff", "../d"]
 

@@ -135,6 +135,14 @@ def test_nothing_is_written_or_removed_outside_of_the_root(
     assert (outside / "precious").read_text() == "precious"
 
 
+def test_a_hard_link_below_the_file_that_it_leads_to_is_left_out(store: Store, base: Base, tmp_path: Path) -> None:
+    layer = tar(store, entry(f"{LIB}/a"), entry(f"{LIB}/a/b", tarfile.LNKTYPE, f"{LIB}/a"), entry(f"{LIB}/c"))
+
+    interpreter.importable(store, base, [layer], tmp_path / "root")
+
+    assert f"{LIB}/c" in files(tmp_path / "root")
+
+
 @pytest.mark.parametrize("name", [".wh..", ".wh...", "usr/.wh.", f"{LIB}/.wh..."])
 def test_a_whiteout_of_no_file_is_refused(store: Store, base: Base, tmp_path: Path, name: str) -> None:
     with pytest.raises(WorldFault, match="cannot be hidden"):

@@ -17,6 +17,7 @@ from images.host.store import Store
 from images.lock import bundle, collect
 from images.lock.lock import Archive, Lock
 from tests.support import locks
+from tests.support.hostile import END, entry, pax
 
 
 def keep(store: Store, name: str) -> str:
@@ -140,9 +141,13 @@ def test_what_is_wrong_with_a_bundle_is_named(
     assert all(path.read_text() == "precious" for path in tmp_path.glob("victim/*"))
 
 
-@pytest.mark.parametrize("name", ["nowhere", "text.tar"])
+@pytest.mark.parametrize("name", ["nowhere", "text.tar", "large.tar", "odd.tar"])
 def test_what_is_no_bundle(tmp_path: Path, store: Store, name: str) -> None:
     (tmp_path / "text.tar").write_text("hello")
+    sums = entry(bundle.SUMS.encode(), b"0" * 64 + b"  wheels/a.whl\n")
+    for other, key, value in (("large", b"GNU.sparse.size", b"%d" % (1 << 40)), ("odd", b"GNU.sparse.map", b"a,b")):
+        records = entry(b"x", pax(key, value) + pax(b"GNU.sparse.name", b"wheels/a.whl"), b"x")
+        (tmp_path / f"{other}.tar").write_bytes(sums + records + entry(b"a") + END)
 
     with pytest.raises(UserFault):
         bundle.take(str(tmp_path / name), store)

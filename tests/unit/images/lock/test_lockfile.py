@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,19 @@ KEYS = ("lock-version", "created-by", "packages", "requires-python")
 def test_any_text_is_a_lock_or_a_fault(text: str) -> None:
     with pytest.raises(UserFault):
         lockfile.read(text, "x", NOTHING)
+
+
+@pytest.mark.parametrize("part", ["x", '"x.\\""', "'x.'"])
+@pytest.mark.parametrize("line", ["{}=1", "[{}]", "y = {{ {}=1 }}", "{} . x = 1"])
+def test_many_keys_in_a_row_take_no_memory(part: str, line: str) -> None:
+    text = line.format(".".join([part] * 20_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserFault, match="nested too deep"):
+            lockfile.read(text, "x", NOTHING)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 PATHS = st.sampled_from([

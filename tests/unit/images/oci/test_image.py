@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from images.host.errors import UserFault
-from images.host.store import Store
+from images.host.store import Store, sha256
 from images.oci import image, manifest
 from images.oci.layer import Part, Written
 
@@ -93,6 +93,22 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
     assert [name for name, _ in found] == ["a:1", "a:2"]
     assert found[0][1] != found[1][1]
+
+
+def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    with store.aside() as path:
+        path.write_bytes(b"a layer")
+        kept = store.keep(path, sha256(path))
+    part = Part("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
+    made = image.Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
+    image.save(place, made, store, "zstd")
+    blob = tmp_path / "layout/blobs/sha256" / kept.parent.name
+    blob.write_bytes(b"a l@yer")
+
+    image.save(place, made, store, "zstd")
+
+    assert blob.read_bytes() == b"a layer"
 
 
 def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""What a command prints of a file that others wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from images import cli
+from images.inspection.opened import SBOM
+from tests.support import stand_in
+from tests.unit.images.test_cli import WORLD
+
+
+def saved(path: Path, sbom: bytes) -> str:
+    """Write an archive of an image that has this SBOM, as `docker save` does."""
+    layer = stand_in.layer({SBOM: sbom})
+    config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + "0" * 64]}}
+    image = [{"Config": "c.json", "Layers": ["l.tar"]}]
+    files = {"c.json": json.dumps(config).encode(), "l.tar": layer, "manifest.json": json.dumps(image).encode()}
+    with tarfile.open(path, "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return str(path)
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\r", "\x9b", "\u202e"])
+def test_an_sbom_says_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+    name = saved(tmp_path / "image.tar", f'{{\n"name": "{char}[2J"\n}}\n'.encode())
+
+    assert cli.main(["sbom", name], world) == 1
+
+    told = capsys.readouterr()
+    assert told.out == "" and "control characters" in told.err
+
+
+def test_an_sbom_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+
+    assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
+    assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
