@@ -20,7 +20,7 @@ from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
 
-ABSENT = "absent"
+ABSENT, TWICE = "absent", "there twice"
 CACHE, RECORD = "__pycache__", ".dist-info/RECORD"
 LISTED = re.compile(rb"/?__pycache__/[^/]+\.pyc,,\r?\n?$")  # how RECORD names bytecode
 
@@ -110,9 +110,15 @@ def _first(name: str, left: Mapping[str, str], right: Mapping[str, str]) -> Diff
 
 
 def _listing(layer: Path, bytecode: bool) -> dict[str, str]:
-    """Describe every entry of a layer, or all but bytecode: sha256 of the content, and what else decides the bytes."""
-    kept = ((info, data) for info, data in entries(layer) if bytecode or not _is_bytecode(info))
-    return {info.name: _describe(info, data, bytecode) for info, data in kept}
+    """Describe every entry of a layer, or all but bytecode: sha256 of the content, and what else decides the bytes.
+
+    A path that is there twice is none of ours: a hard link between the two would lead to the first.
+    """
+    found: dict[str, str] = {}
+    for info, data in entries(layer):
+        if bytecode or not _is_bytecode(info):
+            found[info.name] = TWICE if info.name in found else _describe(info, data, bytecode)
+    return found
 
 
 def _is_bytecode(info: tarfile.TarInfo) -> bool:
@@ -121,7 +127,9 @@ def _is_bytecode(info: tarfile.TarInfo) -> bool:
 
 
 def _describe(info: tarfile.TarInfo, data: IO[bytes] | None, bytecode: bool) -> str:
-    rest = f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}"
+    rest = " ".join(
+        (f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}", *sorted(info.pax_headers))
+    )
     if data is None:
         return f"{_kind(info)} {info.linkname} {rest}".replace("  ", " ")
     hashed = hashlib.sha256()

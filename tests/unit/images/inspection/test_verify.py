@@ -245,3 +245,28 @@ def test_what_is_left_out_is_named(bytecode: bool, refusal: str | None, given: b
 
     assert [row.what.partition(" (")[0] for row in found] == words
     assert all(row.remedy for row in found)
+
+
+@pytest.mark.parametrize("uncompiled", [None, 0])
+@pytest.mark.parametrize("is_capable", [True, False])
+def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, uncompiled: int | None, is_capable: bool) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for path, changed in ((one, False), (other, True)):
+        with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+            first, link = tarfile.TarInfo("a"), tarfile.TarInfo("b")
+            first.size, link.type, link.linkname = 4, tarfile.LNKTYPE, "a"
+            if changed and is_capable:
+                first.pax_headers = {"SCHILY.xattr.security.capability": "x"}
+            elif changed:
+                tar.addfile(first, io.BytesIO(b"evil"))
+                tar.addfile(link)
+            tar.addfile(first, io.BytesIO(b"good"))
+            tar.addfile(link)
+    digest = hashlib.sha256(one.read_bytes()).hexdigest()
+    parts = (Part("part", Written(digest, digest, 1, 1), reused=True),)
+    inside = Inside("x", MANIFEST, b"{}", (other,))
+
+    found = verify.compare(inside, Image(("x",), b'{"rootfs": {}}', b"", parts), [one], uncompiled)
+
+    assert found is not None
+    assert (found.part, found.path) == ("layer part", "/a")
