@@ -26,7 +26,10 @@ Keep = Callable[[str, IO[bytes]], "str | None"]
 
 @dataclass(slots=True)
 class Node:
-    """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom."""
+    """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom.
+
+    `hidden` is the last layer that hid what a directory had from lower ones: it has no more of that then.
+    """
 
     kind: str
     layer: int
@@ -36,6 +39,7 @@ class Node:
     target: str = ""
     text: str | None = None
     children: dict[str, Node] = field(default_factory=dict)
+    hidden: int = -1
 
 
 class Tree:
@@ -142,7 +146,7 @@ class Tree:
     def _put(self, directory: Node, name: str, node: Node) -> None:
         old = directory.children.get(name)
         if old and old.kind == node.kind == "d":
-            node.children = old.children
+            node.children, node.hidden = old.children, old.hidden
         directory.children[name] = node
 
 
@@ -158,6 +162,9 @@ def _drop(directory: Node, name: str, layer: int) -> None:
 
 def _drop_below(directory: Node, layer: int) -> None:
     """Hide what lower layers have in a directory, the deepest first: a directory goes when nothing is left in it."""
+    if directory.hidden == layer:
+        return
+    directory.hidden = layer
     found = [(directory, name, node) for name, node in directory.children.items()]
     for _, _, node in found:
         found += [(node, name, child) for name, child in node.children.items()]  # which the loop goes on to

@@ -19,7 +19,7 @@ from urllib3.exceptions import InsecureRequestWarning, InvalidHeader, MaxRetryEr
 from urllib3.util import Retry
 
 from images.host.errors import UserFault, WorldFault, shown
-from images.host.pip_config import Sources
+from images.host.pip_config import Sources, without_login
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -94,6 +94,10 @@ class _Session(requests.Session):
             urllib3.disable_warnings(InsecureRequestWarning)
             for end in ("/",) if re.search(r":\d+$", host) else ("/", ":"):
                 self.mount(f"https://{host}{end}", _Unverified(max_retries=RETRY))
+
+    def get_adapter(self, url: Any) -> Any:
+        """Choose by the host: requests compares the beginnings of addresses, where a user may be called like a host."""
+        return super().get_adapter(without_login(url))
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
         """Put pip's settings before those of the environment."""

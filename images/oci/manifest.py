@@ -12,6 +12,7 @@ from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
 from images.oci.reference import DIGEST
 
+MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
 
 OCI = "application/vnd.oci.image"
@@ -120,6 +121,8 @@ def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
     """
     config = _descriptor(raw.get("config"), name)
     layers = tuple(_descriptor(entry, name) for entry in _list(raw, "layers", name))
+    if len(layers) > MOST_LAYERS:
+        raise WorldFault(f"an image has more than {MOST_LAYERS} layers", f"{name} ({len(layers)})", DAMAGED)
     for part, known in ((config, CONFIGS), *((layer, LAYERS) for layer in layers)):
         if part.media_type not in known:
             remedy = "a container image for Linux whose layers are all in the registry"
@@ -153,7 +156,7 @@ def _descriptor(value: object, name: str) -> Descriptor:
     media_type, digest, size = (entry.get(key) for key in ("mediaType", "digest", "size"))
     if not isinstance(media_type, str) or not isinstance(digest, str) or not DIGEST.fullmatch(digest):
         raise WorldFault("a manifest is damaged", f"{name} (digest {str(digest)[:80]!r})", DAMAGED)
-    if not isinstance(size, int) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise WorldFault("a manifest is damaged", f"{name} (size {str(size)[:40]!r})", DAMAGED)
     return Descriptor(media_type, digest, size)
 

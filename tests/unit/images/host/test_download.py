@@ -50,3 +50,18 @@ def test_a_login_is_for_one_host(
     session.rebuild_auth(following, response)
 
     assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_trusted"),
+    [
+        ("https://trusted.example/x", True),
+        ("https://TRUSTED.example:8443/x", True),
+        ("https://trusted.example:x@other.example/x", False),
+        ("https://trusted.example.other/x", False),
+    ],
+)
+def test_a_trusted_host_is_no_user_of_another(url: str, is_trusted: bool) -> None:
+    made = download.session(Sources(trusted=("trusted.example",)))
+
+    assert isinstance(made.get_adapter(url), download._Unverified) is is_trusted

@@ -55,6 +55,7 @@ def changed(**changes: object) -> bytes:
     return json.dumps({**json.loads(Image().blobs[Image().digest]), **changes}).encode()
 
 
+LAYER = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": digest(b""), "size": 0}
 FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", "digest": digest(b""), "size": 0}
 
 
@@ -67,6 +68,8 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (b'{"schemaVersion": 1, "fsLayers": []}', UserFault, "first format"),
         (changed(layers=None), WorldFault, "a manifest is damaged"),
         (changed(config={}), WorldFault, "a manifest is damaged"),
+        (changed(layers=[LAYER] * 501), WorldFault, "an image has more than 500 layers"),
+        (changed(layers=[{**LAYER, "size": True}]), WorldFault, "a manifest is damaged"),
         (changed(layers=[FOREIGN]), UserFault, "not an image that can be a base"),
         (json.dumps({"manifests": [entry("amd64")]}).encode(), WorldFault, "another digest"),
     ],
