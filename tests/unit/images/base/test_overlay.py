@@ -90,10 +90,10 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
 
 
 def test_to_hide_a_directory_again_and_again_takes_no_time() -> None:
-    lower = {f"a/{number}": b"" for number in range(2000)}
+    lower = {f"a/{number}": b"" for number in range(5000)}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name in [*lower, *["a/.wh..wh..opq", ".wh.a"] * 2000]:
+        for name in [*lower, *["a/.wh..wh..opq", ".wh.a"] * 4000]:
             tar.addfile(tarfile.TarInfo(name))
     stream.seek(0)
     made, start = tree({**lower, "a/old": b""}), time.process_time()
@@ -101,5 +101,5 @@ def test_to_hide_a_directory_again_and_again_takes_no_time() -> None:
     with tarfile.open(fileobj=stream) as tar:
         made.add(tar, 1, lambda _, __: None)
 
-    assert made.find("a/old") is None and made.find("a/1999")
-    assert time.process_time() - start < 3
+    assert made.find("a/old") is None and made.find("a/4999")
+    assert time.process_time() - start < 5
