@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,3 +174,20 @@ def test_a_program_sees_what_it_is_given(home: Path) -> None:
     lines = ["65534", "65534", sandbox.HOME, *top, "no proc", "written", "unseen", "refused", "offline"]
     assert done.out.splitlines() == lines
     assert [path.read_text() for path in (given, home / "secret", out)] == ["as it was", "as it was", "stolen\n"]
+
+
+SEARCH = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(250, 10, -3, b"user", b"none", 0), ctypes.get_errno())
+"""
+
+
+@needs_bubblewrap
+def test_the_keys_of_the_session_are_out_of_reach() -> None:
+    reads = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix)]
+    given = sandbox.Given({}, [place for place in dict.fromkeys(reads) if place.exists()])
+
+    said = sandbox.find(os.environ).run([sys.executable, "-I", "-c", SEARCH], given, "x")
+
+    assert (said.out.strip(), said.err) == (f"-1 {errno.ENOSYS}", "")
