@@ -151,7 +151,7 @@ def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> b
                 raise WorldFault("a file is not a Debian package", deb.name, remedy)
             with tarfile.open(path) as tar:
                 return member(tar, source)
-    except (LookupError, tarfile.TarError) as error:
+    except (LookupError, ValueError, tarfile.TarError) as error:  # ValueError: numbers of a header that are none
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
 

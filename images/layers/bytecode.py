@@ -130,6 +130,8 @@ def contents(compiled: Path, name: str) -> dict[str, bytes]:
         with zipfile.ZipFile(compiled) as archive:
             if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                 raise ValueError("compressed")  # it could unpack to any size
+            if sum(info.file_size for info in archive.infolist()) > compiled.stat().st_size:
+                raise ValueError("files that overlap")
             return {info.filename: archive.read(info) for info in archive.infolist()}
     except UNREADABLE as error:
         fact = "the Python of the base wrote something else than bytecode"

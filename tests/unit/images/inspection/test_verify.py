@@ -238,6 +238,7 @@ def test_the_ids_of_layers_that_differ_in_bytecode_must_be_true(tmp_path: Path) 
         (True, "no bwrap in PATH", False, ["bytecode"]),
         (True, "no bwrap in PATH", True, ["the layer debian base", "bytecode"]),
         (False, None, True, ["the layer debian base"]),
+        (True, None, True, ["the layer debian base", "bytecode"]),
     ],
 )
 def test_what_is_left_out_is_named(bytecode: bool, refusal: str | None, given: bool, words: list[str]) -> None:

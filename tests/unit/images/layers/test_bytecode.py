@@ -27,6 +27,15 @@ def packed(method: int = zipfile.ZIP_STORED) -> bytes:
     return stream.getvalue()
 
 
+def overlapping() -> bytes:
+    """Pack one file that its directory lists a hundred times."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("one.py", bytes(10_000))
+        archive.filelist *= 100
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_sandbox_is_used_where_there_is_one(tmp_path: Path, trusted: bool) -> None:
     found = Sandbox("/usr/bin/bwrap")
@@ -46,7 +55,7 @@ def test_bytecode_is_read(tmp_path: Path) -> None:
     assert bytecode.contents(tmp_path / "out", "a.whl") == {"one/two.py": b"bytecode " * 9}
 
 
-@pytest.mark.parametrize("written", [b"", b"#!/bin/sh", packed()[:-9], packed(zipfile.ZIP_DEFLATED)])
+@pytest.mark.parametrize("written", [b"", b"#!/bin/sh", packed()[:-9], packed(zipfile.ZIP_DEFLATED), overlapping()])
 def test_what_is_no_bytecode_is_refused(tmp_path: Path, written: bytes) -> None:
     (tmp_path / "out").write_bytes(written)
 
