@@ -17,6 +17,8 @@ from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN
 from tests.cluster.slurm import MEET, SHARED, Slurm
 from tests.support.harness import Done
 
+pytestmark = pytest.mark.slow  # a minute and a half: scripts/test --all
+
 ENDLESS = "multinode smoke --max_steps 1000000"
 RANK = f"multinode {MEET}"
 TORCHRUN = f"torchrun --nnodes 2 --nproc_per_node 2 --rdzv_backend c10d --rdzv_endpoint node0:29400 {MEET}"
