@@ -14,6 +14,7 @@ from tests.support.harness import EXAMPLES, ROOT, built
 from tests.support.stores import SMALL, store_with
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user takes root: run scripts/test as root")
 def test_another_user_makes_the_same_layers(module_path: Path) -> None:
     """As nobody, one layer after the other, elsewhere, with another umask, time zone and patch release of Python."""
