@@ -111,7 +111,7 @@ def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
     built(*SMALL)
-    env = store_with(tmp_path, "debs", "bases", "bytecode", "layers")
+    env = store_with(tmp_path, "debs", "bases", "layers")
     wheel = next((tmp_path / "multinode/blobs").glob("*/certifi-*.whl"))
     wheel.unlink()
     wheel.write_bytes(b"damaged")
@@ -122,8 +122,8 @@ def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
 
 def test_interrupted_twice_then_whole(tmp_path: Path) -> None:
     """For another transformers, so that there is one layer to write."""
-    built(*SMALL, "--no-bytecode")
-    options = (*SMALL, "--no-bytecode", "--transformers", OTHER)
+    built(*SMALL)
+    options = (*SMALL, "--transformers", OTHER)
     env = {**os.environ, **store_with(tmp_path, "debs", "bases", "layers")}
     # A job in the background ignores SIGINT.
     command = ["env", "--default-signal=INT", sys.executable, "build.py", *options]

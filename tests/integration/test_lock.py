@@ -16,8 +16,7 @@ from tests.support import locks
 from tests.support.harness import build, built, call
 from tests.support.stores import SMALL
 
-# Without bytecode, as in test_pulled_base: its layers are in the store already.
-OPTIONS = (*SMALL, "--no-bytecode", "--tag", "multinode:locked")
+OPTIONS = (*SMALL, "--tag", "multinode:locked")
 
 
 @pytest.fixture(scope="module")

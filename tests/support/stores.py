@@ -10,7 +10,7 @@ from pathlib import Path
 from images.host.context import default_root
 
 # The image that is made soonest.
-SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load")
+SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load", "--no-bytecode")
 
 
 def store_with(directory: Path, *kinds: str) -> dict[str, str]:
