@@ -21,7 +21,7 @@ from images.host.errors import UserFault, WorldFault, require_room, shown
         ("https://user:se/cr@et@host/x is absent", "https://host/x is absent"),
         ("https://user:secret'@host/x", "https://host/x"),
         ("https://token@host/simple", "https://host/simple"),
-        ("no /work/https:/user:secret@host", "no /work/https:/host"),
+        ("no /srv/https:/user:secret@host", "no /srv/https:/host"),
         ("https://:secret@host/simple", "https://host/simple"),
         ("ssh://user:secret@host", "ssh://host"),
         ("user:secret@host/x:1", "host/x:1"),
