@@ -123,18 +123,22 @@ def test_mpirun_on_two_nodes(pods: Cluster) -> None:
     assert {each["bf16"] for each in ranks(done)} == {True}
 
 
+def run_job(pods: Cluster, command: list[str]) -> list[dict[str, Any]]:
+    """Run the command of a job in both pods, past the entrypoint, to a good end; return what the ranks said."""
+    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
+    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
+    pods.started.extend(children)
+    done = [child.finish() for child in children]
+    assert [each.code for each in done] == [0, 0]
+    return sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
+
+
 @pytest.mark.parametrize(
     "command",
     [pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell"), pytest.param(POD_WORDS, id="words")],
 )
 def test_the_command_of_a_pytorchjob_takes_the_place_of_the_entrypoint(pods: Cluster, command: list[str]) -> None:
-    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
-    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
-    pods.started.extend(children)
+    said = run_job(pods, command)
 
-    done = [child.finish() for child in children]
-
-    assert [each.code for each in done] == [0, 0]
-    said = sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
     assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
     assert {each["asked_threads"] for each in said} == {"56"}

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Started, two_pods
+from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_guide import (
     MPIRUN_ON_ONE_NODE,
     MPIRUN_ON_TWO_NODES,
-    POD,
     POD_SHELL,
     POD_WORDS,
     hostfile,
     ranks,
+    run_job,
     world,
 )
 from tests.support import real_ccl
@@ -121,15 +121,7 @@ def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
 
 @pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])
 def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
-    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
-    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
-    pods.started.extend(children)
-
-    done = [child.finish() for child in children]
-
-    assert [each.code for each in done] == [0, 0]
-    said = sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
-    assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
+    assert world(run_job(pods, command)) == [(0, 2, "ccl"), (1, 2, "ccl")]
 
 
 def test_the_last_release_that_knew_ccl(engine: None, wheelhouse: Path) -> None:
