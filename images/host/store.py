@@ -37,13 +37,13 @@ class Sha256(str):
 
 
 class FileName(str):
-    """The name of a file in one directory: without a separator, neither `.` nor `..`, short enough for a disk.
+    """The name of a file in one directory: no separator or control character, neither `.` nor `..`, not too long.
 
     Raises UserFault for any other value.
     """
 
     def __new__(cls, text: object) -> FileName:
-        fits = isinstance(text, str) and re.fullmatch(r"[^/\0]+", text) and text not in (".", "..")
+        fits = isinstance(text, str) and re.fullmatch(r"[^/\x00-\x1f\x7f]+", text) and text not in (".", "..")
         if not fits or len(str(text).encode(errors="surrogatepass")) > LONGEST:
             raise UserFault("that is not the name of a file", repr(text)[:120], DISTRUST)
         return super().__new__(cls, str(text))
@@ -147,7 +147,7 @@ class Store:
         """Return a record, or None where there is none that can be read."""
         try:
             return json.loads((self.root / "records" / kind / key).read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
 
     def write_record(self, kind: str, key: str, value: object) -> None:

@@ -66,12 +66,13 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "aside").iterdir()) == []
 
 
-def test_a_half_written_record_is_no_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b'{"x":', b"\xff", b"[" * 100_000])
+def test_a_damaged_record_is_no_record(tmp_path: Path, damaged: bytes) -> None:
     store = Store(tmp_path)
     store.write_record("locks", "a", {"x": 1})
     assert store.record("locks", "a") == {"x": 1}
 
-    (tmp_path / "records/locks/a").write_bytes(b'{"x":')
+    (tmp_path / "records/locks/a").write_bytes(damaged)
 
     assert store.record("locks", "a") is None
 
