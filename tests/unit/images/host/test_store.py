@@ -181,7 +181,7 @@ ODD_DIGESTS = [
     None,
     "0" * 64 + "\n",
 ]
-ODD_NAMES = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0b", "x" * 256, 3, None]
+ODD_NAMES = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0b", "a\nb", "a\x1b[2J", "x" * 256, 3, None]
 
 
 @pytest.mark.parametrize("digest", ODD_DIGESTS)
