@@ -83,13 +83,13 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
     start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
     if start is not None and start.program == starters.TORCHRUN:
         return start
-    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK) and not job.trains:
+    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not job.trains:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
     if start is None:
         return None
     if detect(environ).started:
         return None
-    starters.check_accelerate([job.name, *job.words])
+    starters.check_accelerate([job.name, *job.words], environ)
     return start._replace(environ=environ)
 
 

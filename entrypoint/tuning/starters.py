@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import Refusal
+from entrypoint.container.files import read_file
 from entrypoint.launchers import world as launchers
 from entrypoint.launchers.torchrun import COUNT, WORDS
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.tuning.cores import can_bind
+from entrypoint.tuning.options import read_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,10 +40,6 @@ EACH = "--nproc-per-node"
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
-# Any of these lets `accelerate launch` start more than one process (accelerate/commands/launch.py, launch_command).
-ALONE_FLAGS = ("--cpu", "--multi-gpu", "--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--tpu", "-m", "--module",
-               "--no-python", "--debug", "-q", "--quiet")  # fmt: skip
-SEVERAL = (*ALONE_FLAGS[1:6], "--mpirun-hostfile", "--config-file")
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
@@ -76,7 +73,9 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         meeting = read_meeting(options, environ, nproc)
         return Start(program, whole(meeting[COUNT]), meeting, EACH in read_options(options, FLAGS))
     if program == ACCELERATE:
-        return Start(program, read_accelerate(options), {})
+        from entrypoint.tuning.accelerate import count_processes, read_asked
+
+        return Start(program, count_processes(read_asked(options, environ, read_file)), {})
     if program == MPIRUN:
         return Start(program, read_mpirun(options, environ), {})
     return Start(program, None, {}) if program else None
@@ -95,17 +94,6 @@ def find_program(words: list[str]) -> tuple[str, list[str]]:
     return program, rest
 
 
-def read_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
-    """Return the options before a script; with dashes as torchrun and accelerate take them, and the last of several."""
-    found, left = {}, list(words)
-    while left and left[0].startswith("-") and left[0] != "--":
-        name, equals, value = left.pop(0).partition("=")
-        name = name.replace("_", "-")
-        bare = name in flags or (not equals and not left)
-        found[name] = "1" if bare else (value if equals else left.pop(0))
-    return found
-
-
 def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
     """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
@@ -118,23 +106,13 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
     return {"PET_NNODES": "1", COUNT: "1", "PET_NODE_RANK": "0", **found}
 
 
-def read_accelerate(words: list[str]) -> int | None:
-    """Return how many processes `accelerate launch` starts here; None where a file or the machine says so."""
-    typed = read_options(words, ALONE_FLAGS)
-    count, machines = whole(typed.get("--num-processes", "")), whole(typed.get("--num-machines", "1")) or 1
-    if not typed.keys() & set(SEVERAL):
-        return 1
-    return None if count is None or "--config-file" in typed else max(1, count // machines)
-
-
-def check_accelerate(words: list[str]) -> None:
+def check_accelerate(words: list[str], environ: Mapping[str, str]) -> None:
     """Raise Refusal for `accelerate launch` on a CPU with a number of processes, of which it starts one only."""
     program, options = find_program(words)
-    typed = read_options(options, ALONE_FLAGS) if program == ACCELERATE else {}
-    count = whole(typed.get("--num-processes", ""))
-    if count and count > 1 and not typed.keys() & set(SEVERAL):
-        fact = "accelerate launch starts one process on a CPU, however many are asked for"
-        raise Refusal(fact, f"--num_processes {count}", f"torchrun --nproc-per-node {count} SCRIPT.py")
+    if program == ACCELERATE:
+        from entrypoint.tuning.accelerate import check_asked, read_asked  # no other command pays for it
+
+        check_asked(read_asked(options, environ, read_file))
 
 
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:

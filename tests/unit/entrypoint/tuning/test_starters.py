@@ -114,9 +114,9 @@ def test_auto_becomes_a_number(line: str, expected: str) -> None:
 def test_accelerate_starts_one_process_on_a_cpu(line: str, refused: bool) -> None:
     """accelerate/commands/launch.py takes its `simple_launcher`, which never reads the number of processes."""
     if not refused:
-        return check_accelerate(line.split())
+        return check_accelerate(line.split(), {})
     with pytest.raises(Refusal, match="torchrun --nproc-per-node 2"):
-        check_accelerate(line.split())
+        check_accelerate(line.split(), {})
 
 
 LINES = st.lists(

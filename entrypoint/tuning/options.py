@@ -1,0 +1,14 @@
+"""Options of programs that take them with dashes and with underscores, as torchrun and accelerate do."""
+
+from __future__ import annotations
+
+
+def read_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
+    """Return the options before a script, the last of several, with dashes; flags: those without a value."""
+    found, left = {}, list(words)
+    while left and left[0].startswith("-") and left[0] != "--":
+        name, equals, value = left.pop(0).partition("=")
+        name = name.replace("_", "-")
+        bare = name in flags or (not equals and not left)
+        found[name] = "1" if bare else (value if equals else left.pop(0))
+    return found
