@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import make_private, read_text, which, write_private
+from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
@@ -64,7 +64,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         start_rank(argv[1:], environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
     options, words = jobs.read_options(argv)
     environ = forget(environ)
-    environ = {**read_files(environ, read_text), **environ}
+    environ = {**read_files(environ, read_file), **environ}
     job = jobs.read_job(words or shell(), environ, which)
     if job.kind == jobs.USAGE:
         print_error(jobs.HELP)

@@ -32,12 +32,15 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
 
 def read_cpus(text: str) -> frozenset[int]:
     """Return the processors of a list like `0-3,8,10-11`; what is no number in it is left out."""
-    cpus: set[int] = set()
+    ranges = []
     for part in text.replace("\n", ",").split(","):
         low, _, high = part.partition("-")
         first, last = whole(low), whole(high or low)
         if first is not None and last is not None and first <= last < MOST:
-            cpus.update(range(first, last + 1))
+            ranges.append((first, last))
+    cpus: list[int] = []
+    for first, last in sorted(ranges):  # a variable has room for thousands of ranges, each of which has all processors
+        cpus.extend(range(max(first, cpus[-1] + 1 if cpus else 0), last + 1))
     return frozenset(cpus)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.files import make_private, read_text, write_private
+from entrypoint.container.files import make_private, read_file, write_private
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -57,7 +57,7 @@ def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
 
 def trust(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
     """Write the bundle; return variables that point at it, and notes on what is wrong with the mounted certificate."""
-    found = read_trust(site, read_text)
+    found = read_trust(site, read_file)
     if found.bundle is None:
         return [], [found.fault or ""]
     directory = make_private(f"/tmp/multinode-{os.getuid()}")

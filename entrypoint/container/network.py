@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
 
 from entrypoint.numbers import whole
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A name server that does not answer must not keep a job from starting.
 SECONDS = 3.0
+# Longer than a resolver asks two servers twice (resolv.conf(5), timeout and attempts).
+PATIENCE = 30.0
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 # Every interface has these: link-local and multicast addresses of IPv6.
 EVERYWHERE = ("fe8", "ff0")
@@ -20,6 +22,9 @@ ANYWHERE = ("0.0.0.0", "::")
 # Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.
 SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 DISCARD = 9
+
+# A family, and an address as a socket takes it.
+Place = Tuple[int, Tuple[Any, ...]]
 
 
 class Route(NamedTuple):
@@ -102,11 +107,8 @@ def resolve(host: str) -> list[bytes]:
             return keep([(family, host)])
         except (OSError, ValueError):  # a name, or bytes that are no text
             continue
-    found: list[tuple[int, str]] = []
-    thread = threading.Thread(target=append_addresses, args=(host, found), daemon=True)
-    thread.start()
-    thread.join(SECONDS)
-    return keep(sorted(found))
+    rows = look_up(host, None, socket.SOCK_STREAM, SECONDS)
+    return keep(sorted((family, write_address(place)) for family, place in rows))
 
 
 def keep(found: list[tuple[int, str]]) -> list[bytes]:
@@ -114,13 +116,22 @@ def keep(found: list[tuple[int, str]]) -> list[bytes]:
     return [socket.inet_pton(family, text) for family, text in found if not loops_back(text)]
 
 
-def append_addresses(host: str, found: list[tuple[int, str]]) -> None:
+def look_up(host: str, port: int | None, kind: int, seconds: float) -> list[Place]:
+    """Return the addresses of a host, waiting for a name server some seconds at most; a signal is heeded meanwhile."""
+    found: list[Place] = []
+    thread = threading.Thread(target=append_addresses, args=(host, port, kind, found), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found
+
+
+def append_addresses(host: str, port: int | None, kind: int, found: list[Place]) -> None:
     """Append the addresses of a host, if it has any."""
     try:
-        rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+        rows = socket.getaddrinfo(host, port, type=kind)
+    except (OSError, UnicodeError, ValueError):
         return
-    found.extend((family, str(place[0]).partition("%")[0]) for family, _, _, _, place in rows if family in FAMILIES)
+    found.extend((family, place) for family, _, _, _, place in rows if family in FAMILIES)
 
 
 def is_here(host: str) -> bool:
@@ -147,14 +158,13 @@ def own_address(host: str | None) -> str | None:
 
 def find_route_to(host: str) -> tuple[str, str]:
     """Return the address of a host, and ours on the way there; empty if there is none. Nothing is sent."""
-    try:
-        for family, kind, protocol, _, place in socket.getaddrinfo(host, DISCARD, type=socket.SOCK_DGRAM):
-            if family in FAMILIES:
-                with socket.socket(family, kind, protocol) as probe:
-                    probe.connect(place)
-                    return write_address(place), write_address(probe.getsockname())
-    except (OSError, UnicodeError, ValueError):
-        pass
+    for family, place in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)[:1]:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(place)
+                return write_address(place), write_address(probe.getsockname())
+        except OSError:
+            break
     return "", ""
 
 
@@ -179,10 +189,7 @@ def address_of(host: str) -> str:
 
 def can_resolve(name: str) -> bool:
     """Return whether a name resolves, asked once."""
-    try:
-        return bool(socket.getaddrinfo(name, None))
-    except (OSError, UnicodeError):
-        return False
+    return bool(look_up(name, None, socket.SOCK_STREAM, PATIENCE))
 
 
 def is_free(port: int) -> bool:

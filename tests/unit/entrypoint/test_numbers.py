@@ -19,6 +19,7 @@ from entrypoint.numbers import number, read_cpus, whole, write_cpus
         ("3-1", set()),
         ("a,1-x,2", {2}),
         ("0-99999999999", set()),
+        ("4-6,0-5,2", {0, 1, 2, 3, 4, 5, 6}),
     ],
 )
 def test_read_cpus(text: str, cpus: set[int]) -> None:
@@ -45,3 +46,7 @@ def test_number_names_the_variable() -> None:
         "multinode: WORLD_SIZE is not a number: 'two'\n  try: export WORLD_SIZE=1, or unset WORLD_SIZE"
     )
     assert caught.value.code == 2
+
+
+def test_thousands_of_ranges_take_no_longer_than_one() -> None:
+    assert len(read_cpus(",".join(f"{low}-1048575" for low in range(9000)))) == 1 << 20

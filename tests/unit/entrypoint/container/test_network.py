@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from entrypoint.container import network
 from entrypoint.container.network import (
+    can_resolve,
     find_free_port,
     find_interface,
+    find_route_to,
     is_free,
     is_here,
     match,
@@ -67,7 +69,7 @@ V6 = (
     ],
 )
 def test_interface_of_an_address(monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str) -> None:
-    monkeypatch.setattr(network, "append_addresses", lambda host, found: pytest.fail(f"looked up {host}"))
+    monkeypatch.setattr(network, "append_addresses", lambda host, *_: pytest.fail(f"looked up {host}"))
     assert find_interface(read_routes(V4, V6), master) == interface
 
 
@@ -100,8 +102,11 @@ def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch
 
 def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "SECONDS", 0.01)
-    monkeypatch.setattr(network, "append_addresses", lambda host, found: threading.Event().wait(1))
+    monkeypatch.setattr(network, "append_addresses", lambda *_: threading.Event().wait(1))
     assert resolve("nowhere") == []
+    assert find_route_to("nowhere") == ("", "")
+    monkeypatch.setattr(network, "PATIENCE", 0.01)
+    assert not can_resolve("nowhere")
 
 
 @given(st.text(), st.text(), st.sampled_from([None, b"\1\2\3\4", bytes(16)]))
