@@ -6,32 +6,40 @@ import os
 import sys
 from typing import TextIO
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import WORLD, Refusal, one_row
 
 # The ends of the names of flags and variables whose values must not be in a log.
 SECRET = ("token", "key", "secret", "password", "passwd")
 HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
+def print_note(text: str) -> None:
+    """Print one row on stderr that says whose it is."""
+    print_error(f"multinode: {one_row(text)}")
+
+
 def print_error(text: object) -> None:
-    """Print on stderr; where that cannot be written, the command runs all the same."""
+    """Print on stderr, without passwords; where that cannot be written, the command runs all the same."""
     # Without this, print takes stdout where stderr was closed before Python started.
     if sys.stderr is None:
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(hide_users(str(text)), file=sys.stderr, flush=True)
     except OSError:
         mute(sys.stderr, 2)
 
 
 def print_output(text: str) -> None:
-    """Print on stdout; raise Refusal if it cannot be written, but not if a reader like `head` has closed it."""
+    """Print on stdout, without passwords.
+
+    Raise Refusal if it cannot be written, but not if a reader like `head` has closed it.
+    """
     if sys.stdout is None:
         return
     known = sys.stdout.encoding or "ascii"
     try:
         # An argument or a variable may be no text at all.
-        print(text.encode(known, "backslashreplace").decode(known), flush=True)
+        print(hide_users(text).encode(known, "backslashreplace").decode(known), flush=True)
     except BrokenPipeError:
         mute(sys.stdout, 1)
     except OSError as error:
@@ -57,7 +65,7 @@ def hide(words: list[str]) -> list[str]:
     """Return a command line with *** for every secret: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`.
 
     In an address that is the user with the password, and what a query is signed with; in a header the value of one like
-    `Authorization`.
+    `Authorization`. A word with blanks may be a line of shell, with words of its own.
     """
     hidden: list[str] = []
     follows = False
@@ -67,8 +75,10 @@ def hide(words: list[str]) -> list[str]:
         if follows and not word.startswith("--"):
             hidden.append("***")
             follows = False
+        elif secret and value:
+            hidden.append(f"{name}=***")
         else:
-            hidden.append(f"{name}=***" if secret and value else hide_parts(word))
+            hidden.append(hide_line(word) if any(letter.isspace() for letter in word) else hide_parts(word))
             follows = secret and not equals and word.startswith("-")
     return hidden
 
@@ -84,7 +94,37 @@ def hide_parts(word: str) -> str:
     header = name.rpartition("=")[2].strip("'\" ")
     if colon and value.strip() and not value.startswith("//") and (is_secret(header) or header.lower() in HEADERS):
         return f"{name}: ***"
-    return "://".join([word.split("://")[0], *(hide_address(part) for part in word.split("://")[1:])])
+    return hide_addresses(word)
+
+
+def hide_addresses(text: str) -> str:
+    """Return a text without the secrets of the addresses in it."""
+    first, *rest = text.split("://")
+    return "://".join([first, *map(hide_address, rest)])
+
+
+def hide_line(text: str) -> str:
+    """Return a line of shell without the secrets of the commands in it; rather too little is shown than too much."""
+    import re  # json has it loaded already
+
+    ends, text = "|".join(SECRET), hide_addresses(text)
+    value = r"""(?:"[^"]*"|'[^']*'|[^\s;&|'"]+)+"""
+    text = re.sub(rf"""(?i)([\w-]*(?:{ends})=){value}""", r"\1***", text)
+    text = re.sub(rf"""(?i)((?<!\S)--?[\w-]*(?:{ends})\s+)(?!-){value}""", r"\1***", text)
+    return re.sub(rf"""(?i)\b((?:{"|".join(HEADERS)}|[\w-]*(?:{ends}))\s*:\s*)(?!//)[^'"\n]+""", r"\1***", text)
+
+
+def hide_users(text: str) -> str:
+    """Return a text without the user and the password of any address in it."""
+    first, *rest = text.split("://")
+    return "://".join([first, *map(hide_user, rest)])
+
+
+def hide_user(text: str) -> str:
+    """Return what follows the :// of an address without user and password."""
+    end = next((place for place, letter in enumerate(text) if letter in '/?#"\\' or letter.isspace()), len(text))
+    _, at, host = text[:end].rpartition("@")
+    return f"{'***' if at else ''}{at}{host}{text[end:]}"
 
 
 def hide_address(text: str) -> str:

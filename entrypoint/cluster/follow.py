@@ -12,7 +12,8 @@ from typing import IO, TYPE_CHECKING, TextIO
 
 from entrypoint.cluster.rank import FAILED, SUPERVISED
 from entrypoint.errors import WORLD
-from entrypoint.streams import mute, print_error
+from entrypoint.numbers import whole
+from entrypoint.streams import mute, print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,7 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
     if code and not codes:
-        print_error(f"multinode: the job ended with exit code {code}{verdict(banner)}")
+        print_note(f"the job ended with exit code {code}{verdict(banner)}")
     code = codes[0] if codes else code
     return code if 0 <= code < 256 else WORLD
 
@@ -115,11 +116,14 @@ def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
 
 def heed(facts: bytes, codes: list[int]) -> None:
     """Print which rank failed first; the others fail because of it, and get PATIENCE seconds to report it."""
-    rank, host, number = facts.decode(errors="replace").split()
-    code = int(number)
+    words = facts.decode(errors="replace").split()
+    code = whole(words[-1]) if len(words) == 3 else None
+    if code is None:  # no report of ours: a rank may print anything
+        return
+    rank, host, _ = words
     if not codes:
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        print_error(f"multinode: rank {rank} on {host} {how}; the job is ended")
+        print_note(f"rank {rank} on {host} {how}; the job is ended")
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     codes.append(code)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +16,7 @@ from entrypoint.container.network import address_of, find_free_port, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORT, PORTS, is_loopback
 from entrypoint.numbers import whole
+from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def warn_crowd(hosts: list[Host], machine: Machine) -> None:
     """Print a warning if ranks will share cores, judged by this node."""
     most = max(host.slots or 1 for host in hosts)
     if most > machine.cores:
-        print(f"multinode: {most} ranks on a node with {machine.cores} cores: they share them", file=sys.stderr)
+        print_note(f"{most} ranks on a node with {machine.cores} cores: they share them")
 
 
 def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:

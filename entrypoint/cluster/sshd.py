@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 from entrypoint.cluster.keys import find_keys, make_host_key, read_port
 from entrypoint.container.files import which, write_private
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     keys = find_keys(environ)
     if keys.private is None:
         note = "only authorized_keys is mounted, so nothing proves this host's key: launch refuses it"
-        print(f"multinode: {note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there", file=sys.stderr)
+        print_note(f"{note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there")
     lines = [f"Port {port}", *make_host_key(keys, environ), f"AuthorizedKeysFile {keys.authorized}", FIXED]
     # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
     lines.append("SetEnv " + " ".join(set_env(environ)))

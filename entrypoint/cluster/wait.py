@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def print_waiting(states: dict[str, str]) -> None:
     """Print what is being waited for."""
     silent = ", ".join(f"{host} ({state})" for host, state in states.items() if state)
     if silent:
-        print(f"multinode: waiting for {silent}", file=sys.stderr, flush=True)
+        print_note(f"waiting for {silent}")
 
 
 def try_host(host: str, access: Access, states: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from entrypoint.doctor import hardware, software
 from entrypoint.doctor.view import OK, WRONG, Finding, View, read_view
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import MPIJOB_WORKER
-from entrypoint.streams import print_output
+from entrypoint.streams import hide, print_output
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, root: str) -> int:
     """Print every finding, and return 1 if one of them is wrong."""
     if job.words not in ([], ["--json"]):
-        raise Refusal("doctor has no such option", " ".join(job.words), "doctor, or doctor --json")
+        raise Refusal("doctor has no such option", " ".join(hide(job.words)), "doctor, or doctor --json")
     decision, refusal = decide_training(job, decide)
     rows = examine(read_view(decision, refusal, stack, root))
     print_output(as_json(rows) if job.words else as_text(rows))

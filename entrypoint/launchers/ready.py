@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING, Callable
 
@@ -13,6 +12,7 @@ from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import HERE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
+from entrypoint.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> b
         return False
     before = signal.signal(signal.SIGTERM, stop)
     deadline = time.monotonic() + seconds
-    print(f"multinode: waiting until {name} resolves, {seconds} s at most", file=sys.stderr, flush=True)
+    print_note(f"waiting until {name} resolves, {seconds} s at most")
     try:
         while time.monotonic() < deadline:
             time.sleep(PAUSE)
@@ -81,7 +81,7 @@ def check_master(world: World) -> None:
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
     if world.launcher == TORCHRUN and is_here(world.master):
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
-        print(f"multinode: port {world.port} of the rendezvous is in use on this node: {note}", file=sys.stderr)
+        print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
 
 
 def find_here(world: World) -> World:

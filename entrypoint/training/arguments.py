@@ -9,6 +9,7 @@ from entrypoint.container.files import read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
+from entrypoint.streams import hide
 from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
 from entrypoint.training.flags import Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
@@ -115,7 +116,7 @@ def check_first(name: str, task: Task, asked: list[Flag]) -> None:
     if first.name or first.values[0].startswith("-"):
         return
     file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
-    raise Refusal(f"{name} takes no word before its flags", first.values[0], f"{name} --name value{file}")
+    raise Refusal(f"{name} takes no word before its flags", hide([first.values[0]])[0], f"{name} --name value{file}")
 
 
 def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:

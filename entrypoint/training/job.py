@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.errors import NOT_FOUND, Refusal
+from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.numbers import whole
+from entrypoint.streams import hide
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ def read_options(argv: list[str]) -> tuple[Options, list[str]]:
             text = value if equals else (words.pop(0) if words else "")
             nproc = whole(text)
             if not nproc or nproc > MOST_PROCESSES:
-                raise Refusal(f"--nproc takes a number of processes up to {MOST_PROCESSES}", repr(text), "--nproc 2")
+                raise Refusal(
+                    f"--nproc takes a number of processes up to {MOST_PROCESSES}", repr(hide([text])[0]), "--nproc 2"
+                )
         elif name in ("--help", "-h"):
             return Options(None, None), ["--help"]
         else:
             remedy = "--explain, --explain=json, --nproc N, or put it after the command"
-            raise Refusal("unknown option before the command", word, remedy)
+            raise Refusal("unknown option before the command", hide([word])[0], remedy)
     return Options(explain, nproc), words
 
 
@@ -81,19 +84,21 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
     """Return the command as a task, a script or any other program; find returns the path of a program, or None."""
     if not words:
         return Job(USAGE, "", [])
-    name, rest = words[0], words[1:]
+    (name, *rest), shown = words, hide(words)[0]
     if name in OWN or name in TASKS:
         return Job(OWN.get(name, TASK), name, rest)
     if name == "--help":
         return Job(USAGE, name, rest)
     if name.endswith(".py"):
         if not os.path.isfile(name):
-            raise Refusal("there is no such script", name, "an existing file: ls " + (os.path.dirname(name) or "."))
+            raise Refusal("there is no such script", shown, "an existing file: ls " + (os.path.dirname(name) or "."))
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
         if name in SAGEMAKER and not rest:
             raise Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
-        raise Refusal("neither a task nor a program", name or repr(name), suggest(name), NOT_FOUND)
+        if "/" in name and os.path.exists(name):
+            raise Refusal("the program cannot be executed", name, f"a file: chmod +x {name}", NOT_EXECUTABLE)
+        raise Refusal("neither a task nor a program", shown or repr(name), suggest(name), NOT_FOUND)
     return Job(PLAIN, name, rest)
 
 

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 from hypothesis import strategies as st
 
-from entrypoint.launchers.signs import SIGNS
-from tests.support.launchers import left_by, names
+from tests.support.launchers import left_by, names, read_cases
 
+ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
+NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Za-z0-9]+)+")
+# The first would start a process; the others are no variables.
+APART = {"MULTINODE_SUPERVISED", "MULTI_CPU", "KILLED_BY_SIGNAL"}
+
+
+def names_in_sources() -> set[str]:
+    """List what has the form of a variable's name among the strings of the entrypoint."""
+    files = [path for path in ENTRYPOINT.rglob("*.py") if path.parent.name != "jobs"]
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if NAME.fullmatch(text)} - APART
+
+
+# Every variable that a launcher is recorded or documented to leave, and every one that the entrypoint knows.
 NAMES = sorted(
     {name for each in names() for name in left_by(each)}
-    | {sign.name for sign in SIGNS}
-    | {"MULTINODE_WORLD_SIZE", "MULTINODE_TIMEOUT", "JOB_COMPLETION_INDEX", "VC_MASTER_HOSTS", "PALS_APID"}
-    | {"LOCAL_SIZE", "PET_RDZV_CONF", "PET_RDZV_ID", "PET_LOCAL_ADDR", "SLURM_HET_JOB_ID", "SLURM_CPUS_PER_TASK"}
+    | {name for case in read_cases() for name in case.environ}
+    | names_in_sources()
+    | {"VC_MASTER_HOSTS"}
 )
 TEXTS = (
     "", " ", "0", "1", "2", "8", "1:4", "4:1", "auto", "cpu", "host", "127.0.0.1", "[fd00::1]:29400", "a:b", "-1",
     "1.5", "9" * 30, "\u0663", "n[03-04]", "n[", "n]", "]", "0,1,x", "2(x2)", "2(x999999999)", "tcp://10.0.0.1:80",
     '{"cluster": {"worker": ["a", "b"]}}', '{"cluster": []}', "[" * 5000, "h1 4 h2 4", "/etc/mpi/x", "/etc/shadow",
-    "\udcff", "a" * 5000, "\n", ",", "%", "fe80::1%eth0", "0x10", "1e3", "localhost", "::", "=;=", "$(id)",
+    "\udcff", "a" * 5000, ",".join(f"{low}-1048575" for low in range(500)), "https://user:hunter2@host:1/x",
+    "\n", ",", "%", "fe80::1%eth0", "0x10", "1e3", "localhost", "::", "=;=", "$(id)",
 )  # fmt: skip
 # What a variable of the system can hold: anything but NUL, and bytes that are no text as lone surrogates.
 TEXT = st.text(st.characters(blacklist_characters="\0"), max_size=8)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import shlex
 import socket
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -15,40 +18,119 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
-from tests.support.environments import ENVIRONMENTS
+from entrypoint.launchers.signs import SIGNS
+from tests.support.environments import ENVIRONMENTS, NAMES
+from tests.support.launchers import read_cases
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
-COMMANDS = (["smoke"], ["--nproc", "2", "smoke"], ["python3", "train.py"], ["torchrun", "train.py"], ["sh"])
+COMMANDS = (
+    ["smoke"], ["--nproc", "2", "smoke"], ["python3", "train.py"], ["torchrun", "train.py"], ["sh"], ["qa"],
+    ["accelerate", "launch", "train.py"], ["mpirun", "-n", "2", "python3", "train.py"],
+)  # fmt: skip
+# These would write keys and start programs.
+EXPLAINED = (*COMMANDS, ["launch", "smoke"], ["worker"])
+STARTS: st.SearchStrategy[tuple[list[str], list[str]]] = st.one_of(
+    st.tuples(st.sampled_from([["--explain=json"], ["--explain"]]), st.sampled_from(EXPLAINED)),
+    st.tuples(st.just([]), st.sampled_from(COMMANDS)),
+)
+HEADS = (
+    "launcher", "world", "master", "processors", "NUMA nodes", "backend", "quota", "set", "kept", "note", "command",
+)  # fmt: skip
+SECRET = "hunter2"
+# Every way in which a secret is typed: in flags, variables, addresses and headers, alone and in a line of shell.
+PLANTED = (
+    f"--hub_token {SECRET}", f"--hub-token={SECRET}", f"HF_TOKEN={SECRET}", f"https://u:{SECRET}@h/x",
+    f"--dataset_name https://u:{SECRET}@h:1", f"-H 'Authorization: Bearer {SECRET}'", f"-H 'X-Api-Key: {SECRET}'",
+    f"'cd /x; export A=b WANDB_API_KEY={SECRET}; python3 x.py'", f"'python3 x.py --hub_token {SECRET} --bf16'",
+    f"""'curl -sH "Authorization: Bearer {SECRET}" https://h/x'""", f"'git clone https://u:{SECRET}@h/x && ls a/b'",
+    f"""'x --password "a {SECRET}" --seed 1'""", f"'pip install --index-url=https://{SECRET}:@h/simple x'",
+)  # fmt: skip
+BEFORE = ("", "smoke", "sh -c", "qa", "doctor", "launch --hosts a", "train.py", "--nproc", "torchrun x.py", "ssh host")
 
 
 @pytest.fixture(scope="module")
 def root(module_path: Path) -> Path:
     (module_path / "stack.json").write_text(json.dumps({**STACK, "examples": None}))
-    (module_path / "torchrun").write_text("#!/bin/sh\n")
-    (module_path / "torchrun").chmod(0o755)
+    for name in ("torchrun", "accelerate", "mpirun"):
+        (module_path / name).write_text("#!/bin/sh\n")
+        (module_path / name).chmod(0o755)
+    (module_path / "home").mkdir()
     return module_path
 
 
-def explain(argv: list[str], environ: dict[str, str], root: Path) -> tuple[int, str, str]:
-    """Run --explain without a name server: exit code, stdout, stderr."""
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Let no name server be asked, no program be started, and no name be waited for."""
     unknown = mock.Mock(side_effect=socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    with contextlib.ExitStack() as stack:
+        for name, value in (
+            ("socket.getaddrinfo", unknown),
+            ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
+            ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout="", stderr=""))),
+            ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
+            ("entrypoint.launchers.ready.can_resolve", lambda name: True),
+            ("entrypoint.cluster.wait.wait_for", lambda *_: None),
+        ):
+            stack.enter_context(mock.patch(name, value))
+        yield
+
+
+def run(argv: list[str], environ: Mapping[str, str], root: Path) -> tuple[int, str, str]:
+    """Run the entrypoint up to exec: exit code, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        mock.patch("socket.getaddrinfo", unknown),
-    ):
-        code = main(["--explain=json", *argv], environ, str(root))
+    settled = {"PATH": f"{root}:/usr/bin:/bin", "HOME": str(root / "home")}
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), apart():
+        try:
+            code = main(argv, {**environ, **settled}, str(root))
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else 1
     return code, out.getvalue(), err.getvalue()
 
 
-@given(ENVIRONMENTS, st.sampled_from(COMMANDS))
-def test_there_is_a_decision_or_one_refusal(root: Path, environ: dict[str, str], argv: list[str]) -> None:
-    began = time.process_time()
-    code, out, err = explain(argv, {"PATH": f"{root}:/usr/bin:/bin", "HOME": str(root), **environ}, root)
+@given(ENVIRONMENTS, STARTS)
+def test_there_is_a_decision_or_one_refusal(
+    root: Path, environ: dict[str, str], start: tuple[list[str], list[str]]
+) -> None:
+    (mode, command), began = start, time.process_time()
+    code, out, err = run([*mode, *command], environ, root)
     assert time.process_time() - began < 1
-    assert code in (0, 1, 2)
-    if code == 0:
+    assert SECRET not in out + err
+    assert code in (0, 2, 138) and "Traceback" not in err
+    if code:
+        assert_one_refusal(err)
+    elif mode == ["--explain"]:
+        assert all(line.startswith(HEADS) for line in out.splitlines())
+    elif mode:
         assert json.loads(out)["argv"]
     else:
-        assert err.startswith("multinode: ") and "\n  try: " in err
+        assert all(line.startswith("multinode: ") for line in err.splitlines())
+
+
+def assert_one_refusal(err: str) -> None:
+    """Check the three parts, below the rows of a start that came so far: fact, value, and what to do."""
+    *before, first, second = err.splitlines()
+    assert all(line.startswith("multinode: ") for line in before)
+    fact, colon, value = first.removeprefix("multinode: ").partition(": ")
+    assert first.startswith("multinode: ") and fact and colon and value
+    assert second.startswith("  try: ") and len(second) > len("  try: ")
+
+
+def test_all_variables_of_all_launchers_are_hostile() -> None:
+    left = {name for case in read_cases() for name in case.environ} | {sign.name for sign in SIGNS}
+    assert left <= set(NAMES)
+    assert {"OMP_NUM_THREADS", "I_MPI_PIN_INFO", "PBS_NODEFILE", "SLURM_HOSTFILE", "MASTER_ADDR"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("mode", ["--explain=json", "--explain"])
+def test_no_secret_of_a_command_line_is_printed(root: Path, mode: str, before: str, planted: str) -> None:
+    _, out, err = run([mode, *before.split(), *shlex.split(planted)], {}, root)
+    assert SECRET not in out + err
+
+
+def test_a_pipe_that_nobody_writes_into_is_not_read(root: Path) -> None:
+    pipe = root / "pipe"
+    os.mkfifo(pipe)
+    code, _, err = run(["--explain", "smoke"], {"PBS_NODEFILE": str(pipe)}, root)
+    assert (code, err) == (0, "")

@@ -10,7 +10,7 @@ import pytest
 
 from entrypoint import streams as printed
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.streams import print_error, print_output
+from entrypoint.streams import hide, hide_users, print_error, print_note, print_output
 
 
 class Broken(io.TextIOWrapper):
@@ -63,3 +63,43 @@ def test_what_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, encoding: str
     print_output("\udcff \xfc")
     stream.seek(0)
     assert stream.read() == f"{shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("cd /x && python3 x.py --hub_token hf_x --bf16", "cd /x && python3 x.py --hub_token *** --bf16"),
+        ("export A=b HF_TOKEN=hf_x; x", "export A=b HF_TOKEN=***; x"),
+        ("HF_TOKEN='a b' x", "HF_TOKEN=***"),  # the whole of a word that is an assignment
+        ('a --api-key="k k" --seed 1', "a --api-key=***"),
+        ('cd a --api-key="k k" --seed 1', "cd a --api-key=***"),
+        ("curl -H 'Authorization: Bearer abc' https://h", "curl -H 'Authorization: ***' https://h"),
+        ("curl -H 'X-Api-Key: abc' https://u:p@h/x y@z", "curl -H 'X-Api-Key: ***' https://***@h/x y@z"),
+        ("x --tokenizer_name t --max_new_tokens 3 --seed 1", "x --tokenizer_name t --max_new_tokens 3 --seed 1"),
+        ("echo the key is here, --token --bf16", "echo the key is here, --token --bf16"),
+    ],
+)
+def test_secrets_in_a_line_of_shell_are_hidden(line: str, shown: str) -> None:
+    assert hide(["bash", "-c", line]) == ["bash", "-c", shown]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("MASTER_ADDR: 'https://u:p@h/x'", "MASTER_ADDR: 'https://***@h/x'"),
+        ("https://u:p@a b@c https://h/@x", "https://***@a b@c https://h/@x"),
+        ("s3://bucket/a@b nothing", "s3://bucket/a@b nothing"),
+        ("a://b@c://d@e", "a://***@c://***@e"),
+        ("", ""),
+    ],
+)
+def test_passwords_in_addresses_are_never_printed(capsys: pytest.CaptureFixture[str], text: str, shown: str) -> None:
+    assert hide_users(text) == shown
+    print_error(text)
+    print_output(text)
+    assert tuple(capsys.readouterr()) == (f"{shown}\n", f"{shown}\n")
+
+
+def test_a_note_is_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    print_note("waiting for a\nmultinode: rank 0\x1b[2J")
+    assert capsys.readouterr().err == "multinode: waiting for a\\nmultinode: rank 0\\x1b[2J\n"

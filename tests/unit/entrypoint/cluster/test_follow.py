@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cluster import follow
-from entrypoint.cluster.follow import pass_on, sift, verdict
+from entrypoint.cluster.follow import heed, pass_on, sift, verdict
 from entrypoint.cluster.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -59,3 +59,22 @@ def test_ranks_never_wait_for_a_reader_who_is_gone(
 def test_the_banner_is_shortened() -> None:
     lines = ["", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "RANK 1 PID 9 RUNNING AT b", ""]
     assert verdict(lines) == ": rank 1 pid 9 running at b"
+
+
+@pytest.mark.parametrize(
+    ("facts", "codes"),
+    [
+        (b"1 node1 7", [7]),
+        (b"1 node1", []),
+        (b"1 node1 x", []),
+        (b"", []),
+        (b"\xff \xff \xff 7", []),
+    ],
+)
+def test_what_a_rank_prints_is_no_report_of_ours(
+    monkeypatch: pytest.MonkeyPatch, facts: bytes, codes: list[int]
+) -> None:
+    monkeypatch.setattr("signal.setitimer", lambda *_: None)
+    found: list[int] = []
+    heed(facts, found)
+    assert found == codes

@@ -109,6 +109,14 @@ def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "multinode: waiting until node0 resolves, 60 s at most\n"
 
 
+def test_a_name_forges_no_row_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter([False, True])
+
+    wait_for_name("a\nmultinode: rank 0", 60, lambda name: next(answers))
+
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_a_name_that_does_not_come_is_refused_as_what_time_mends() -> None:
     with pytest.raises(Refusal, match="did not resolve within 0 s") as caught:
         wait_for_name("nobody", 0, lambda name: False)

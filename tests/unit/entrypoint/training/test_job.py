@@ -51,6 +51,8 @@ def test_jobs(tmp_path: Path) -> None:
         ("smok", "smoke", 127),
         ("zzzz", "`tasks` lists", 127),
         ("no.py", "ls .", 2),
+        ("/etc/passwd", "chmod +x /etc/passwd", 126),
+        ("/etc", "a file", 126),
         ("train", "ContainerArguments", 2),
         ("serve", "an image that serves", 2),
     ],

@@ -11,7 +11,7 @@ from entrypoint.container.processors import Machine
 from entrypoint.launchers.world import World
 from entrypoint.numbers import write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import list_variables, narrow
+from entrypoint.tuning.bind import list_variables, narrow, start_rank
 from entrypoint.tuning.scene import Scene
 from entrypoint.tuning.starters import RANK, bind_ranks
 from tests.support.machines import Box, look_at, pod
@@ -95,3 +95,19 @@ def test_ranks_under_a_quota_divide_its_cores() -> None:
     environ = {"OMP_NUM_THREADS": "8", MARK: "OMP_NUM_THREADS=8"}
     scene = Scene(SECOND, narrow(machine, SECOND), GLOO, True, lambda: None, lambda path: True, environ)
     assert list_variables(scene) == {"OMP_NUM_THREADS": "4", MARK: "OMP_NUM_THREADS=4"}
+
+
+@pytest.mark.parametrize(("count", "cpus"), [("2", "28-55,84-111"), ("1", None)])
+def test_a_rank_narrows_itself_before_python(monkeypatch: pytest.MonkeyPatch, count: str, cpus: str | None) -> None:
+    masks: list[str] = []
+    started: list[list[str]] = []
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, mask: masks.append(write_cpus(mask)))
+    monkeypatch.setattr("os.execvpe", lambda file, argv, environ: started.append([file, *argv]))
+    rank = str(int(count) - 1)
+    worker = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "x"}
+
+    start_rank(["-u", "x.py"], {**worker, **meeting}, look_at(TWO), GLOO)
+
+    assert masks == ([cpus] if cpus else [])
+    assert started == [["python3", "python3", "-u", "x.py"]]

@@ -1,0 +1,220 @@
+"""A whole start up to exec: what the parts find is what the command gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import entrypoint.__main__ as program
+from entrypoint import decide
+from entrypoint.launchers import ready
+from tests.support.machines import Box, look_at
+
+STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "/examples"}
+WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "late", "PET_NODE_RANK": "1"}
+MASTER = {**WORKER, "PET_NODE_RANK": "0"}
+
+
+class Replaced(BaseException):
+    """In the place of exec: the command and its environment."""
+
+
+class Started(NamedTuple):
+    """What a start has come to: the exit code, or the command with its environment; and what was printed on stderr."""
+
+    code: int | None
+    argv: list[str]
+    environ: Mapping[str, str]
+    err: str
+
+
+Start = Callable[..., Started]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path)}))
+    for package in ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2"):
+        (tmp_path / f"{package}.dist-info").mkdir()
+    for name in ("torchrun", "deepspeed"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Start:
+    """Start a command on two sockets of 28 cores; torchrun is found, and no name server is asked."""
+
+    def replace(file: str, argv: list[str], environ: Mapping[str, str]) -> None:
+        raise Replaced(argv, environ)
+
+    monkeypatch.setattr(os, "execvpe", replace)
+    monkeypatch.setattr(decide, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
+    monkeypatch.setattr(decide, "find_route", lambda world: "eth0")
+    monkeypatch.setattr(ready, "can_resolve", lambda name: True)
+    monkeypatch.setattr(ready, "is_free", lambda port: True)
+    monkeypatch.setattr(ready, "is_here", lambda host: False)
+    monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
+    monkeypatch.setattr(ready, "PAUSE", 0)
+
+    def run(*argv: str, **variables: str) -> Started:
+        environ = {"PATH": f"{home}:/usr/bin:/bin", "HOME": str(home), **variables}
+        try:
+            return Started(program.main(list(argv), environ, str(home)), [], {}, capsys.readouterr().err)
+        except Replaced as replaced:
+            return Started(None, replaced.args[0], replaced.args[1], capsys.readouterr().err)
+
+    return run
+
+
+def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[str] = []
+
+    def resolve(name: str) -> bool:
+        known.append(name)
+        return len(known) > 2
+
+    monkeypatch.setattr(ready, "can_resolve", resolve)
+    monkeypatch.setattr(decide, "find_route", lambda world: "ib0" if len(known) > 2 else "eth0")
+
+    done = start("smoke", **WORKER)
+
+    assert "waiting until late resolves" in done.err
+    assert known == ["late"] * 3
+    assert (done.environ["GLOO_SOCKET_IFNAME"], done.environ["FI_TCP_IFACE"]) == ("ib0", "ib0")
+    assert "GLOO_SOCKET_IFNAME=ib0" in done.err and "eth0" not in done.err
+
+
+@pytest.mark.parametrize(("variables", "code"), [(MASTER, 138), (WORKER, None)])
+def test_the_node_of_rank_0_is_asked_for_its_port(
+    start: Start, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], code: int | None
+) -> None:
+    monkeypatch.setattr(ready, "is_free", lambda port: False)
+
+    assert start("smoke", **variables).code == code
+    assert start("true", **variables).code is None
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("superb", 2, "this release of datasets loads no data set that is a script: superb, datasets 4.0.0\n  try: --"),
+        ("squad", None, "downloads tokenizers/punkt"),
+    ],
+)
+def test_what_a_script_would_fail_on_is_said_before_it_starts(
+    start: Start, home: Path, name: str, code: int | None, said: str
+) -> None:
+    done = start("summarization", "--dataset_name", name, "--output_dir", str(home))
+
+    assert done.code == code
+    assert said in done.err
+
+
+def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None:
+    done = start("ner", "--output_dir", str(home), TRANSFORMERS_CACHE="/pvc/models")
+
+    assert done.environ["HF_HUB_CACHE"] == "/pvc/models"
+    assert "HF_HUB_CACHE=/pvc/models is set: transformers 5.23.0 does not read TRANSFORMERS_CACHE" in done.err
+
+
+def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, str] = {}
+    monkeypatch.setattr(program, "make_private", lambda path: path)
+    monkeypatch.setattr(program, "write_private", written.__setitem__)
+    (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home)}))
+
+    done = start("--nproc", "1", "ner", str(home / "args.json"))
+
+    ((path, text),) = written.items()
+    assert done.argv[-1] == path
+    assert json.loads(text) == {"use_cpu": True, "output_dir": str(home)}
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "threads", "bound"),
+    [
+        (("python3", "x.py"), {}, "56", True),
+        (("generation",), {}, "56", True),
+        (("sh",), {}, "56", False),
+        (("torchrun", "x.py"), {}, "56", False),
+        (("torchrun", "--nproc-per-node", "4", "x.py"), {}, "14", False),
+        (("torchrun", "--nproc-per-node", "auto", "x.py"), {}, "28", False),
+        (("python3", "-m", "torch.distributed.run", "--nproc_per_node=8", "x.py"), {}, "7", False),
+        (("mpirun", "-n", "4", "python3", "x.py"), {}, "14", False),
+        (("deepspeed", "x.py"), {}, None, False),
+        (("--nproc", "7", "smoke"), {}, "8", False),
+        (("smoke",), {"OMP_NUM_THREADS": "56"}, "56", True),  # room for one process
+    ],
+)
+def test_every_process_has_its_share(
+    start: Start, home: Path, monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], variables: dict[str, str], threads: str | None, bound: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("entrypoint.tuning.threads.has_iomp", lambda scene: True)
+    (home / "mpirun").write_text("")
+    (home / "mpirun").chmod(0o755)
+
+    done = start(*words, **variables)
+
+    assert done.environ.get("OMP_NUM_THREADS") == threads
+    assert ("KMP_AFFINITY" in done.environ) == bound
+
+
+def test_a_torchrun_gets_a_number_in_the_place_of_auto(start: Start) -> None:
+    assert start("torchrun", "--nproc-per-node", "auto", "x.py").argv == ["torchrun", "--nproc-per-node", "2", "x.py"]
+
+
+def test_the_nodes_in_a_file_of_pbs_are_counted(start: Start, home: Path) -> None:
+    (home / "nodes").write_text("node0\nnode0\nnode1\n")
+    os.mkfifo(home / "pipe")
+
+    done = start("smoke", PBS_NODEFILE=str(home / "nodes"))
+
+    assert done.code == 2
+    assert "meant to be one of many: PBS_NUM_NODES=2" in done.err
+    assert start("smoke", PBS_NODEFILE=str(home / "pipe")).code is None  # nobody writes into it
+
+
+@pytest.mark.parametrize(("number", "heeded"), [(1, True), (2, False)])
+def test_the_first_process_of_a_container_heeds_sigterm(
+    start: Start, monkeypatch: pytest.MonkeyPatch, number: int, heeded: bool
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(os, "getpid", lambda: number)
+    try:
+        start("--help")
+        assert (signal.getsignal(signal.SIGTERM) is not before) == heeded
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("accelerate", "launch", "--cpu", "--num_processes", "2", "x.py"), "torchrun --nproc-per-node 2 SCRIPT.py"),
+        (("--nproc", "2", "generation"), "--nproc has no meaning"),
+        (("--nproc", "2", "worker"), "--nproc has no meaning"),
+        (("--nproc", "2", "sh"), "--nproc has no meaning"),
+    ],
+)
+def test_numbers_that_would_be_ignored_are_refused(start: Start, home: Path, argv: tuple[str, ...], said: str) -> None:
+    (home / "accelerate").write_text("#!/bin/sh\n")
+    (home / "accelerate").chmod(0o755)
+
+    done = start(*argv)
+
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_pod_that_only_checks_the_job_loses_nothing(start: Start, home: Path) -> None:
+    assert "lost with the container" not in start("smoke").err
+    assert f"nothing is mounted at {home}" in start("ner", "--output_dir", str(home)).err
