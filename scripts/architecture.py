@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print how the two programs are built: packages, modules, lines, and who imports whom.
+"""Print how the programs are built: packages, modules, lines, and who imports whom.
 
 scripts/architecture.py            print tables with the lines of each module, and pictures as Mermaid
 scripts/architecture.py --write    write the tables and pictures of docs/architecture.md anew
@@ -42,6 +42,13 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("cluster", "doctor"),
         ("__main__", "jobs"),
     ),
+    "manifests": (
+        ("fields",),
+        ("request",),
+        ("options", "task", "division", "pod"),
+        ("kinds",),
+        ("cli",),
+    ),
 }
 
 # What a build and a start do, step by step: from, to, and what is handed on.
@@ -69,6 +76,14 @@ FLOWS: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("decide", "explain", "decision"),
         ("decide", "__main__", "decision"),
         ("__main__", "exec", "environment and command"),
+    ),
+    "manifests": (
+        ("cli", "options", "command line"),
+        ("options", "request", "values"),
+        ("request", "division", "job, with its operator's variables"),
+        ("division", "kinds.trainer", "processes of each pod"),
+        ("request", "pod", "job"),
+        ("pod", "kinds.pytorchjob", "pods"),
     ),
 }
 

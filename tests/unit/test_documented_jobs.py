@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 
 from entrypoint.training import job
+from tests.support.definitions import schema
 from tests.support.documents import Page, pages
-from tests.support.harness import ROOT
 
-# Custom resource definitions of the releases that the pages speak of; they are not part of this repository.
-DEFINITIONS = Path(os.environ.get("MULTINODE_CRDS", ROOT.parent / "shared" / "crds"))
-FILES = {"PyTorchJob": "kubeflow.org_pytorchjobs.v1.9.0.yaml", "MPIJob": "kubeflow.org_mpijobs.v2beta1.yaml"}
 # RFC 1035 as Kubernetes takes it.
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -28,7 +23,8 @@ def shown_in(page: Page) -> list[dict[str, Any]]:
     return [yaml.safe_load(shown.text) for shown in page.shown if shown.text.startswith("apiVersion: ")]
 
 
-JOBS = [each for page in pages() for each in shown_in(page)]
+SHOWN = [each for page in pages() for each in shown_in(page)]
+JOBS = [each for each in SHOWN if each["kind"] != "Pod"]
 
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
@@ -39,29 +35,6 @@ def pods(each: dict[str, Any]) -> list[dict[str, Any]]:
     """List the pods of a job, one for each kind of replica."""
     [replicas] = [value for name, value in each["spec"].items() if name.endswith("ReplicaSpecs")]
     return [replica["template"]["spec"] for replica in replicas.values()]
-
-
-@cache
-def schema(kind: str) -> dict[str, Any]:
-    """Read the schema of a kind, and let it refuse fields that it does not have."""
-    path = DEFINITIONS / FILES[kind]
-    if not path.is_file():
-        pytest.skip(f"NOT VALIDATED: {path} is absent; MULTINODE_CRDS names the directory with Kubeflow's definitions")
-    definition = yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    found: dict[str, Any] = strict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-    return found
-
-
-def strict(node: Any) -> Any:
-    """Refuse unknown fields wherever a schema lists the known ones, as `kubectl --validate=strict` does."""
-    if isinstance(node, list):
-        return [strict(each) for each in node]
-    if not isinstance(node, dict):
-        return node
-    closed = isinstance(node.get("properties"), dict) and not node.get("x-kubernetes-preserve-unknown-fields")
-    open_metadata = node.get("type") == "object" and "properties" not in node
-    inner = {key: strict(value) for key, value in node.items()}
-    return {**inner, "additionalProperties": False} if closed and not open_metadata else inner
 
 
 @pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
@@ -113,3 +86,11 @@ def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> N
             assert "command" not in container, "it would take the place of the entrypoint"
             read = job.read_job(container["args"], {}, lambda *_: None)
             assert read.trains or read.kind == job.WORKER
+
+
+def test_kubernetes_takes_the_pods() -> None:
+    shown = [each for each in SHOWN if each["kind"] == "Pod"]
+
+    assert shown
+    for each in shown:
+        kubernetes_validate.validate(each, "1.37", strict=True)

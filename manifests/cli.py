@@ -1,0 +1,114 @@
+"""The command line of scripts/manifest.py: a manifest on stdout, what becomes of the cores on stderr."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, TextIO
+
+import yaml
+
+from entrypoint.errors import USER, Refusal, one_row
+from manifests import options, task
+from manifests.division import Division, describe, divide
+from manifests.kinds import mpijob, pytorchjob, storage, trainer
+from manifests.request import ALL, MPIJOB, PREFETCH, PVC, PYTORCHJOB, RUNTIME, TRAINJOB, Job
+
+HELP = {
+    PYTORCHJOB: "a PyTorchJob, as in the Hugging Face guide",
+    TRAINJOB: "a TrainJob of Trainer v2",
+    RUNTIME: "a ClusterTrainingRuntime of Trainer v2, for TrainJobs that share it",
+    MPIJOB: "an MPIJob",
+    PVC: "a claim for storage",
+    PREFETCH: "a Job that fetches model and data of a task into the claim, once",
+}
+# What the operator of each kind sets in a pod.
+VARIABLES = {
+    PYTORCHJOB: pytorchjob.list_variables,
+    TRAINJOB: trainer.list_variables,
+    RUNTIME: trainer.list_variables,
+    MPIJOB: mpijob.list_variables,
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors have three parts."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise Refusal instead of ending the program."""
+        raise Refusal("the command line cannot be read", message, f"{self.prog} --help")
+
+
+class Plain(yaml.SafeDumper):
+    """A writer of YAML without anchors, which people would have to follow."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return that everything is written out."""
+        return True
+
+
+def make_parser() -> Parser:
+    """Return the parser of the command line; values are read later, by the table of options."""
+    parser = Parser(
+        prog="scripts/manifest.py", description="Print a manifest for `kubectl apply -f -`.", allow_abbrev=False
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(ALL))
+    for kind in ALL:
+        one = kinds.add_parser(kind, help=HELP[kind], description=f"Print {HELP[kind]}.", allow_abbrev=False)
+        for each in options.of_kind(kind):
+            shown = f"{each.help}; default: {each.default}" if each.default else each.help
+            one.add_argument(each.name, metavar=each.metavar, action="append" if each.many else "store", help=shown)
+        if kind != PVC:
+            one.add_argument("words", nargs=argparse.REMAINDER, metavar="TASK ARGUMENT...", help="default: qa --bf16")
+    return parser
+
+
+def write_manifest(job: Job, division: Division) -> dict[str, Any]:
+    """Return the manifest of a job whose cores are divided so."""
+    if job.kind == PYTORCHJOB:
+        return pytorchjob.write_pytorchjob(job)
+    if job.kind == RUNTIME:
+        return trainer.write_runtime(job)
+    return trainer.write_trainjob(job, division) if job.kind == TRAINJOB else mpijob.write_mpijob(job, division)
+
+
+def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the manifest that was asked for, and what is to be said of it; raise Refusal for what cannot run."""
+    kind = typed["kind"]
+    values = options.read_values(kind, typed)
+    if kind == PVC:
+        return storage.write_claim(options.make_claim(values)), []
+    job = options.make_job(kind, values, task.choose_words(kind, typed["words"]))
+    task.check_task(job)
+    notes = [] if "@" in job.pod.image else ["the image has no digest, so that pods may get different ones of a tag"]
+    if kind == PREFETCH:
+        return storage.write_prefetch(job), notes
+    if kind == MPIJOB and job.nproc is None:
+        job = replace(job, nproc=divide(job, {}).processes)  # mpirun asks for a number
+    division = divide(job, VARIABLES[kind](job))
+    return write_manifest(job, division), [*describe(job, division), *list_own_notes(job, division), *notes]
+
+
+def list_own_notes(job: Job, division: Division) -> list[str]:
+    """Return what somebody should know of this kind of job."""
+    if job.kind == RUNTIME:
+        return trainer.list_notes(division)
+    return pytorchjob.list_notes(job) if job.kind == PYTORCHJOB else []
+
+
+def write_text(manifest: Mapping[str, Any]) -> str:
+    """Return a manifest as YAML: keys in the order in which people read them, the same bytes for the same manifest."""
+    return yaml.dump(dict(manifest), Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
+
+
+def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
+    """Print a manifest; return the exit code."""
+    try:
+        manifest, notes = decide(vars(make_parser().parse_args(argv)))
+    except Refusal as refusal:
+        err.write(f"error: {refusal.fact}: {one_row(refusal.value)}\n  try: {one_row(refusal.remedy)}\n")
+        return USER  # everything is known before anything could fail outside
+    err.writelines(f"manifest: {note}\n" for note in notes)
+    out.write(write_text(manifest))
+    return 0

@@ -1,0 +1,121 @@
+"""How the cores of each pod are going to be divided, by the code that divides them in the pod: entrypoint/tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from entrypoint.container.image import Stack
+from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, write_size
+from entrypoint.container.processors import CPU, NODE, ONLINE, Machine, read_machine
+from entrypoint.errors import Refusal
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import World
+from entrypoint.numbers import whole
+from entrypoint.training.job import SMOKE
+from entrypoint.tuning.scene import Scene, crowd, spread
+from entrypoint.tuning.threads import threads
+from manifests.request import Job, Shape
+
+# The two kinds of images, as far as cores are concerned.
+BACKENDS = ("gloo", "ccl")
+PERIOD = 100_000  # microseconds; a kubelet writes quotas for this one
+
+
+@dataclass(frozen=True)
+class Division:
+    """What becomes of a pod's cores: processes, threads of each by backend, and what is to be said of it."""
+
+    machine: Machine
+    world: World
+    threads: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def processes(self) -> int:
+        """Return the number of processes of each pod."""
+        return self.world.local_size or 1
+
+
+def make_machine(cpus: Fraction, shape: Shape | None) -> Machine:
+    """Return what a container sees that may use so many CPUs of such a node; without one, a node that has no others."""
+    shape = shape or Shape(1, max(1, ceil(cpus)), 1)
+    if cpus > shape.cpus:
+        fact = "a node has fewer CPUs than each pod asks for"
+        raise Refusal(fact, f"{shape.cpus} of {float(cpus):g}", f"--cpu {shape.cpus}, or less: the kubelet needs some")
+    each = shape.cores * shape.threads
+    files = {
+        ONLINE: f"0-{shape.cpus - 1}",
+        NODE.format("online"): f"0-{shape.nodes - 1}",
+        "/proc/self/cgroup": "0::/",
+        "/sys/fs/cgroup/cpu.max": f"{int(cpus * PERIOD)} {PERIOD}",
+        "/sys/fs/cgroup/cpuset.cpus.effective": f"0-{shape.cpus - 1}",
+        **{NODE.format(f"node{node}/cpulist"): f"{node * each}-{(node + 1) * each - 1}" for node in range(shape.nodes)},
+    }
+    for cpu in range(shape.cpus):
+        first = cpu - cpu % shape.threads
+        files[CPU.format(cpu, "thread_siblings_list")] = f"{first}-{first + shape.threads - 1}"
+    return read_machine(files.get, frozenset(range(shape.cpus)), 0)
+
+
+def make_stack(backend: str) -> Stack:
+    """Return an image of a backend; nothing else of it changes how cores are divided."""
+    return Stack("", "", "", backend, None, "")
+
+
+def divide(job: Job, environ: Mapping[str, str]) -> Division:
+    """Return the division in a pod that has these variables from its operator; the user's are added."""
+    environ = {**environ, **job.pod.variables}
+    machine = make_machine(job.pod.cpus, job.shape)
+    typed = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    world = spread(read_world(environ, detect(environ), None), machine, typed)
+    found = {}
+    for backend in BACKENDS:
+        scene = Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
+        found[backend] = typed or int(threads(scene) or 1)
+    check_cores(job, machine, world)
+    check_memory(job, world)
+    return Division(machine, world, found, tuple(crowd(world, machine, typed)))
+
+
+def check_cores(job: Job, machine: Machine, world: World) -> None:
+    """Raise Refusal for pods that have less than a core for each process."""
+    count = world.local_size or 1
+    if job.pod.cpus < 1 or count > machine.cores:
+        fact = "each process needs a core of its own"
+        value = f"{job.pod.cpu} CPUs, {machine.cores} core(s), {count} process(es) in each pod"
+        raise Refusal(fact, value, f"--cpu {max(1, count)}, or a smaller --nproc")
+
+
+def check_memory(job: Job, world: World) -> None:
+    """Raise Refusal for pods in which a small model cannot be trained; /dev/shm counts as memory of the pod."""
+    count, each = world.local_size or 1, SMOKE_MEMORY if job.words[:1] == (SMOKE,) else MEMORY
+    if job.pod.memory_bytes < count * each:
+        shm = f", of which --shm {job.pod.shm} may be filled" if job.pod.shm else ""
+        fact = f"training a small model takes {write_size(each)} for each of {count} process(es)"
+        need = count * each + job.pod.shared_bytes
+        raise Refusal(
+            fact, f"--memory {job.pod.memory}{shm}", f"--memory {ceil(need / (1 << 20))}Mi, or fewer processes"
+        )
+
+
+def describe(job: Job, division: Division) -> list[str]:
+    """Return the lines that say how the cores are divided, in all pods."""
+    low, high = division.world.nodes
+    pods = f"{low}" if low == high else f"{low} to {high}"
+    each = division.processes
+    count = division.threads
+    with_ccl = f"; with oneCCL {count['ccl']} and a worker" if count["ccl"] != count["gloo"] else ""
+    cores = division.machine.cores
+    lines = [
+        f"{pods} pod(s) x {each} process(es) x {count['gloo']} thread(s){with_ccl}, on {cores} core(s) of each pod",
+        *division.notes,
+    ]
+    if job.shape is None and job.nproc is None and "local_size" in division.world.guessed:
+        lines.append(
+            "processes: one for each NUMA node that a pod's cores fill, here one, if nodes have so many cores in one; "
+            "--node-shape 2x56x2 says what they are (lscpu: NUMA nodes x cores of each x threads per core)"
+        )
+    return lines

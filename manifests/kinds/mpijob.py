@@ -1,0 +1,93 @@
+"""MPIJob of the MPI operator (kubeflow.org/v2beta1): a launcher that starts ranks by ssh on its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from entrypoint.errors import Refusal
+from manifests.division import Division
+from manifests.fields import LABEL, read_name
+from manifests.pod import write_container, write_metadata, write_pod
+from manifests.request import Job
+
+LAUNCHER, WORKER = "Launcher", "Worker"
+IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
+POLICIES = ("Never", "OnFailure")
+KEYS = "/etc/multinode/ssh"  # where the entrypoint looks for a key, and its user may read it
+# The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
+SMALL = {"cpu": "1", "memory": "1Gi"}
+
+
+def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
+    """Return the manifest; raise Refusal for one that the operator would not take."""
+    sizes = {"requests": SMALL, "limits": SMALL}
+    launcher = write_container("launcher", job.pod, job.words, sizes)
+    worker = write_container("worker", job.pod, ["worker"])
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": write_metadata(job),
+        "spec": {
+            "mpiImplementation": "Intel",
+            "slotsPerWorker": division.processes,
+            "sshAuthMountPath": KEYS,
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": job.restarts},
+            "mpiReplicaSpecs": {
+                LAUNCHER: write_replica(job, launcher, 1, "OnFailure"),
+                WORKER: write_replica(job, worker, job.workers, "OnFailure"),
+            },
+        },
+    }
+    check_variables(job)
+    check_validation(manifest)
+    return manifest
+
+
+def write_replica(job: Job, container: Mapping[str, Any], count: int, policy: str) -> dict[str, Any]:
+    """Return one kind of replica."""
+    return {"replicas": count, "restartPolicy": policy, "template": {"spec": write_pod(job.pod, container)}}
+
+
+def list_variables(job: Job) -> dict[str, str]:
+    """Return what Intel MPI sets in the first rank on the first worker, which is where cores are divided."""
+    count = job.nproc or 1
+    return {
+        "PMI_RANK": "0",
+        "PMI_SIZE": str(job.workers * count),
+        "MPI_LOCALRANKID": "0",
+        "MPI_LOCALNRANKS": str(count),
+        "MASTER_ADDR": f"{job.name}-worker-0",
+    }
+
+
+def check_variables(job: Job) -> None:
+    """Raise Refusal for a variable that the operator writes again (launcherEnvVars in mpi_job_controller.go)."""
+    taken = [name for name in job.pod.variables if name == "K_MPI_JOB_ROLE" or name.startswith("I_MPI_HYDRA_")]
+    if taken:
+        raise Refusal("the operator sets this variable itself", f"--env {taken[0]}", f"leave {taken[0]} out")
+
+
+def check_validation(manifest: Mapping[str, Any]) -> None:
+    """Raise Refusal for what ValidateMPIJob refuses: pkg/apis/kubeflow/validation/validation.go (mpi-operator v0.8.2).
+
+    The name of the last worker's pod is a DNS label, and so is the launcher's Job with the suffix of its pod.
+    """
+    spec, name = manifest["spec"], str(manifest["metadata"]["name"])
+    replicas: Mapping[str, Any] = spec.get("mpiReplicaSpecs") or {}
+    if LAUNCHER not in replicas or replicas[LAUNCHER].get("replicas") != 1:
+        raise Refusal("an MPIJob has one Launcher", replicas.get(LAUNCHER, {}).get("replicas"), "replicas: 1")
+    count = replicas.get(WORKER, {}).get("replicas", 1)
+    if count < 1:
+        raise Refusal("an MPIJob has no less than one Worker", count, "--workers 1")
+    read_name(name, "--name", longest=LABEL - len(max(f"-worker-{count - 1}", "-launcher", key=len)))
+    if spec.get("mpiImplementation") not in IMPLEMENTATIONS:
+        value = spec.get("mpiImplementation")
+        raise Refusal(f"mpiImplementation is one of {', '.join(IMPLEMENTATIONS)}", value, "mpiImplementation: Intel")
+    if spec.get("slotsPerWorker", -1) < 0 or not spec.get("sshAuthMountPath"):
+        value = f"{spec.get('slotsPerWorker')}, {spec.get('sshAuthMountPath')}"
+        raise Refusal("an MPIJob has slots for each worker and a directory for keys", value, "--nproc 1")
+    for kind, replica in replicas.items():
+        if replica.get("restartPolicy") not in POLICIES or not replica["template"]["spec"].get("containers"):
+            value = f"{kind}: {replica.get('restartPolicy')}"
+            raise Refusal(f"replicas have a container, and restart {' or '.join(POLICIES)}", value, POLICIES[1])

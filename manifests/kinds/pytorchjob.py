@@ -1,0 +1,150 @@
+"""PyTorchJob of the training operator (kubeflow.org/v1): elastic Workers as in the guide, or a Master and Workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from entrypoint.errors import Refusal
+from manifests.fields import LABEL, read_name
+from manifests.pod import write_container, write_metadata, write_pod
+from manifests.request import Job
+
+CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
+PORT = 23456  # PyTorchJobDefaultPort
+MASTER, WORKER = "Master", "Worker"
+# What the operator writes into every container after the user's own variables, which are lost by it: envvar.go,
+# master.go and elastic.go of pkg/controller.v1/pytorch.
+OPERATORS = (
+    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES",
+    "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_CONF",
+    "PET_MAX_RESTARTS", "PET_STANDALONE",
+)  # fmt: skip
+
+
+def write_pytorchjob(job: Job) -> dict[str, Any]:
+    """Return the manifest; raise Refusal for one that the operator would not take, or could not run."""
+    manifest = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": write_metadata(job),
+        "spec": write_spec(job),
+    }
+    check_names(job)
+    check_variables(job)
+    check_webhook(manifest)
+    return manifest
+
+
+def write_spec(job: Job) -> dict[str, Any]:
+    """Return the specification; restarts are torchrun's in an elastic job, and those of pods in any other."""
+    restarts = {} if job.elastic else {"backoffLimit": job.restarts}
+    spec: dict[str, Any] = {
+        "runPolicy": {"cleanPodPolicy": "None", **restarts},  # pods stay, and with them their logs
+        "nprocPerNode": str(job.nproc or "auto"),
+    }
+    if job.elastic:
+        low, high = job.elastic
+        policy = {"rdzvBackend": "c10d", "minReplicas": low, "maxReplicas": high, "maxRestarts": job.restarts}
+        spec["elasticPolicy"] = policy
+        counts = {WORKER: job.workers}
+    else:
+        counts = {MASTER: 1, WORKER: job.workers - 1}
+    spec["pytorchReplicaSpecs"] = {kind: write_replica(job, count) for kind, count in counts.items() if count}
+    return spec
+
+
+def write_replica(job: Job, count: int) -> dict[str, Any]:
+    """Return one kind of replica; restartPolicy belongs here, for the operator writes it over that of the pod."""
+    container = write_container(CONTAINER, job.pod, job.words)
+    template = {"spec": write_pod(job.pod, container)}
+    return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
+
+
+def list_variables(job: Job) -> dict[str, str]:
+    """Return what the operator sets in the first pod.
+
+    Sources: setPodEnv in pkg/controller.v1/pytorch/envvar.go, GetMasterEnvVarGenerator in master.go and
+    GetElasticEnvVarGenerator in elastic.go (kubeflow/training-operator v1.9.0).
+    """
+    found = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": str(job.nproc or "auto")}
+    if job.elastic:
+        low, high = job.elastic
+        return {
+            **found,
+            "PET_RDZV_ENDPOINT": f"{job.name}-worker-0:{PORT}",
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_NNODES": f"{low}:{high}",
+            "PET_MAX_RESTARTS": str(job.restarts),
+            "PET_STANDALONE": "",
+        }
+    place = {"MASTER_ADDR": f"{job.name}-master-0", "MASTER_PORT": str(PORT)}
+    return {
+        **found,
+        **place,
+        **{f"PET_{name}": value for name, value in place.items()},
+        "WORLD_SIZE": str(job.workers * (job.nproc or 1)),
+        "RANK": "0",
+        "PET_NODE_RANK": "0",
+        "PET_NNODES": str(job.workers),
+    }
+
+
+def check_names(job: Job) -> None:
+    """Raise Refusal for a name to which the operator could not add that of a pod.
+
+    Each pod has a service of its own name, which is a DNS label (GenGeneralName in pkg/controller.v1/common/util.go).
+    """
+    count = job.elastic[1] if job.elastic else job.workers
+    suffix = max(f"-worker-{count - 1}", "-master-0", key=len)
+    read_name(job.name, "--name", longest=LABEL - len(suffix))
+
+
+def check_variables(job: Job) -> None:
+    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
+    lost = [name for name in job.pod.variables if name in OPERATORS]
+    if lost:
+        raise Refusal("the operator sets this variable itself", f"--env {lost[0]}", f"leave {lost[0]} out")
+
+
+def check_webhook(manifest: Mapping[str, Any]) -> None:
+    """Raise Refusal for what validatePyTorchJob refuses.
+
+    Source: pkg/webhooks/pytorch/pytorchjob_webhook.go and pkg/webhooks/utils/utils.go (v1.9.0). What it takes and the
+    operator cannot run is refused as well: Workers only without elasticPolicy have no meeting point (envvar.go).
+    """
+    spec = manifest["spec"]
+    replicas: Mapping[str, Any] = spec.get("pytorchReplicaSpecs") or {}
+    read_name(str(manifest["metadata"]["name"]), "--name")
+    if not replicas or not replicas.keys() <= {MASTER, WORKER}:
+        raise Refusal("a PyTorchJob has replicas of the kinds Master and Worker", list(replicas), "--workers 4")
+    for kind, replica in replicas.items():
+        check_replica(kind, replica)
+    if spec.get("elasticPolicy") is not None and WORKER not in replicas:
+        raise Refusal("elasticPolicy needs Workers", list(replicas), "--workers 1 or more, or --elastic off")
+    if spec.get("elasticPolicy") is None and MASTER not in replicas:
+        raise Refusal("Workers without a Master and without elasticPolicy cannot meet", list(replicas), "--elastic 1:4")
+
+
+def check_replica(kind: str, replica: Mapping[str, Any]) -> None:
+    """Raise Refusal for a kind of replica that the webhook refuses."""
+    count, containers = replica.get("replicas"), replica["template"]["spec"].get("containers") or []
+    if kind == MASTER and count != 1:
+        raise Refusal("a PyTorchJob has one Master", count, "--workers 4 for a Master and 3 Workers")
+    if kind == WORKER and count is not None and count < 1:
+        raise Refusal("a PyTorchJob has no less than one Worker", count, "--workers 1")
+    if not any(each.get("name") == CONTAINER for each in containers):
+        names = [each.get("name") for each in containers]
+        raise Refusal(f"{kind} has no container of this name", f"{CONTAINER}, but {names}", f"name: {CONTAINER}")
+    if not all(each.get("image") for each in containers):
+        raise Refusal(f"a container of {kind} has no image", CONTAINER, "--image IMAGE")
+
+
+def list_notes(job: Job) -> list[str]:
+    """Return what somebody should know of this job before it runs.
+
+    The container that the operator adds to Workers of a Master has other requests than limits (initcontainer.go).
+    """
+    if job.elastic or job.workers == 1:
+        return []
+    return ["Workers are Burstable, not Guaranteed: the init container that the operator adds has smaller requests"]

@@ -1,0 +1,35 @@
+"""The claim that all pods mount, and the Job that fetches what a task needs into it, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manifests.pod import write_container, write_metadata, write_pod
+from manifests.request import Claim, Job
+from manifests.task import FETCH
+
+RETRIES = 3  # a hub that is busy, or a pod that is moved
+
+
+def write_claim(claim: Claim) -> dict[str, Any]:
+    """Return the manifest of a PersistentVolumeClaim."""
+    place = {"namespace": claim.namespace} if claim.namespace else {}
+    provider = {"storageClassName": claim.storage_class} if claim.storage_class else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim.name, **place},
+        "spec": {**provider, "accessModes": [claim.access], "resources": {"requests": {"storage": claim.size}}},
+    }
+
+
+def write_prefetch(job: Job) -> dict[str, Any]:
+    """Return the manifest of a Job whose pod runs `prefetch` with the HF_HOME of the pods that train."""
+    container = write_container("prefetch", job.pod, [FETCH, *job.words])
+    pod = write_pod(job.pod, container, restartPolicy="Never")
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": write_metadata(job),
+        "spec": {"backoffLimit": RETRIES, "template": {"spec": pod}},
+    }

@@ -1,0 +1,180 @@
+"""Trainer v2 (trainer.kubeflow.org/v1alpha1): TrainJob, and a ClusterTrainingRuntime for those that share one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from entrypoint.errors import Refusal
+from manifests.division import Division
+from manifests.fields import LABEL, is_key, read_name
+from manifests.pod import (
+    restrict_container,
+    restrict_pod,
+    write_container,
+    write_metadata,
+    write_mounts,
+    write_placement,
+    write_pod,
+    write_sizes,
+    write_variables,
+    write_volumes,
+)
+from manifests.request import Job
+
+API = "trainer.kubeflow.org/v1alpha1"
+NODE = "node"  # the replicated job, and its container, that the torch plugin looks for (pkg/constants/constants.go)
+PORT = 29500  # ContainerTrainerPort
+MANAGER = "multinode/manifest"
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+# TorchRunReservedEnvNames and MPIReservedEnvNames in pkg/constants/constants.go (v2.3.0).
+RESERVED = (
+    "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+    "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_set_default_slots",
+    "OMPI_MCA_plm_rsh_args",
+)  # fmt: skip
+MOST_VARIABLES = 128  # maxItems of spec.trainer.env in the definition
+LONGEST_RUNTIME = 253
+
+
+def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
+    """Return the manifest of a TrainJob; raise Refusal for one that the webhook or the definition refuses.
+
+    numProcPerNode is always written: left out, the torch plugin starts a process for each CPU of the request
+    (getNumCPUPerNode in pkg/runtime/framework/plugins/torch/torch.go).
+    """
+    check_name(job)
+    check_variables(job)
+    trainer = {
+        "image": job.pod.image,
+        "args": list(job.words),
+        "env": write_variables(job.pod),
+        "numNodes": job.workers,
+        "numProcPerNode": division.processes,
+        "resourcesPerNode": write_sizes(job.pod),
+    }
+    manifest = {
+        "apiVersion": API,
+        "kind": "TrainJob",
+        "metadata": write_metadata(job),
+        "spec": {"runtimeRef": {"name": job.runtime}, "trainer": trainer, "runtimePatches": [write_patch(job)]},
+    }
+    check_webhook(manifest)
+    return manifest
+
+
+def write_patch(job: Job) -> dict[str, Any]:
+    """Return what the pods of a runtime get besides: volumes, nodes, and what they may not do.
+
+    Variables are not here: the webhook refuses those of the container `node` in a patch.
+    """
+    container = {"name": NODE, "securityContext": restrict_container(), "volumeMounts": write_mounts(job.pod)}
+    pod = {
+        "securityContext": restrict_pod(job.pod),
+        "containers": [container],
+        **write_placement(job.pod),
+        "volumes": write_volumes(job.pod),
+    }
+    jobs = [{"name": NODE, "template": {"spec": {"template": {"spec": pod}}}}]
+    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def write_runtime(job: Job) -> dict[str, Any]:
+    """Return the manifest of a ClusterTrainingRuntime, whose TrainJobs need only say what they train.
+
+    A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again.
+    """
+    check_name(job)
+    check_variables(job)
+    container = write_container(NODE, job.pod, job.words)
+    pod = write_pod(job.pod, container, restartPolicy="Never")
+    step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    jobs = {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": step}]}
+    manifest = {
+        "apiVersion": API,
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {**write_metadata(job), "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "spec": {
+            "mlPolicy": {"numNodes": job.workers, "torch": {}},
+            "template": {"spec": {"failurePolicy": {"maxRestarts": job.restarts}, **jobs}},
+        },
+    }
+    check_runtime(manifest)
+    return manifest
+
+
+def list_variables(job: Job) -> dict[str, str]:
+    """Return what the torch plugin sets in the first pod, without the number of processes if that is to be found.
+
+    Source: EnforceMLPolicy in pkg/runtime/framework/plugins/torch/torch.go (kubeflow/trainer v2.3.0).
+    """
+    return {
+        "PET_NNODES": str(job.workers),
+        "PET_NPROC_PER_NODE": str(job.nproc or "auto"),
+        "PET_NODE_RANK": "0",
+        "PET_MASTER_ADDR": f"{job.name}-{NODE}-0-0.{job.name}",
+        "PET_MASTER_PORT": str(PORT),
+    }
+
+
+def list_notes(division: Division) -> list[str]:
+    """Return what TrainJobs of a runtime have to say themselves, for a runtime cannot (v2.3.0)."""
+    count = division.processes
+    return [f"numProcPerNode: {count} belongs into each TrainJob; Trainer starts a process for each CPU without it"]
+
+
+def check_name(job: Job) -> None:
+    """Raise Refusal for a name to which JobSet could not add those of its jobs and pods.
+
+    The definition of TrainJob asks for a DNS label (x-kubernetes-validations of its metadata.name); the names of pods,
+    `NAME-node-0-INDEX`, are labels as well (pkg/webhooks/jobset_webhook.go of kubernetes-sigs/jobset).
+    """
+    read_name(job.name, "--name", longest=LABEL - len(f"-{NODE}-0-{job.workers - 1}"))
+
+
+def check_variables(job: Job) -> None:
+    """Raise Refusal for variables that the torch and MPI plugins reserve (their Validate), and for too many of them."""
+    taken = [name for name in job.pod.variables if name in RESERVED]
+    if taken:
+        raise Refusal("Trainer keeps this variable to itself", f"--env {taken[0]}", f"leave {taken[0]} out")
+    count = len(write_variables(job.pod))
+    if count > MOST_VARIABLES:
+        raise Refusal(f"a TrainJob takes at most {MOST_VARIABLES} variables", count, "fewer --env")
+
+
+def check_webhook(manifest: Mapping[str, Any]) -> None:
+    """Raise Refusal for a TrainJob that the JobSet plugin or the definition refuses at its creation.
+
+    Sources: Validate in pkg/runtime/framework/plugins/jobset/jobset.go; x-kubernetes-validations, maxLength and
+    maxItems in trainer.kubeflow.org_trainjobs.yaml (v2.3.0).
+    """
+    spec = manifest["spec"]
+    name = spec["runtimeRef"].get("name", "")
+    if not 0 < len(name) <= LONGEST_RUNTIME:
+        raise Refusal("a TrainJob names its runtime", repr(name), "--runtime torch-distributed")
+    for patch in spec.get("runtimePatches", ()):
+        if "/" not in patch["manager"] or not is_key(patch["manager"]):
+            raise Refusal("who patches a runtime has a name with a domain", patch["manager"], "example.org/name")
+        for each in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
+            if any(one.get("env") for one in each["template"]["spec"]["template"]["spec"]["containers"]):
+                raise Refusal("a patch has no variables for the container", NODE, "spec.trainer.env")
+
+
+def check_runtime(manifest: Mapping[str, Any]) -> None:
+    """Raise Refusal for a runtime that is refused at its creation.
+
+    Sources: validateReplicatedJobs in pkg/webhooks/trainingruntime_webhook.go; x-kubernetes-validations of
+    spec.mlPolicy in trainer.kubeflow.org_clustertrainingruntimes.yaml (v2.3.0).
+    """
+    policy = manifest["spec"]["mlPolicy"]
+    sources = [name for name in ("torch", "mpi", "jax", "xgboost", "flux") if name in policy]
+    if len(sources) > 1:
+        raise Refusal("a runtime has one policy", ", ".join(sources), "torch")
+    for each in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
+        if each["template"].get("metadata", {}).get("labels", {}).get(STEP) != "trainer":
+            continue
+        if each.get("replicas") != 1:
+            raise Refusal("the job that trains is there once", each.get("replicas"), "replicas: 1, and --workers")
+        names = [one["name"] for one in each["template"]["spec"]["template"]["spec"]["containers"]]
+        if NODE not in names:
+            raise Refusal("the job that trains has a container of this name", f"{NODE}, but {names}", f"name: {NODE}")

@@ -1,0 +1,90 @@
+"""What a manifest is asked for: a job with its pods, or a claim for storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from manifests import fields
+
+PYTORCHJOB, TRAINJOB, RUNTIME, MPIJOB = "pytorchjob", "trainjob", "runtime", "mpijob"
+PVC, PREFETCH = "pvc", "prefetch"
+JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
+PODS = (*JOBS, RUNTIME, PREFETCH)
+ALL = (*PODS, PVC)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A node of the cluster: NUMA nodes, cores of each, hardware threads of each core."""
+
+    nodes: int
+    cores: int
+    threads: int
+
+    @property
+    def cpus(self) -> int:
+        """Count what Kubernetes calls CPUs."""
+        return self.nodes * self.cores * self.threads
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What each pod has; sizes as typed, `token` a Secret and the key in it, `claim` mounted at `mount`."""
+
+    image: str
+    cpu: str
+    memory: str
+    shm: str | None
+    claim: str
+    mount: str
+    selector: Mapping[str, str]
+    tolerations: Sequence[Mapping[str, str]]
+    variables: Mapping[str, str]
+    token: tuple[str, str] | None
+    uid: int
+
+    @property
+    def cpus(self) -> Fraction:
+        """Return the limit of cpu as a number."""
+        return fields.read_cpu(self.cpu, "--cpu")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Return the size of /dev/shm; 0 where it has none of its own."""
+        return 0 if self.shm is None else fields.read_memory(self.shm, "--shm")
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the limit of memory, without what /dev/shm may fill of it."""
+        return fields.read_memory(self.memory, "--memory") - self.shared_bytes
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job has beside its pods; nproc: processes of each, None where the entrypoint decides."""
+
+    kind: str
+    name: str
+    namespace: str | None
+    queue: str | None
+    pod: Pod
+    workers: int
+    nproc: int | None
+    elastic: tuple[int, int] | None
+    restarts: int
+    shape: Shape | None
+    runtime: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim for storage: its size, and the class that provides it, None for the cluster's default."""
+
+    name: str
+    namespace: str | None
+    size: str
+    storage_class: str | None
+    access: str

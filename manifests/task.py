@@ -1,0 +1,63 @@
+"""What the pods run: the task and its arguments, as the entrypoint reads them, and whether their results are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entrypoint.errors import Refusal
+from entrypoint.training import job as jobs
+from entrypoint.training.arguments import OUTPUT, find_output, read_given
+from manifests.fields import is_text
+from manifests.request import PREFETCH, Job
+
+GUIDE = ("qa", "--bf16")  # what the Hugging Face guide trains
+# Programs of the image that somebody may start in the place of a task.
+PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
+# What a job has no use for: it lists, waits for others or starts them.
+OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
+# maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
+MOST_WORDS, LONGEST_WORD = 128, 1 << 20
+FETCH = "prefetch"
+
+
+def choose_words(kind: str, typed: Sequence[str]) -> tuple[str, ...]:
+    """Return the task and its arguments: those that were typed, else the guide's."""
+    words = tuple(typed[1:] if typed[:1] == ["--"] else typed)
+    if words[:1] == (FETCH,):
+        raise Refusal("a manifest names the command `prefetch` itself", " ".join(words), "the task alone: qa")
+    return words or (GUIDE[:1] if kind == PREFETCH else GUIDE)
+
+
+def check_task(job: Job) -> None:
+    """Raise Refusal for a task that the entrypoint would refuse, or whose results would be lost with the pod."""
+    for word in job.words:
+        if not is_text(word) or len(word) > LONGEST_WORD:
+            raise Refusal("an argument is no text that a container can be given", repr(word[:40]), "a shorter one")
+    if len(job.words) > MOST_WORDS:
+        fact = f"a job takes at most {MOST_WORDS} arguments"
+        raise Refusal(fact, len(job.words), "a file of arguments on the claim: qa args.json")
+    if job.words[0].startswith("-"):
+        fact = "an option of manifest.py is unknown, or comes after the task"
+        raise Refusal(fact, job.words[0], f"--help shows the options of {job.kind}; those of the task come after it")
+    read = read_task(job.words)
+    if read.kind in OTHERS or (job.kind == PREFETCH and read.kind != jobs.TASK):
+        wanted = "fetched" if job.kind == PREFETCH else "trained in the pods of a job"
+        raise Refusal(f"this is nothing that can be {wanted}", job.words[0], "a task, such as qa, glue or mlm")
+    check_output(job, read)
+
+
+def read_task(words: Sequence[str]) -> jobs.Job:
+    """Return the command as the entrypoint reads it; a program is known by its path, or one of a few names."""
+    if words[0].endswith(".py"):
+        return jobs.Job(jobs.SCRIPT, words[0], list(words[1:]))
+    return jobs.read_job(list(words), {}, lambda name, _: name if "/" in name or name in PROGRAMS else None)
+
+
+def check_output(job: Job, read: jobs.Job) -> None:
+    """Raise Refusal for a task whose results do not go to the claim; the root of the container is read-only."""
+    if read.kind != jobs.TASK or job.kind == PREFETCH or (len(read.words) == 1 and read.words[0].endswith(".json")):
+        return
+    output = find_output(read_given(read.words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
+    if output != job.pod.mount and not output.startswith(f"{job.pod.mount}/"):
+        fact = "results would not be on the claim, and be lost with the pod"
+        raise Refusal(fact, f"{output}, not in {job.pod.mount}", f"--output_dir {job.pod.mount}/{read.name}")

@@ -1,0 +1,45 @@
+"""Kubeflow's custom resource definitions, as schemas that refuse unknown fields."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.harness import ROOT
+
+# Definitions of the releases that the pages speak of; they are not part of this repository.
+DEFINITIONS = Path(os.environ.get("MULTINODE_CRDS", ROOT.parent / "shared" / "crds"))
+FILES = {
+    "PyTorchJob": "kubeflow.org_pytorchjobs.v1.9.0.yaml",
+    "MPIJob": "kubeflow.org_mpijobs.v2beta1.yaml",
+    "TrainJob": "trainer.kubeflow.org_trainjobs.v2.3.0.yaml",
+    "ClusterTrainingRuntime": "trainer.kubeflow.org_clustertrainingruntimes.v2.3.0.yaml",
+}
+
+
+@cache
+def schema(kind: str) -> dict[str, Any]:
+    """Read the schema of a kind, and let it refuse fields that it does not have."""
+    path = DEFINITIONS / FILES[kind]
+    if not path.is_file():
+        pytest.skip(f"NOT VALIDATED: {path} is absent; MULTINODE_CRDS names the directory with Kubeflow's definitions")
+    definition = yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found: dict[str, Any] = strict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return found
+
+
+def strict(node: Any) -> Any:
+    """Refuse unknown fields wherever a schema lists the known ones, as `kubectl --validate=strict` does."""
+    if isinstance(node, list):
+        return [strict(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    closed = isinstance(node.get("properties"), dict) and not node.get("x-kubernetes-preserve-unknown-fields")
+    open_metadata = node.get("type") == "object" and "properties" not in node
+    inner = {key: strict(value) for key, value in node.items()}
+    return {**inner, "additionalProperties": False} if closed and not open_metadata else inner

@@ -1,0 +1,83 @@
+"""PyTorchJob: its replicas, what its operator sets, and what its webhook refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from entrypoint.errors import Refusal
+from manifests import options
+from manifests.kinds import pytorchjob
+from tests.support.launchers import left_by
+from tests.support.manifests import IMAGE, change, write
+
+
+def made(*words: str) -> dict[str, Any]:
+    return write("pytorchjob", *words).manifest
+
+
+def test_an_elastic_job_has_workers_only() -> None:
+    spec = made("--elastic", "2:8", "--max-restarts", "3")["spec"]
+
+    assert list(spec["pytorchReplicaSpecs"]) == ["Worker"]
+    assert spec["elasticPolicy"] == {"rdzvBackend": "c10d", "minReplicas": 2, "maxReplicas": 8, "maxRestarts": 3}
+    assert "backoffLimit" not in spec["runPolicy"]
+
+
+@pytest.mark.parametrize(("workers", "replicas"), [("1", {"Master": 1}), ("4", {"Master": 1, "Worker": 3})])
+def test_a_fixed_job_has_a_master_among_its_pods(workers: str, replicas: dict[str, int]) -> None:
+    printed = write("pytorchjob", "--elastic", "off", "--workers", workers, "--max-restarts", "3")
+    spec = printed.manifest["spec"]
+
+    assert {kind: each["replicas"] for kind, each in spec["pytorchReplicaSpecs"].items()} == replicas
+    assert spec["runPolicy"]["backoffLimit"] == 3
+    assert "elasticPolicy" not in spec
+    assert ("Workers are Burstable" in printed.err) is ("Worker" in replicas)
+
+
+@pytest.mark.parametrize(
+    ("words", "recorded", "changed"),
+    [
+        ({"elastic": (1, 4), "restarts": 3}, "pytorchjob-elastic", {}),
+        ({"elastic": None, "workers": 2}, "pytorchjob-master", {"RANK": "0", "PET_NODE_RANK": "0"}),
+    ],
+)
+def test_the_variables_are_those_of_the_operator(words: dict[str, Any], recorded: str, changed: dict[str, str]) -> None:
+    values = options.read_values("pytorchjob", {"image": IMAGE, "cpu": "8", "memory": "16Gi", "name": "job"})
+    job = options.make_job("pytorchjob", values, ("qa",))
+    job = job.__class__(**{**job.__dict__, **words})
+
+    assert pytorchjob.list_variables(job) == {**left_by(recorded), **changed}
+
+
+REPLICAS = ("spec", "pytorchReplicaSpecs")
+CONTAINERS = (*REPLICAS, "Worker", "template", "spec", "containers")
+REFUSED = [
+    ((*CONTAINERS,), [{"name": "trainer", "image": "a"}], "no container of this name"),
+    ((*CONTAINERS,), [], "no container of this name"),
+    ((*CONTAINERS,), [{"name": "pytorch"}], "has no image"),
+    ((*REPLICAS, "Master", "replicas"), 2, "has one Master"),
+    ((*REPLICAS, "Master", "replicas"), None, "has one Master"),
+    ((*REPLICAS, "Worker", "replicas"), 0, "no less than one Worker"),
+    ((*REPLICAS, "Launcher"), {}, "of the kinds Master and Worker"),
+    (REPLICAS, {}, "of the kinds Master and Worker"),
+    ((*REPLICAS, "Master"), None, "cannot meet"),
+    (("metadata", "name"), "1a", "--name takes small letters"),
+]
+
+
+@pytest.mark.parametrize(("path", "to", "fact"), REFUSED)
+def test_what_the_webhook_refuses_is_refused(path: tuple[str, ...], to: Any, fact: str) -> None:
+    manifest = made("--elastic", "off")
+    pytorchjob.check_webhook(manifest)
+
+    with pytest.raises(Refusal, match=fact):
+        pytorchjob.check_webhook(change(manifest, *path, to=to))
+
+
+def test_an_elastic_job_without_workers_is_refused() -> None:
+    alone = made("--elastic", "off", "--workers", "1")
+
+    with pytest.raises(Refusal, match="elasticPolicy needs Workers"):
+        pytorchjob.check_webhook(change(alone, "spec", "elasticPolicy", to={"minReplicas": 1}))

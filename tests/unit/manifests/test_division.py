@@ -1,0 +1,54 @@
+"""How cores are going to be divided: the same numbers as in the pod, which the entrypoint's own tests hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.manifests import write
+
+# Kind, what is typed, and the line that is printed.
+LINES = [
+    ("pytorchjob", "--cpu 8", "1 to 4 pod(s) x 1 process(es) x 8 thread(s); with oneCCL 7 and a worker, on 8 core(s)"),
+    ("pytorchjob", "--cpu 8 --elastic off", "4 pod(s) x 1 process(es) x 8 thread(s)"),
+    ("pytorchjob", "--cpu 1", "1 to 4 pod(s) x 1 process(es) x 1 thread(s), on 1 core(s)"),
+    ("pytorchjob", "--cpu 2500m", "1 to 4 pod(s) x 1 process(es) x 2 thread(s)"),
+    ("pytorchjob", "--cpu 8 --nproc 2", "x 2 process(es) x 4 thread(s); with oneCCL 3 and a worker, on 8 core(s)"),
+    # A pod that fills both NUMA nodes gets a process for each; threads of a core are counted once.
+    ("pytorchjob", "--cpu 8 --node-shape 2x4", "x 2 process(es) x 4 thread(s)"),
+    ("pytorchjob", "--cpu 8 --node-shape 2x2x2", "x 2 process(es) x 2 thread(s)"),
+    ("pytorchjob", "--cpu 4 --node-shape 2x8", "x 1 process(es) x 4 thread(s)"),
+    ("pytorchjob", "--cpu 8 --env OMP_NUM_THREADS=3 --node-shape 2x4", "x 2 process(es) x 3 thread(s), on 8 core(s)"),
+    ("pytorchjob", "--cpu 8 --env OMP_NUM_THREADS=16", "16 threads (OMP_NUM_THREADS) on 8 core(s)"),
+    ("trainjob", "--cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
+    ("trainjob", "--cpu 8 --nproc 4 --workers 2", "2 pod(s) x 4 process(es) x 2 thread(s)"),
+    ("runtime", "--cpu 8 --node-shape 2x4", "numProcPerNode: 2 belongs into each TrainJob"),
+    ("mpijob", "--cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
+    ("mpijob", "--cpu 8 --nproc 8 --workers 1", "1 pod(s) x 8 process(es) x 1 thread(s)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "words", "line"), LINES)
+def test_it_is_said_on_stderr(kind: str, words: str, line: str) -> None:
+    printed = write(kind, *words.split())
+
+    assert printed.code == 0
+    assert line in printed.err
+
+
+@pytest.mark.parametrize(("words", "said"), [((), True), (("--node-shape", "1x8"), False), (("--nproc", "1"), False)])
+def test_what_is_not_known_of_the_nodes_is_said(words: tuple[str, ...], said: bool) -> None:
+    assert ("--node-shape 2x56x2 says what they are" in write("pytorchjob", *words).err) is said
+
+
+def test_the_number_of_processes_is_written_where_an_operator_would_count_cpus() -> None:
+    shape = ("--node-shape", "2x4")
+
+    assert write("trainjob", *shape).manifest["spec"]["trainer"]["numProcPerNode"] == 2
+    assert write("mpijob", *shape).manifest["spec"]["slotsPerWorker"] == 2
+    assert write("pytorchjob", *shape).manifest["spec"]["nprocPerNode"] == "auto"
+    assert write("pytorchjob", "--nproc", "2").manifest["spec"]["nprocPerNode"] == "2"
+
+
+@pytest.mark.parametrize(("memory", "code"), [("767Mi", 2), ("768Mi", 0)])
+def test_smoke_needs_less_memory_than_a_training(memory: str, code: int) -> None:
+    assert write("pytorchjob", "--memory", memory, "smoke").code == code

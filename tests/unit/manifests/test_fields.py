@@ -1,0 +1,80 @@
+"""Names and quantities as Kubernetes reads them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from entrypoint.errors import Refusal
+from manifests import fields
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("0.5", Fraction(1, 2)),
+        (".5", Fraction(1, 2)),
+        ("2.", 2),
+        ("1500m", Fraction(3, 2)),
+        ("3u", Fraction(3, 10**6)),
+        ("3n", Fraction(3, 10**9)),
+        ("1k", 1000),
+        ("1M", 10**6),
+        ("1Ki", 1024),
+        ("1.5Gi", 3 << 29),
+        ("2Ei", 2 << 60),
+        ("1e3", 1000),
+        ("1E-1", Fraction(1, 10)),
+        ("2E", 2 * 10**18),
+        ("0", None),
+        ("0Gi", None),
+        ("-1", None),
+        ("+1", None),
+        ("1K", None),
+        ("1ki", None),
+        ("1 Gi", None),
+        ("1e", None),
+        ("1e100", None),
+        (".", None),
+        ("", None),
+        ("\u0661", None),
+        ("1" * 25, None),
+    ],
+)
+def test_a_quantity(text: str, value: Fraction | int | None) -> None:
+    assert fields.read_quantity(text) == value
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["a", "a:1", "a/b_c/d-e:1.2-x", "localhost:5000/a", "Registry.Example/a:T", "[::1]:5000/a", f"a@sha256:{'0' * 64}"],
+)
+def test_an_image(image: str) -> None:
+    assert fields.read_image(image, "--image") == image
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("/data", "/data"), ("/data/", "/data"), ("//a//b", "/a/b"), ("/tmp/x", "/tmp/x")]
+)
+def test_a_directory(text: str, path: str) -> None:
+    assert fields.read_path(text, "--mount") == path
+
+
+@pytest.mark.parametrize("key", ["a", "a.b_c-d", "example.org/a", "node.kubernetes.io/instance-type"])
+def test_a_key(key: str) -> None:
+    assert fields.is_key(key)
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a/b/c", "-a", "Example.org/a", f"{'a' * 254}/b", "a" * 64])
+def test_no_key(key: str) -> None:
+    assert not fields.is_key(key)
+
+
+@pytest.mark.parametrize("text", ["Q", "1", "-", "", "a" * 64, "a_b", "\u00e9"])
+def test_what_is_suggested_is_a_name(text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        fields.read_name(text, "--name", longest=9)
+
+    assert fields.read_name(refused.value.remedy.split()[1], "--name")

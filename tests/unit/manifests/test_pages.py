@@ -1,0 +1,33 @@
+"""The commands of scripts/manifest.py that the pages show, and their table of options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from manifests.options import OPTIONS
+from tests.support.documents import Shown, page, pages
+from tests.support.manifests import run
+
+PROGRAM = "python scripts/manifest.py "
+SHOWN = [shown for each in pages() for shown in each.shown if shown.text.startswith(PROGRAM)]
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.place)
+def test_a_command_of_a_page_prints_a_manifest(shown: Shown) -> None:
+    words = re.split(" [|>] ", shown.text.removeprefix(PROGRAM))[0].replace("<DIGEST>", "0" * 64)
+
+    printed = run(*shlex.split(words))
+
+    assert printed.manifest["kind"]
+    assert shown.output is None or printed.err.strip() == shown.output.strip()
+
+
+def test_every_option_is_explained_and_nothing_else() -> None:
+    chapter = page("docs/clusters.md").text.partition("## Kubernetes: PyTorchJob")[0]
+    rows = [line.split("|")[1] for line in chapter.splitlines()
+            if line.startswith("| `--")]  # fmt: skip
+
+    assert {word for row in rows for word in re.findall(r"--[a-z-]+", row)} == {each.name for each in OPTIONS}
