@@ -23,14 +23,19 @@ HEAD = """\
 # Launchers
 
 What the entrypoint takes each form of each launcher for. A test decides every row from the variables of that form, in
-`tests/data/launchers.toml`, from which a script writes this page. Variables that are "real" were recorded in a run of
-that launcher; the others come from the documentation or the source that is named.
+`tests/data/launchers.toml`, from which a script writes this page.
+
+**Checked** is "run for real" where a test, which is named, types this form in containers and counts the ranks that
+meet, or waits for the refusal. Slurm, Open MPI and MPICH are Debian's there. The operators of Kubeflow do not run: the
+containers have the variables, names and files that an operator would give them. "Environment only" is a form that no
+test starts. **Source** says where the variables of a row come from: recorded in a run of the launcher, or read in the
+document or the source that is named.
 
 "Port of X" is a port between 20000 and 28999 that follows from X, which only the ranks of one job share. MASTER_PORT
 always wins where you set it. "If rank 0 is there" says that the node is the first of the scheduler's list: rank 0
 checks it, and ends the job where it is on another node.
 
-| launcher | form | world | variables | source |
+| launcher | form | world | checked | source |
 | --- | --- | --- | --- | --- |
 """
 
@@ -48,7 +53,9 @@ def write_page(cases: list[dict[str, Any]]) -> str:
 def write_row(case: dict[str, Any]) -> str:
     """Return the row of one form."""
     world = case.get("world") or f"refused: {case['refused']}"
-    cells = (case["launcher"], case["form"], world, "real" if case["run"] else "documented", case["source"])
+    test = case.get("checked", "")
+    checked = f"run for real: `{test.partition('::')[2]}`" if test else "environment only"
+    cells = (case["launcher"], case["form"], world, checked, case["source"])
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import threading
 import time
@@ -89,6 +91,17 @@ class Started:
         self.finish(30)
         if self._child.stdout:
             self._child.stdout.close()
+
+
+def worlds(text: str) -> list[list[dict[str, str]]]:
+    """Read who met in meet.py: one list for each world, in the order of the ranks."""
+    return [json.loads(line) for line in re.findall(r"(?m)^met: (.*)$", text)]
+
+
+def places(text: str) -> list[str]:
+    """Read the ranks of the only world that met: the host of each, and its place there."""
+    (world,) = worlds(text)
+    return [f"{rank['host']} {rank['local']}" for rank in world]
 
 
 def one_said(text: str, children: Sequence[Started], seconds: float = 90) -> bool:

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import secrets
 import shlex
-import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from images.base import apt
-from images.host.context import default_root
-from images.host.store import Store
+from tests.cluster import packages
 from tests.cluster.nodes import Started
-from tests.support import locks
 from tests.support.harness import Done, call
 
-SUITE = "bookworm"
 PACKAGES = ("libpmix2", "munge", "slurm-client", "slurmctld", "slurmd")
 CONTROLLER, NODES = "ctl", ("node0", "node1")
-MEET = "/opt/meet.py"
 SHARED = "/shared"  # a directory that all three have, as the home directories of a site
 
-# Unpacked and not configured: a maintainer's script would start daemons and make another key. munged wants a key that
-# nobody else can read, so the key is a file of this image, which is removed with the test.
-DOCKERFILE = """\
-FROM {image}
-USER 0
-COPY . /slurm/
-RUN dpkg --unpack --force-depends /slurm/*.deb > /slurm/log \\
-    && ldconfig \\
-    && for path in /usr/sbin/slurm*-wlm; do ln -s $path ${{path%-wlm}}; done \\
+# munged wants a key that nobody else can read, so the key is a file of this image, which is removed with the test.
+STEPS = f"""\
+RUN for path in /usr/sbin/slurm*-wlm; do ln -s $path ${{path%-wlm}}; done \\
     && ln -s libpmix.so.2 /usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so \\
-    && install -m 0644 /slurm/meet.py {meet} \\
-    && install -D -m 0400 /slurm/munge.key /etc/munge/munge.key \\
-    && install -D -m 0644 /slurm/slurm.conf /etc/slurm/slurm.conf \\
+    && install -D -m 0400 /packages/munge.key /etc/munge/munge.key \\
+    && install -D -m 0644 /packages/slurm.conf /etc/slurm/slurm.conf \\
     && install -d /var/spool/slurmctld /var/spool/slurmd /var/log/slurm \\
-    && install -d -m 1777 {shared} \\
-    && rm -r /slurm
+    && install -d -m 1777 {SHARED}
 ENTRYPOINT ["tini", "--"]
 """
 # slurm.conf(5). The processors are the configuration's, not the machine's: two tasks fit on a node of one. Jobs may
@@ -71,29 +56,13 @@ START = (
 DAEMONS = {CONTROLLER: "slurmctld", **dict.fromkeys(NODES, "slurmd")}
 
 
-def choose_packages() -> dict[str, Path]:
-    """Return what Slurm and munge need, down to the C library, as package -> file, from the cache of build.py.
-
-    Raises WorldFault where they cannot be had.
-    """
-    store = Store(default_root(os.environ))
-    today = replace(locks.context(store, None, os.environ), today=datetime.date.today())
-    debs = apt.resolve(SUITE, PACKAGES, today).debs
-    return {deb.package: store.place(deb.sha256, deb.filename) for deb in debs}
-
-
-def build_image(image: str, tag: str, debs: dict[str, Path], place: Path) -> None:
-    """Put the packages that the image lacks onto it, with a key, and a configuration."""
-    listed = call(["docker", "run", "--rm", "--entrypoint", "dpkg-query", image, "-W", "-f", "${Package} "])
-    for package in debs.keys() - set(listed.out.split()):
-        shutil.copyfile(debs[package], place / f"{package}.deb")
-    shutil.copyfile(Path(__file__).with_name("meet.py"), place / "meet.py")
+def build_image(image: str, tag: str, debs: Mapping[str, Path], place: Path) -> None:
+    """Put Slurm onto an image, with a key and a configuration."""
     (place / "munge.key").write_bytes(secrets.token_bytes(128))
     processors = max(2, os.cpu_count() or 1)
     values = {"controller": CONTROLLER, "nodes": "node[0-1]", "processors": processors}
     (place / "slurm.conf").write_text(CONFIGURATION.format(**values))
-    (place / "Dockerfile").write_text(DOCKERFILE.format(image=image, shared=SHARED, meet=MEET))
-    assert call(["docker", "build", "--network", "none", "--quiet", "--tag", tag, str(place)]).code == 0
+    packages.build_image(image, tag, debs, place, [STEPS])
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""An MPIJob as its operator starts it: sshd as the worker's command, files and variables in the launcher."""
+"""An MPIJob or a TrainJob as its operator starts it: sshd in the workers, files and variables in the launcher."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.harness import call
-
-SCRIPT = "echo rank $RANK of $WORLD_SIZE on $(hostname)"
+from tests.cluster.nodes import places
+from tests.cluster.packages import MEET
+from tests.support.harness import ROOT, call
 
 
 class Job(NamedTuple):
-    """What differs between two MPIJobs: who they run as, where the Secret is mounted, and the dialect of the MPI."""
+    """What differs between two jobs: who they run as, where the Secret is mounted, and the dialect of the MPI.
+
+    roles: whether its pods are told what they are; those of a TrainJob are not.
+    """
 
     user: str
     place: str
     mode: int
     hostfile: str
     environ: dict[str, str]
+    roles: bool = True
+
+    def role(self, name: str) -> list[str]:
+        """Return the option that tells a pod what it is."""
+        return ["--env", f"K_MPI_JOB_ROLE={name}"] if self.roles else []
 
 
 INTEL = Job(
@@ -33,9 +41,10 @@ OPEN_MPI = Job(
     {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
      "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots": "1"},
 )  # fmt: skip
+TRAINJOB = OPEN_MPI._replace(roles=False)
 
 
-@pytest.fixture(params=[INTEL, OPEN_MPI], ids=["intel", "open mpi"])
+@pytest.fixture
 def job(
     request: pytest.FixtureRequest,
     image: str,
@@ -56,22 +65,32 @@ def job(
     (config / "hostfile").write_text("".join(each.hostfile.format(host=host) for host in hosts))
     name = docker_compose_project_name
     options = ["--network", f"{name}_default", "--user", each.user, "--volume", f"{secret}:{each.place}:ro"]
+    options += ["--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
     try:
         for host in hosts:
             start = ["docker", "run", "--detach", "--name", f"{name}-{host}", "--hostname", host, *options]
-            start += ["--network-alias", f"{host}.job.ns.svc", "--env", "K_MPI_JOB_ROLE=worker"]
+            start += ["--network-alias", f"{host}.job.ns.svc", *each.role("worker")]
             assert call([*start, "--entrypoint", "/usr/sbin/sshd", image, "-De"]).code == 0
-        variables = {"K_MPI_JOB_ROLE": "launcher", **each.environ}
-        given = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
-        yield ["--name", f"{name}-launcher", *options, "--volume", f"{config}:/etc/mpi:ro", *given]
+        given = [word for key, value in each.environ.items() for word in ("--env", f"{key}={value}")]
+        volume = ["--volume", f"{config}:/etc/mpi:ro"]
+        yield ["--name", f"{name}-launcher", *options, *volume, *each.role("launcher"), *given]
     finally:
         for host in (*hosts, "launcher"):
             call(["docker", "logs", f"{name}-{host}"])
             call(["docker", "rm", "--force", f"{name}-{host}"])
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(INTEL, id="intel"),
+        pytest.param(OPEN_MPI, id="open mpi"),
+        pytest.param(TRAINJOB, id="trainjob", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
 def test_the_launcher_starts_a_rank_on_every_worker(job: list[str], image: str) -> None:
-    done = call(["docker", "run", "--rm", *job, image, "launch", "bash", "-c", SCRIPT], seconds=120)
+    done = call(["docker", "run", "--rm", *job, image, MEET], seconds=120)
 
     assert done.code == 0
-    assert set(done.out.splitlines()) == {"rank 0 of 2 on mpi0", "rank 1 of 2 on mpi1"}
+    assert places(done.out) == ["mpi0 0/1", "mpi1 0/1"]

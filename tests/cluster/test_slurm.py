@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import WorldFault
-from tests.cluster import slurm
-from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN
-from tests.cluster.slurm import MEET, SHARED, Slurm
+from tests.cluster import packages, slurm
+from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, places, worlds
+from tests.cluster.packages import MEET
+from tests.cluster.slurm import SHARED, Slurm
 from tests.support.harness import Done
-
-pytestmark = pytest.mark.slow  # a minute and a half: scripts/test --all
 
 ENDLESS = "multinode smoke --max_steps 1000000"
 RANK = f"multinode {MEET}"
@@ -41,7 +38,7 @@ class Form:
 
 SPREAD = "-N2 --ntasks-per-node=1"
 FORMS = (
-    Form("one on each node", f"srun {SPREAD} {RANK}", ONE_EACH, slow=True),
+    Form("one on each node", f"srun {SPREAD} {RANK}", ONE_EACH),
     Form("two on each node", f"srun -N2 -n4 {RANK}", TWO_EACH, slow=True),
     Form("uneven", f"srun -N2 -n3 {RANK}", UNEVEN),
     Form("one", f"srun -n1 {RANK}", ONE_EACH[:1], slow=True),
@@ -52,22 +49,20 @@ FORMS = (
     Form("pmi2, one with two", f"srun --mpi=pmi2 -n1 -c2 multinode --nproc 2 {MEET}", TWO_EACH[:2], slow=True),
     Form("pmix", f"srun --mpi=pmix {SPREAD} {RANK}", ONE_EACH, slow=True),
     Form("arbitrary order", f"export MASTER_ADDR=node1; {ARBITRARY} {RANK}", ONE_EACH[::-1], slow=True),
+    Form("master and port", f"export MASTER_ADDR=node0 MASTER_PORT=12345; srun {SPREAD} {RANK}", ONE_EACH, slow=True),
     Form("srun in a batch script", f"srun {RANK}", ONE_EACH, SPREAD, slow=True),
     Form("torchrun in a batch script", f"srun {TORCHRUN}", TWO_EACH, SPREAD),
     Form("mpirun in a batch script", f"mpirun {RANK}", ONE_EACH, SPREAD),
     Form("mpirun, two on each node", f"mpirun {RANK}", TWO_EACH, "-N2 --ntasks-per-node=2", slow=True),
+    Form("mpirun in a batch script of one node", f"mpirun -n 2 {RANK}", TWO_EACH[:2], "-N1 -n2", slow=True),
 )
 
 
 @pytest.fixture(scope="module")
 def slurm_image(image: str, module_path: Path, module_tag: Callable[[str], str]) -> str:
     """Put Slurm onto the default image."""
-    try:
-        debs = slurm.choose_packages()
-    except WorldFault as fault:
-        pytest.skip(f"NO SLURM: {fault}")
     tag = module_tag("slurm")
-    slurm.build_image(image, tag, debs, module_path)
+    slurm.build_image(image, tag, packages.choose_packages(*slurm.PACKAGES), module_path)
     return tag
 
 
@@ -85,11 +80,6 @@ def cluster(both_up: Slurm) -> Iterator[Slurm]:
     both_up.clear()
 
 
-def worlds(text: str) -> list[list[dict[str, str]]]:
-    """Read who met: one list for each world, in the order of the ranks."""
-    return [json.loads(line) for line in re.findall(r"(?m)^met: (.*)$", text)]
-
-
 def jobs(text: str) -> list[list[str]]:
     """Read whose ranks met: the numbers of the jobs that are in each world, which should be one."""
     return [sorted({rank["job"] for rank in world}) for world in worlds(text)]
@@ -102,10 +92,10 @@ def test_the_ranks_meet(cluster: Slurm, form: Form) -> None:
     done = cluster.run(form.script) if form.options is None else cluster.batch(form.options, form.script)
 
     assert done.code == 0
-    (world,) = worlds(done.out)
-    assert tuple(f"{rank['host']} {rank['local']}" for rank in world) == form.ranks
+    assert tuple(places(done.out)) == form.ranks
 
 
+@pytest.mark.slow
 def test_srun_trains(cluster: Slurm) -> None:
     done = cluster.run(f"srun {SPREAD} multinode smoke --bf16")
 
@@ -153,6 +143,7 @@ def test_the_jobs_of_an_array_stay_apart(cluster: Slurm) -> None:
     assert len(found) == len({*found}) == 4
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_step(cluster: Slurm) -> None:
     step = cluster.start(f"srun {SPREAD} {ENDLESS}")
     assert step.said(TRAINS)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
+from tests.support.harness import Done
 
 ENDLESS = ("smoke", "--max_steps", "1000000")
 
@@ -34,21 +35,32 @@ def test_launch_over_ssh(any_cluster: Cluster) -> None:
     assert len(weights(done.out)) == 1
 
 
-def test_mpirun_from_a_shell(cluster: Cluster) -> None:
-    """The guide's own command: hostfile, MASTER_ADDR, no word of ssh; hydra does not know its own address."""
+def type_mpirun(cluster: Cluster, export: str, command: str) -> Done:
+    """Type the guide's own command: hostfile, no word of ssh; hydra does not know its own address."""
     cluster.start(1, "worker")
     first, second = (node.host for node in cluster.nodes)
     script = (
-        f"export MASTER_ADDR=$(getent hosts {first} | cut -d' ' -f1)\n"
-        f'printf "$MASTER_ADDR\\n{second}\\n" > /tmp/hostfile\n'
+        f"address=$(getent hosts {first} | cut -d' ' -f1); {export}\n"
+        f'printf "$address\\n{second}\\n" > /tmp/hostfile\n'
         f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done\n"
-        "mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode smoke --bf16"
+        f"mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode {command}"
     )
+    return cluster.nodes[0].run("bash", "-c", script)
 
-    done = cluster.nodes[0].run("bash", "-c", script)
+
+def test_mpirun_from_a_shell(cluster: Cluster) -> None:
+    done = type_mpirun(cluster, "export MASTER_ADDR=$address", "smoke --bf16")
 
     assert done.code == 0
     assert len(weights(done.out)) == 1
+
+
+@pytest.mark.slow
+def test_mpirun_without_a_master_is_refused(cluster: Cluster) -> None:
+    done = type_mpirun(cluster, "", "smoke")
+
+    assert done.code != 0
+    assert "the ranks are on several nodes and MASTER_ADDR is not set" in done.text
 
 
 def test_a_remote_rank_has_the_environment_and_no_secret_is_on_a_command_line(cluster: Cluster) -> None:

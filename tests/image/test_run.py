@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import places
+from tests.cluster.packages import MEET
 from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, run
+from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
@@ -48,6 +51,22 @@ def test_smoke_trains_under_mpirun(image: str) -> None:
 
     assert done.code == 0
     assert "world_size=2" in summary(done)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "left"),
+    [pytest.param(1, (), id="one"), pytest.param(2, ("pytorchjob-master",), id="in a pod of a PyTorchJob")],
+)
+def test_ranks_meet_under_mpirun(image: str, count: int, left: tuple[str, ...]) -> None:
+    """What an operator has set in the pod is not the place of a rank."""
+    options = [word for name, value in left_by(*left).items() for word in ("--env", f"{name}={value}")]
+    options += ["--hostname", "node0", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
+
+    done = run(image, "mpirun", "-n", str(count), "multinode", MEET, options=options)
+
+    assert done.code == 0
+    assert places(done.out) == [f"node0 {rank}/{count}" for rank in range(count)]
 
 
 @pytest.mark.parametrize("before", ["", "export I_MPI_PIN=0; "])

@@ -41,7 +41,7 @@ class Case(NamedTuple):
     nproc: int | None
     world: str
     refused: str
-    run: bool
+    checked: str
     source: str
 
     @property
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 def read_cases() -> list[Case]:
     """List the forms in tests/data/launchers.toml."""
     rows = tomllib.loads(CASES.read_text())["case"]
-    empty: dict[str, Any] = {"more": {}, "nproc": None, "world": "", "refused": ""}
+    empty: dict[str, Any] = {"more": {}, "nproc": None, "world": "", "refused": "", "checked": ""}
     return [Case(**{**empty, **row, "left": tuple(row["left"])}) for row in rows]
 
 

@@ -1,0 +1,111 @@
+"""Open MPI and MPICH, as Debian has them, start ranks on one node and over ssh on two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import packages
+from tests.cluster.nodes import Cluster, places, two_pods
+from tests.cluster.packages import MEET
+from tests.support.harness import Done, run
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """An MPI: its mpirun, and how that is told the shell of its nodes, the nodes, and a variable for every rank."""
+
+    name: str
+    mpirun: str
+    nodes: str
+    variable: str
+
+    def start(self, pods: Cluster, *command: str, master: bool = True) -> Done:
+        """Start a rank on each of two nodes when the worker of the second is there, and wait for the end."""
+        pods.start(1, "worker")
+        first, second = (node.host for node in pods.nodes)
+        nodes = self.nodes.format(first=first, second=second)
+        variable = self.variable.format(name="MASTER_ADDR", value=first) if master else ""
+        wait = f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done"
+        line = f"{self.mpirun} {nodes} {variable} -n 2 multinode {' '.join(command)}"
+        return pods.nodes[0].run("bash", "-c", f"{wait}\n{line}")
+
+
+OPEN_MPI = Dialect(
+    "open mpi", "mpirun.openmpi --oversubscribe",
+    "--mca plm_rsh_agent /opt/multinode/ssh --host {first}:1,{second}:1", "-x {name}={value}",
+)  # fmt: skip
+MPICH = Dialect(
+    "mpich", "mpiexec.mpich",
+    "-launcher ssh -launcher-exec /opt/multinode/ssh -hosts {first},{second} -ppn 1", "-genv {name} {value}",
+)  # fmt: skip
+USER = ("--user", "1000:0")  # Open MPI does not start as root, who has unpacked the packages
+DIALECTS = pytest.mark.parametrize("mpi", [OPEN_MPI, MPICH], ids=lambda mpi: mpi.name)
+
+
+@pytest.fixture(scope="module")
+def mpi_image(image: str, module_path: Path, module_tag: Callable[[str], str]) -> str:
+    """Put both onto the default image; that of the image itself stays the first on the PATH."""
+    tag = module_tag("mpi")
+    packages.build_image(image, tag, packages.choose_packages("openmpi-bin", "mpich"), module_path)
+    return tag
+
+
+@pytest.fixture(scope="module")
+def pods(mpi_image: str, keys: Path) -> Iterator[Cluster]:
+    """Bring up two containers."""
+    mounts = {keys / "0600": "/etc/multinode/ssh"}
+    with two_pods(f"multinode{os.getpid()}mpi", mpi_image, mounts, *USER) as cluster:
+        yield cluster
+
+
+def on_one_node(mpi_image: str, command: str, *options: str) -> Done:
+    """Type a command in a container."""
+    return run(mpi_image, "bash", "-c", command, options=["--hostname", "node0", *USER, *options])
+
+
+@DIALECTS
+def test_two_ranks_on_one_node(mpi_image: str, mpi: Dialect) -> None:
+    done = on_one_node(mpi_image, f"{mpi.mpirun} -n 2 multinode {MEET}")
+
+    assert done.code == 0
+    assert places(done.out) == ["node0 0/2", "node0 1/2"]
+
+
+@pytest.mark.slow
+def test_a_world_of_one_that_is_left_over_says_nothing(mpi_image: str) -> None:
+    left = ("--env", "PMI_RANK=0", "--env", "PMI_SIZE=1")
+
+    done = on_one_node(mpi_image, f"{OPEN_MPI.mpirun} -n 2 multinode {MEET}", *left)
+
+    assert done.code == 0
+    assert places(done.out) == ["node0 0/2", "node0 1/2"]
+
+
+def test_one_mpi_inside_a_rank_of_another_is_refused(mpi_image: str) -> None:
+    done = on_one_node(mpi_image, f"{MPICH.mpirun} -n 2 {OPEN_MPI.mpirun} -n 3 multinode smoke")
+
+    assert done.code != 0
+    assert done.err.count("two launchers give this process different places") == 6
+
+
+@pytest.mark.slow
+@DIALECTS
+def test_a_rank_on_each_of_two_nodes(pods: Cluster, mpi: Dialect) -> None:
+    done = mpi.start(pods, MEET)
+
+    assert done.code == 0
+    assert places(done.out) == [f"{node.host} 0/1" for node in pods.nodes]
+
+
+@pytest.mark.slow
+@DIALECTS
+def test_neither_says_on_which_node_rank_0_is(pods: Cluster, mpi: Dialect) -> None:
+    done = mpi.start(pods, "smoke", master=False)
+
+    assert done.code != 0
+    assert "the ranks are on several nodes and MASTER_ADDR is not set" in done.text
