@@ -31,7 +31,7 @@ from entrypoint.training.arguments import find_output, read_batch
 from entrypoint.training.needs import ask_python, check_dataset, check_needs, check_nltk, find_version, list_packages
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_training, spread
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_isolated, is_training, spread
 from entrypoint.tuning.variables import place, tune
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     identity = find_identity(environ)
     training = is_training(world, job=starts)
     interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
-    tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind))
+    isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
+    tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind, isolated))
     tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
@@ -195,7 +196,8 @@ def assemble(
     name = identity.preload or next((part for part in parts if "libnss_wrapper" in part), None)
     if name:
         yours = [part for part in parts if part != name]
-        mine = [each.value for each in defaults if each.name == "LD_PRELOAD"]
+        preloads = next((each.value for each in defaults if each.name == "LD_PRELOAD"), "")
+        mine = [part for part in preloads.split(":") if part and part != name]
         before["LD_PRELOAD"] = ":".join([*yours, name])
         defaults = [each for each in defaults if each.name != "LD_PRELOAD"]
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from entrypoint.errors import WORLD, Refusal
 
 REBUILD = "build the image again: python build.py"
+# The only release of torch whose standalone rendezvous always takes the host's own name.
+NAMES_ITSELF = (2, 4)
 
 
 class Stack(NamedTuple):
@@ -44,3 +46,8 @@ def release(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version: (5, 23) of `5.23.0`, (2, 13) of `2.13.0+cpu`."""
     digits = [int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
     return (digits[0], digits[1]) if len(digits) == 2 else (0, 0)
+
+
+def names_itself(torch: str) -> bool:
+    """Return whether the ranks of a standalone torchrun meet at the host's own name (pytorch/pytorch#135262)."""
+    return release(torch) == NAMES_ITSELF

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
-from entrypoint.container.image import release
+from entrypoint.container.image import names_itself
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
@@ -28,8 +28,6 @@ PYTHON = "python3"
 TORCHRUN_COMMAND = "torchrun"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
-# The only release of torch whose standalone rendezvous always takes the host's own name.
-NAMES_ITSELF = (2, 4)
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 
@@ -112,7 +110,7 @@ def meet_here(torch: str) -> list[str]:
     Torch 2.4 ignores --local-addr in a standalone rendezvous, and hangs where the name of the host does not resolve, as
     without a network (pytorch/pytorch#135262); its static rendezvous takes the address that it is given.
     """
-    if release(torch) != NAMES_ITSELF:
+    if not names_itself(torch):
         return ["--standalone"]
     from entrypoint.container.network import is_free  # only this release pays for it
 

@@ -25,7 +25,7 @@ class Scene(NamedTuple):
 
     training: this process is a rank or starts them, so that variables which are right for this world only do no harm;
     interface: the one that leads to the master; exists: whether the image has a file; environ: what is set already;
-    kind: what this process becomes.
+    kind: what this process becomes; isolated: there is no network but loopback.
     """
 
     world: World
@@ -36,6 +36,7 @@ class Scene(NamedTuple):
     exists: Callable[[str], bool]
     environ: Mapping[str, str]
     kind: str = RANKS
+    isolated: bool = False
 
 
 def spread(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
@@ -73,3 +74,13 @@ def crowd(world: World, machine: Machine, threads: int | None = None) -> list[st
 def is_training(world: World, *, job: bool) -> bool:
     """Return whether this process is a rank, or starts the ranks of this world."""
     return job or world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
+
+
+def is_isolated(routes: str | None, routes6: str | None) -> bool:
+    """Return whether no route leads anywhere but to loopback, as with `docker run --network none`.
+
+    The table of IPv4 has a head and leaves loopback out, that of IPv6 has neither (/proc/net/route, ipv6_route).
+    """
+    if routes is None or routes.count("\n") > 1:
+        return False
+    return all(line.endswith(" lo") for line in (routes6 or "").splitlines())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
+from entrypoint.container.identity import LIBRARIES
+from entrypoint.container.image import names_itself
 from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.settings import Setting
-from entrypoint.tuning.scene import ANY
+from entrypoint.tuning.scene import ANY, RANKS
 from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
 
 if TYPE_CHECKING:
@@ -36,8 +38,20 @@ def interface(scene: Scene) -> str | None:
 
 def preload(scene: Scene) -> str | None:
     """List the libraries to preload that the image has."""
-    found = [next((path for path in paths if scene.exists(path)), "") for paths in PRELOADS]
+    wanted = (*PRELOADS, LIBRARIES) if host_name(scene) else PRELOADS
+    found = [next((path for path in paths if scene.exists(path)), "") for paths in wanted]
     return ":".join(path for path in found if path) or None
+
+
+def host_name(scene: Scene) -> str | None:
+    """Return a host name that resolves, for a torch which insists on it, where the real one does not."""
+    wrapped = names_itself(scene.stack.torch) and any(scene.exists(path) for path in LIBRARIES)
+    return "localhost" if wrapped and is_nameless(scene) else None
+
+
+def is_nameless(scene: Scene) -> bool:
+    """Return whether a torchrun that this command may start would look in vain for the name of its host."""
+    return scene.isolated and scene.world.launcher == ALONE and scene.kind != RANKS
 
 
 def only_ccl(value: str) -> Callable[[Scene], str | None]:
@@ -46,10 +60,11 @@ def only_ccl(value: str) -> Callable[[Scene], str | None]:
 
 
 def local_address(scene: Scene) -> str | None:
-    """Return loopback as the address of torchrun's agent where this node is the only one."""
+    """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
     # A typed torchrun looks for its own name for a single rank, too.
-    return "127.0.0.1" if single and (scene.world.sizes[1] > 1 or scene.kind == ANY) else None
+    needed = single and (scene.world.sizes[1] > 1 or scene.kind == ANY)
+    return "127.0.0.1" if needed or is_nameless(scene) else None
 
 
 def insisted(scene: Scene) -> str | None:
@@ -68,6 +83,7 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("CCL_KVS_IFACE", lambda scene: interface(scene) if scene.stack.backend == "ccl" else None,
      "the route to the master; without a network oneCCL finds no interface, lo included"),
     ("PET_LOCAL_ADDR", local_address, "the host's own name need not resolve"),
+    ("NSS_WRAPPER_HOSTNAME", host_name, "torch 2.4 meets at the host's own name, which does not resolve here"),
     ("CCL_WORKER_COUNT", only_ccl("1"), "without it accelerate takes gloo and does not say so"),
     ("CCL_WORKER_OFFLOAD", worker_offload, "no core to spare for oneCCL's workers, so that threads do their work"),
     ("CCL_WORKER_AFFINITY", worker_affinity, "the first cores of each rank; its threads have the others"),

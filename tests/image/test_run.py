@@ -85,7 +85,8 @@ def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before
         "multinode torchrun --nproc-per-node 2 /tmp/x.py",
         pytest.param("multinode python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py", marks=pytest.mark.slow),
         # Its agent looks for the name of the host, which nothing resolves without a network.
-        "PET_LOCAL_ADDR=127.0.0.1 python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py",
+        "python3 -m torch.distributed.run --nproc_per_node=2 /tmp/x.py",
+        pytest.param("torchrun --standalone --nproc_per_node=2 /tmp/x.py", marks=pytest.mark.slow),
     ],
 )
 def test_ranks_of_torchrun_have_cores_of_their_own(image: str, command: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import crowd, is_training, spread
+from entrypoint.tuning.scene import crowd, is_isolated, is_training, spread
 from tests.support.machines import Box, look_at, pod
 
 ALONE, BOTH = World("alone", ""), World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
@@ -73,3 +73,22 @@ def test_a_command_that_starts_nothing_is_one_process(world: World) -> None:
 def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, says: str) -> None:
     assert says in "".join(crowd(world, look_at(TWO), threads))
     assert bool(crowd(world, look_at(TWO), threads)) == bool(says)
+
+
+HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT   \n"
+ZERO = "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("routes", "routes6", "isolated"),
+    [
+        (HEAD, "", True),
+        (HEAD, None, True),
+        (HEAD, f"{ZERO} 00 {ZERO} 00 {ZERO} ffffffff 00000001 00000000 00200200       lo\n", True),
+        (HEAD + "eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n", "", False),
+        (HEAD, f"fd77{ZERO[4:]} 40 {ZERO} 00 {ZERO} 00000100 00000001 00000000 00000001     eth0\n", False),
+        (None, None, False),
+    ],
+)
+def test_a_container_without_a_network(routes: str | None, routes6: str | None, isolated: bool) -> None:
+    assert is_isolated(routes, routes6) is isolated

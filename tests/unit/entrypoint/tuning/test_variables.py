@@ -34,10 +34,12 @@ def values(
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
     kind: str = RANKS,
+    isolated: bool = False,
 ) -> dict[str, str]:
     world = spread(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    scene = Scene(world, machine, stack, is_training(world, job=job), lambda: "eth7", exists, environ or {}, kind)
+    training = is_training(world, job=job)
+    scene = Scene(world, machine, stack, training, lambda: "eth7", exists, environ or {}, kind, isolated)
     return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune(scene)}}
 
 
@@ -149,6 +151,34 @@ def test_interfaces() -> None:
 def test_torchrun_on_one_node_needs_no_name(count: int, kind: str, job: bool, address: str | None) -> None:
     found = values(ALONE._replace(local_size=count), look_at(SMALL), job=job, kind=kind)
     assert found.get("PET_LOCAL_ADDR") == address
+
+
+@pytest.mark.parametrize("kind", [ANY, SINGLE, UNKNOWN])
+def test_without_a_network_a_torchrun_that_is_typed_later_needs_no_name(kind: str) -> None:
+    found = values(ALONE, look_at(SMALL), job=False, kind=kind, isolated=True)
+    assert found["PET_LOCAL_ADDR"] == "127.0.0.1"
+    assert "NSS_WRAPPER_HOSTNAME" not in found
+    assert "PET_LOCAL_ADDR" not in values(RANK, look_at(SMALL), job=False, kind=kind, isolated=True)
+
+
+WRAPPER = "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so"
+
+
+@pytest.mark.parametrize(
+    ("stack", "isolated", "image", "name"),
+    [
+        (CCL, True, {*ALL, WRAPPER}, "localhost"),
+        (CCL, False, {*ALL, WRAPPER}, None),
+        (CCL, True, ALL, None),
+        (GLOO, True, {*ALL, WRAPPER}, None),
+    ],
+)
+def test_torch_2_4_gets_a_name_that_resolves_where_there_is_no_network(
+    stack: Stack, isolated: bool, image: set[str], name: str | None
+) -> None:
+    found = values(ALONE, look_at(SMALL), stack, job=False, kind=ANY, isolated=isolated, image=image)
+    assert found.get("NSS_WRAPPER_HOSTNAME") == name
+    assert (found["LD_PRELOAD"].split(":")[-1] == WRAPPER) == bool(name)
 
 
 def test_oneccl_meets_where_the_ranks_do() -> None:
