@@ -11,6 +11,7 @@ from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
+from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
@@ -64,7 +65,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         start_rank(argv[1:], environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
     options, words = jobs.read_options(argv)
     environ = forget(environ)
-    environ = {**read_files(environ, read_file), **environ}
+    environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, read_text)}
     job = jobs.read_job(words or shell(), environ, which)
     if job.kind == jobs.USAGE:
         print_error(jobs.HELP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers import slurm
@@ -13,14 +13,42 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What only the ranks of one mpirun share, the surest first. PMI_JOBID is left over where mpirun runs in a step.
-JOBS = ("I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", "PMI_JOBID")
+# CONTROL is no variable of MPICH, which has none for it, but is read where it starts its ranks.
+CONTROL = "HYDRA_CONTROL_PORT"
+JOBS = (
+    "I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", CONTROL, "PMI_JOBID",
+)  # fmt: skip
+# How far above a rank its proxy may be: a shell or two, and what binds it.
+FAR = 8
 # Where there is no size of this node: one rank on each, unless its scheduler says how many nodes there are.
 NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 
 
 def find_job(environ: Mapping[str, str]) -> str:
-    """Return what only the ranks of this mpirun share; empty for MPICH, which says nothing of the kind."""
+    """Return what only the ranks of this mpirun share; empty where nothing of the kind is said."""
     return next((f"{name}={environ[name]}" for name in JOBS if environ.get(name)), "") or slurm.find_job(environ)
+
+
+def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
+    """Return as a variable where the mpiexec of MPICH listens, which the proxies that start its ranks are told.
+
+    read returns the text of a file, or None. Every proxy of a job has `--control-port node0:43943` on its command line.
+    """
+    if not all_set("PMI_RANK", "PMI_SIZE")(environ) or environ.get("I_MPI_HYDRA_UUID"):
+        return {}
+    process = "self"
+    for _ in range(FAR):
+        process = find_parent(read(f"/proc/{process}/status") or "")
+        words = (read(f"/proc/{process}/cmdline") or "").split("\0") if process else []
+        if "--control-port" in words[:-1]:
+            return {CONTROL: words[words.index("--control-port") + 1]}
+    return {}
+
+
+def find_parent(status: str) -> str:
+    """Return the number of a process's parent (proc_pid_status(5)); empty without one."""
+    found = next((line.split()[1:2] for line in status.splitlines() if line.startswith("PPid:")), [])
+    return found[0] if found and found[0] != "0" else ""
 
 
 def make_ranks(*names: str) -> Ranks:

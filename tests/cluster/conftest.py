@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -112,9 +112,11 @@ def container(
     """Start containers of their own on the network of the cluster; their logs are shown when the test fails."""
     made: list[Container] = []
 
-    def start(host: str, core: int, *command: str, environ: dict[str, str] | None = None) -> Container:
+    def start(
+        host: str, core: int, *command: str, environ: dict[str, str] | None = None, options: Sequence[str] = ()
+    ) -> Container:
         name = f"{docker_compose_project_name}-{host}"
-        options = ["--name", name, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core)]
+        options = [*options, "--name", name, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core)]
         options += ["--network", f"{docker_compose_project_name}_default", *HARDENED]
         options += ["--volume", f"{keys}/0644:/etc/multinode/ssh:ro"]
         options += [word for key, value in (environ or {}).items() for word in ("--env", f"{key}={value}")]

@@ -1,6 +1,6 @@
 """What a rank runs to meet the others: rank 0 prints `met: ` and the place of every rank, in order, as JSON.
 
-    met: [{"host": "node0", "local": "0/1", "job": "7", "threads": "2"}, ...]
+    met: [{"host": "node0", "local": "0/1", "job": "7", "port": "29500", "threads": "2"}, ...]
 
 It takes a part of the seconds that `smoke` takes, because transformers is not imported, and it says who was met.
 """
@@ -21,7 +21,7 @@ def main() -> None:
     """Meet, print, and end together; alone where no launcher has given a rank."""
     environ = os.environ
     local = f"{environ.get('LOCAL_RANK', 0)}/{environ.get('LOCAL_WORLD_SIZE', 1)}"
-    names = {"job": "SLURM_JOB_ID", "threads": "OMP_NUM_THREADS"}
+    names = {"job": "SLURM_JOB_ID", "port": "MASTER_PORT", "threads": "OMP_NUM_THREADS"}
     mine = {"host": os.uname().nodename, "local": local, **{key: environ.get(name) for key, name in names.items()}}
     met: list[Any] = [mine]
     if "RANK" in environ:

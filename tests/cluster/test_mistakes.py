@@ -43,6 +43,21 @@ def test_the_rendezvous_port_is_in_use(cluster: Cluster) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
+def test_ranks_of_two_jobs_that_met_on_one_port_do_not_pass(cluster: Cluster) -> None:
+    """The variables of two jobs of Slurm, for which somebody has exported one port."""
+    step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_LOCALID": "0"}
+    step |= {"MASTER_ADDR": "node0", "MASTER_PORT": "23456"}
+    environ = [{**step, "SLURM_PROCID": str(each), "SLURM_JOB_ID": str(7 + each)} for each in (0, 1)]
+
+    done = cluster.both("smoke", environ=environ)
+
+    assert all(each.code for each in done)
+    assert "the ranks are of different jobs, rank 0: SLURM_JOB_ID=7.0, rank 1: SLURM_JOB_ID=8.0" in "".join(
+        each.out for each in done
+    )
+
+
 def test_the_port_of_ssh_is_in_use(cluster: Cluster) -> None:
     occupy(cluster, 1, 2222)
 

@@ -5,12 +5,15 @@ The operators themselves do not run: a test gives each container what its pod wo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster, places
+from tests.cluster.nodes import Cluster, Container, Node, places, worlds
 from tests.cluster.packages import MEET
+from tests.support.harness import ROOT
 from tests.support.launchers import left_by
 
 # The names of the pods, and the node that stands for each; the Master of an elastic job is none of its Workers.
@@ -55,3 +58,41 @@ def test_two_containers_meet(cluster: Cluster, form: Form) -> None:
 
     assert [each.code for each in done] == [0, 0]
     assert sorted(places(done[0].out + done[1].out)) == ["node0 0/1", "node1 0/1"]
+
+
+@pytest.mark.slow
+def test_two_elastic_jobs_at_one_endpoint_stay_two(cluster: Cluster) -> None:
+    """Both name one endpoint, as two jobs of Slurm on the same nodes do; the second is whole before the first is."""
+    one, other = ({**cluster.elastic, "PET_RDZV_ID": "", "SLURM_JOB_ID": number} for number in ("1", "2"))
+    first = cluster.start(0, MEET, environ=one)
+    assert cluster.nodes[0].shell("until (< /dev/tcp/node0/23456) 2> /dev/null; do sleep 0.2; done").code == 0
+
+    second = cluster.both(MEET, environ=[other, other])
+    last = cluster.start(1, MEET, environ=one)
+
+    done = [*second, first.finish(60), last.finish(60)]
+    assert [each.code for each in done] == [0] * 4
+    met = [[rank["job"] for rank in world] for each in done for world in worlds(each.out)]
+    assert met == [["2", "2"], ["1", "1"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_address", [False, True], ids=["its name", "its address"])
+def test_an_elastic_endpoint_on_a_host_whose_name_is_on_loopback(
+    cluster: Cluster, container: Callable[..., Container], tmp_path: Path, by_address: bool
+) -> None:
+    """Debian writes the name of a host into /etc/hosts like that; the endpoint is its name or its address."""
+    nodes = []
+    for number in (0, 1):
+        host, hosts = f"pod{number}", tmp_path / f"hosts{number}"
+        hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
+        options = ("--volume", f"{hosts}:/etc/hosts:ro", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro")
+        nodes.append(Node(host, container(host, number, "sleep", "infinity", options=options).name))
+    address = nodes[1].shell("getent ahostsv4 pod0").out.split()[0]
+    environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": f"{address if by_address else 'pod0'}:23456"}
+
+    cluster.started += [node.start(MEET, environ=environ) for node in nodes]
+
+    done = [child.finish(90) for child in cluster.started]
+    assert [each.code for each in done] == [0, 0]
+    assert sorted(places(done[0].out + done[1].out)) == ["pod0 0/1", "pod1 0/1"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.launchers.world import PORTS
 from tests.cluster import packages
-from tests.cluster.nodes import Cluster, places, two_pods
+from tests.cluster.nodes import Cluster, places, two_pods, worlds
 from tests.cluster.packages import MEET
 from tests.support.harness import Done, run
 
@@ -68,12 +69,19 @@ def on_one_node(mpi_image: str, command: str, *options: str) -> Done:
     return run(mpi_image, "bash", "-c", command, options=["--hostname", "node0", *USER, *options])
 
 
+def assert_own_port(done: Done) -> None:
+    """Check that the ranks met on the port of their job, and not on that of all."""
+    (port,) = {rank["port"] for rank in worlds(done.out)[0]}
+    assert int(port) in PORTS
+
+
 @DIALECTS
 def test_two_ranks_on_one_node(mpi_image: str, mpi: Dialect) -> None:
     done = on_one_node(mpi_image, f"{mpi.mpirun} -n 2 multinode {MEET}")
 
     assert done.code == 0
     assert places(done.out) == ["node0 0/2", "node0 1/2"]
+    assert_own_port(done)
 
 
 @pytest.mark.slow
@@ -100,6 +108,7 @@ def test_a_rank_on_each_of_two_nodes(pods: Cluster, mpi: Dialect) -> None:
 
     assert done.code == 0
     assert places(done.out) == [f"{node.host} 0/1" for node in pods.nodes]
+    assert_own_port(done)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.mpi import find_job
+from entrypoint.launchers.mpi import find_job, read_proxy
 from entrypoint.launchers.table import detect, read_world
 from tests.support.launchers import left_by
 
@@ -80,3 +80,29 @@ def test_the_remedy_is_that_of_the_launcher(environ: dict[str, str], remedy: str
     with pytest.raises(Refusal, match="MASTER_ADDR is not set") as caught:
         read_world(environ, detect(environ), None)
     assert remedy in caught.value.remedy
+
+
+PROXY = "/usr/bin/hydra_pmi_proxy\0--control-port\0node0:43943\0--rmk\0user\0"
+TREE = {
+    "/proc/self/status": "Name:\tpython3\nPPid:\t12\n", "/proc/12/cmdline": "bash\0-c\0multinode smoke\0",
+    "/proc/12/status": "PPid:\t11\n", "/proc/11/cmdline": PROXY, "/proc/11/status": "PPid:\t1\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("environ", "files", "found"),
+    [
+        (left_by("mpich-1"), TREE, {"HYDRA_CONTROL_PORT": "node0:43943"}),
+        (left_by("intel-mpi-1"), TREE, {}),
+        ({}, TREE, {}),
+        (left_by("mpich-1"), {}, {}),
+        (left_by("mpich-1"), {**TREE, "/proc/11/cmdline": "slurmstepd\0"}, {}),
+        (left_by("mpich-1"), {**TREE, "/proc/11/cmdline": "x\0--control-port"}, {}),
+        (left_by("mpich-1"), {"/proc/self/status": "PPid:\t0\n"}, {}),
+        (left_by("mpich-1"), {"/proc/self/status": "PPid:"}, {}),
+    ],
+)
+def test_the_proxy_of_mpich_knows_its_job(
+    environ: dict[str, str], files: dict[str, str], found: dict[str, str]
+) -> None:
+    assert read_proxy(environ, files.get) == found
