@@ -22,7 +22,7 @@ from entrypoint.launchers.signs import SIGNS
 from tests.support.environments import ENVIRONMENTS, NAMES
 from tests.support.launchers import read_cases
 
-STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
+STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "site": "/site"}
 COMMANDS = (
     ["smoke"], ["--nproc", "2", "smoke"], ["python3", "train.py"], ["torchrun", "train.py"], ["sh"], ["qa"],
     ["accelerate", "launch", "train.py"], ["mpirun", "-n", "2", "python3", "train.py"],
@@ -50,7 +50,10 @@ BEFORE = ("", "smoke", "sh -c", "qa", "doctor", "launch --hosts a", "train.py", 
 
 @pytest.fixture(scope="module")
 def root(module_path: Path) -> Path:
-    (module_path / "stack.json").write_text(json.dumps({**STACK, "examples": None}))
+    for backend in ("gloo", "ccl"):
+        (module_path / backend).mkdir()
+        facts = {**STACK, "backend": backend, "examples": None}
+        (module_path / backend / "stack.json").write_text(json.dumps(facts))
     for name in ("torchrun", "accelerate", "mpirun"):
         (module_path / name).write_text("#!/bin/sh\n")
         (module_path / name).chmod(0o755)
@@ -75,24 +78,24 @@ def apart() -> Iterator[None]:
         yield
 
 
-def run(argv: list[str], environ: Mapping[str, str], root: Path) -> tuple[int, str, str]:
+def run(argv: list[str], environ: Mapping[str, str], root: Path, backend: str = "gloo") -> tuple[int, str, str]:
     """Run the entrypoint up to exec: exit code, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
     settled = {"PATH": f"{root}:/usr/bin:/bin", "HOME": str(root / "home")}
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), apart():
         try:
-            code = main(argv, {**environ, **settled}, str(root))
+            code = main(argv, {**environ, **settled}, str(root / backend))
         except SystemExit as left:
             code = left.code if isinstance(left.code, int) else 1
     return code, out.getvalue(), err.getvalue()
 
 
-@given(ENVIRONMENTS, STARTS)
+@given(ENVIRONMENTS, STARTS, st.sampled_from(["gloo", "ccl"]))
 def test_there_is_a_decision_or_one_refusal(
-    root: Path, environ: dict[str, str], start: tuple[list[str], list[str]]
+    root: Path, environ: dict[str, str], start: tuple[list[str], list[str]], backend: str
 ) -> None:
     (mode, command), began = start, time.process_time()
-    code, out, err = run([*mode, *command], environ, root)
+    code, out, err = run([*mode, *command], environ, root, backend)
     assert time.process_time() - began < 1
     assert SECRET not in out + err
     assert code in (0, 2, 138) and "Traceback" not in err

@@ -90,11 +90,11 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     try:
         world = spread(read_world(environ, detect(environ), nproc), machine)
         check_alone(environ, world)
+        scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
+        rows = [*tune(scene), *place(world, environ)]
     except Refusal as refusal:
         assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
         return
-    scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
-    rows = [*tune(scene), *place(world, environ)]
     assert all(row.name and row.value for row in rows)
     low, high = world.sizes
     assert 1 <= low <= high
