@@ -15,6 +15,8 @@ LAUNCHER, WORKER = "Launcher", "Worker"
 IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
 POLICIES = ("Never", "OnFailure")
 KEYS = "/etc/multinode/ssh"  # where the entrypoint looks for a key, and its user may read it
+# launcherEnvVars, workerEnvVars and intelEnvVars in pkg/controller/mpi_job_controller.go (mpi-operator v0.8.2).
+OPERATORS = ("K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST")
 # The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
@@ -62,8 +64,8 @@ def list_variables(job: Job) -> dict[str, str]:
 
 
 def check_variables(job: Job) -> None:
-    """Raise Refusal for a variable that the operator writes again (launcherEnvVars in mpi_job_controller.go)."""
-    taken = [name for name in job.pod.variables if name == "K_MPI_JOB_ROLE" or name.startswith("I_MPI_HYDRA_")]
+    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
+    taken = [name for name in job.pod.variables if name in OPERATORS]
     if taken:
         raise Refusal("the operator sets this variable itself", f"--env {taken[0]}", f"leave {taken[0]} out")
 

@@ -76,7 +76,6 @@ def list_variables(job: Job) -> dict[str, str]:
             "PET_RDZV_BACKEND": "c10d",
             "PET_NNODES": f"{low}:{high}",
             "PET_MAX_RESTARTS": str(job.restarts),
-            "PET_STANDALONE": "",
         }
     place = {"MASTER_ADDR": f"{job.name}-master-0", "MASTER_PORT": str(PORT)}
     return {

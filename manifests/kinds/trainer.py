@@ -84,7 +84,6 @@ def write_runtime(job: Job) -> dict[str, Any]:
 
     A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again.
     """
-    check_name(job)
     check_variables(job)
     container = write_container(NODE, job.pod, job.words)
     pod = write_pod(job.pod, container, restartPolicy="Never")
@@ -126,10 +125,11 @@ def list_notes(division: Division) -> list[str]:
 def check_name(job: Job) -> None:
     """Raise Refusal for a name to which JobSet could not add those of its jobs and pods.
 
-    The definition of TrainJob asks for a DNS label (x-kubernetes-validations of its metadata.name); the names of pods,
-    `NAME-node-0-INDEX`, are labels as well (pkg/webhooks/jobset_webhook.go of kubernetes-sigs/jobset).
+    The definition of TrainJob asks for a DNS label (x-kubernetes-validations of its metadata.name). So does JobSet for
+    the names of pods, to which Kubernetes adds five letters (ValidateCreate in pkg/webhooks/jobset_webhook.go of
+    kubernetes-sigs/jobset).
     """
-    read_name(job.name, "--name", longest=LABEL - len(f"-{NODE}-0-{job.workers - 1}"))
+    read_name(job.name, "--name", longest=LABEL - len(f"-{NODE}-0-{job.workers - 1}-abcde"))
 
 
 def check_variables(job: Job) -> None:

@@ -100,7 +100,7 @@ MISTAKES = [
     ("pytorchjob", ["--max-restarts", "-1"], "--max-restarts takes a number from 0", "'-1'", "--max-restarts 2"),
     ("pytorchjob", ["--max-restarts", "1001"], "--max-restarts takes a number", "'1001'", "--max-restarts 2"),
     ("trainjob", ["--runtime", "Torch"], "--runtime takes the name of an object", "'Torch'", "--runtime torch"),
-    ("trainjob", ["--name", "a" * 55], "at most 54", "a" * 55, f"--name {'a' * 54}"),
+    ("trainjob", ["--name", "a" * 49], "at most 48", "a" * 49, f"--name {'a' * 48}"),
     ("mpijob", ["--name", "a" * 55], "at most 54", "a" * 55, f"--name {'a' * 54}"),
     ("mpijob", ["--name", "a" * 53, "--workers", "101"], "at most 52", "a" * 53, f"--name {'a' * 52}"),
     ("pvc", ["--size", "much"], "--size takes a number of bytes", "'much'", "--size 64Gi"),
