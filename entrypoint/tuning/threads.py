@@ -123,7 +123,7 @@ def worker_affinity(scene: Scene) -> str | None:
     oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
     have. Its list has entries for all ranks of the node; a pinned rank knows only its own cores, and fills it with
     them. Nodes that see all of a host may be containers beside each other: their workers begin at other cores, by the
-    name of the node.
+    number of the node or else by its name.
     """
     count, ranks = workers(scene), scene.world.local_size or 1
     if not has_workers(scene) or not scene.training or not scene.machine.owned:
@@ -135,8 +135,14 @@ def worker_affinity(scene: Scene) -> str | None:
     from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
 
     shares = split(scene.machine, 1) * ranks if own else split(scene.machine, ranks)
-    first = 0 if has_machine(scene) else sum(scene.environ.get("HOSTNAME", "").encode(errors="replace")) * count
+    first = 0 if has_machine(scene) else number_node(scene) * count
     return worker_cpus([rotate(share, first) for share in shares], count)
+
+
+def number_node(scene: Scene) -> int:
+    """Return the number of this node; one made of its name, in which two nodes may agree, where nobody says it."""
+    known = scene.world.node_rank
+    return sum(scene.environ.get("HOSTNAME", "").encode(errors="replace")) if known is None else known
 
 
 def rotate(cores: list[int], first: int) -> list[int]:

@@ -206,12 +206,27 @@ def test_workers_of_oneccl_need_a_core(
     assert (found.get("CCL_WORKER_OFFLOAD"), found["OMP_NUM_THREADS"]) == (offload, threads)
 
 
-def test_workers_of_two_containers_on_one_host_have_other_cores() -> None:
-    names = ("job-worker-0", "job-worker-1")
-    places = {values(PODS, look_at(ONE), CCL, environ={"HOSTNAME": name})["CCL_WORKER_AFFINITY"] for name in names}
-    assert len(places) == 2
-    alone = {values(ALONE, look_at(TWO), CCL, environ={"HOSTNAME": name})["CCL_WORKER_AFFINITY"] for name in names}
-    assert alone == {"0,28"}
+@pytest.mark.parametrize(
+    ("numbers", "names", "machine", "places"),
+    [
+        ((None, None), ("job-worker-0", "job-worker-1"), look_at(ONE), 2),
+        # The sums of these names differ by 14: a number of the node is better, where there is one.
+        ((None, None), ("job-master-0", "job-worker-0"), look_at(Box(1, 14)), 1),
+        ((0, 1), ("job-master-0", "job-worker-0"), look_at(Box(1, 14)), 2),
+        ((0, 1), ("", ""), look_at(SMALL), 2),
+    ],
+)
+def test_workers_of_two_containers_on_one_host_have_other_cores(
+    numbers: tuple[int | None, int | None], names: tuple[str, str], machine: Machine, places: int
+) -> None:
+    worlds = [PODS._replace(node_rank=number) for number in numbers]
+    found = [values(world, machine, CCL, environ={"HOSTNAME": name}) for world, name in zip(worlds, names, strict=True)]
+    assert len({each["CCL_WORKER_AFFINITY"] for each in found}) == places
+
+
+def test_a_single_node_has_the_host_to_itself() -> None:
+    found = [values(ALONE, look_at(TWO), CCL, environ={"HOSTNAME": name}) for name in ("job-worker-0", "job-worker-1")]
+    assert {each["CCL_WORKER_AFFINITY"] for each in found} == {"0,28"}
 
 
 def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> None:
