@@ -1,0 +1,36 @@
+"""Any text as the value of any option: a manifest or a message, never a traceback."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manifests.options import OPTIONS, Option
+from tests.support.manifests import write
+
+# Texts near what options take, beside texts of any kind.
+NEAR = st.text("aA1.-_:/=@xmGi0 \n\0é\udcff", max_size=12)
+VALUES = st.one_of(NEAR, st.text(max_size=12), st.integers().map(str), st.sampled_from(["auto", "off", "2x4", "1:4"]))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@given(text=VALUES)
+def test_a_value_is_taken_or_refused(option: Option, text: str) -> None:
+    printed = write(option.kinds[0], f"{option.name}={text}")
+
+    if printed.code == 0:
+        assert yaml.safe_load(printed.out)["kind"]
+    else:
+        first, second = printed.err.splitlines()
+        assert (printed.code, printed.out) == (2, "")
+        assert first.startswith("error: ") and second.startswith("  try: ")
+
+
+@given(words=st.lists(VALUES.filter(lambda text: text not in ("-h", "--help")), max_size=4))
+def test_a_task_is_taken_or_refused(words: list[str]) -> None:
+    printed = write("pytorchjob", *words)
+
+    assert printed.code in (0, 2)
+    assert printed.code == 2 or yaml.safe_load(printed.out)["kind"] == "PyTorchJob"
