@@ -153,13 +153,18 @@ def read_values(kind: str, typed: Mapping[str, Any]) -> dict[str, Any]:
     for option in of_kind(kind):
         texts = typed.get(option.key)
         if option.many:
-            values[option.key] = [option.read(text, option.name) for text in texts or []]
+            values[option.key] = [option.read(as_text(text), option.name) for text in texts or []]
             continue
-        text = option.default if texts is None else str(texts)
+        text = option.default if texts is None else as_text(texts)
         if text is None and kind in option.needed:
             raise Refusal(f"{kind} needs {option.name}: {option.help}", "nothing", f"{option.name} {option.metavar}")
         values[option.key] = None if text is None else option.read(text, option.name)
     return values | {"name": values["name"] or NAMES[kind]}
+
+
+def as_text(typed: object) -> str:
+    """Return what was typed; argparse makes a list without elements of `--` as a value."""
+    return typed if isinstance(typed, str) else "--"
 
 
 def make_pod(values: Mapping[str, Any]) -> Pod:

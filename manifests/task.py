@@ -18,6 +18,8 @@ OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
 FETCH = "prefetch"
+# Arguments of the examples and of the Trainer that are a token of the hub.
+TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
 
 
 def choose_words(kind: str, typed: Sequence[str]) -> tuple[str, ...]:
@@ -43,7 +45,17 @@ def check_task(job: Job) -> None:
     if read.kind in OTHERS or (job.kind == PREFETCH and read.kind != jobs.TASK):
         wanted = "fetched" if job.kind == PREFETCH else "trained in the pods of a job"
         raise Refusal(f"this is nothing that can be {wanted}", job.words[0], "a task, such as qa, glue or mlm")
+    check_token(job)
     check_output(job, read)
+
+
+def check_token(job: Job) -> None:
+    """Raise Refusal for a token among the arguments: whoever may read the job would have it."""
+    given = read_given(list(job.words[1:]), lambda _: None, strict=False)
+    found = [name for name in TOKENS if isinstance(given.get(name), str) and given[name] not in ("True", "true", "")]
+    if found:
+        make = "kubectl create secret generic hf-token --from-literal=HF_TOKEN=..., then --token-secret hf-token"
+        raise Refusal("a token in a manifest is read by everybody who reads the manifest", f"--{found[0]}", make)
 
 
 def read_task(words: Sequence[str]) -> jobs.Job:

@@ -12,7 +12,9 @@ from tests.support.manifests import write
 
 # Texts near what options take, beside texts of any kind.
 NEAR = st.text("aA1.-_:/=@xmGi0 \n\0é\udcff", max_size=12)
-VALUES = st.one_of(NEAR, st.text(max_size=12), st.integers().map(str), st.sampled_from(["auto", "off", "2x4", "1:4"]))
+VALUES = st.one_of(
+    NEAR, st.text(max_size=12), st.integers().map(str), st.sampled_from(["auto", "off", "2x4", "1:4", "--"])
+)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

@@ -74,6 +74,7 @@ MISTAKES = [
     ("pytorchjob", ["--toleration", ""], "--toleration takes a taint", "''", "NoSchedule"),
     ("pytorchjob", ["--queue", "My Queue"], "--queue takes the name of a LocalQueue", "'My Queue'", "--queue my-queue"),
     ("pytorchjob", ["--env", "LOGLEVEL"], "--env takes a variable", "'LOGLEVEL'", "--env LOGLEVEL=INFO"),
+    ("pytorchjob", ["--env=--"], "--env takes a variable", "'--'", "--env LOGLEVEL=INFO"),
     ("pytorchjob", ["--env", "1A=b"], "--env takes a variable", "'1A=b'", "--env LOGLEVEL=INFO"),
     ("pytorchjob", ["--env", "A=\udcff"], "no container can be given", "udcff", "--env A=VALUE"),
     ("pytorchjob", ["--env", "A=1", "--env", "A=2"], "--env gives one name two values", "A", "--env A=VALUE once"),
@@ -106,6 +107,8 @@ MISTAKES = [
     ("pvc", ["--size", "much"], "--size takes a number of bytes", "'much'", "--size 64Gi"),
     ("pvc", ["--storage-class", "NFS"], "--storage-class takes the name", "'NFS'", "--storage-class nfs"),
     ("pvc", ["--access", "RWX"], "--access takes ReadWriteMany", "'RWX'", "--access ReadWriteMany"),
+    ("pytorchjob", ["qa", "--token", "hf_x"], "is read by everybody", "--token", "--token-secret hf-token"),
+    ("prefetch", ["qa", "--hub_token=hf_x"], "is read by everybody", "--hub_token", "--token-secret hf-token"),
     ("pytorchjob", ["qaa"], "neither a task nor a program", "qaa", "qa"),
     ("pytorchjob", ["worker"], "nothing that can be trained", "worker", "a task, such as qa"),
     ("pytorchjob", ["prefetch", "qa"], "names the command `prefetch` itself", "prefetch qa", "the task alone: qa"),
@@ -264,3 +267,8 @@ def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ended.value.code == 0
     assert "--node-shape" in capsys.readouterr().out
+
+
+def test_no_message_has_the_token() -> None:
+    for words in (["--env", "HF_TOKEN=hf_secret"], ["qa", "--token", "hf_secret"], ["qa", "--hub_token=hf_secret"]):
+        assert "hf_secret" not in write("pytorchjob", *words).err
