@@ -102,7 +102,12 @@ def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch
 
 def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "SECONDS", 0.01)
-    monkeypatch.setattr(network, "append_addresses", lambda *_: threading.Event().wait(1))
+
+    def answer_late(host: str, port: int | None, kind: int, found: list[network.Place]) -> None:
+        threading.Event().wait(1)
+        found.append((socket.AF_INET, ("127.0.0.1", 9)))
+
+    monkeypatch.setattr(network, "append_addresses", answer_late)
     assert resolve("nowhere") == []
     assert find_route_to("nowhere") == ("", "")
     monkeypatch.setattr(network, "PATIENCE", 0.01)

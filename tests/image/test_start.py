@@ -1,0 +1,114 @@
+"""How a container's first process starts what it is given, waits, and ends."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.harness import call, run
+
+WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
+Detached = Callable[..., str]
+
+
+@pytest.fixture
+def detached() -> Iterator[Detached]:
+    """Start a container without a network in the background; its log is shown when the test fails."""
+    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
+
+    def start(*words: str) -> str:
+        assert call(["docker", "run", "--detach", "--name", name, "--network", "none", *words]).code == 0
+        return name
+
+    yield start
+    call(["docker", "logs", name])
+    call(["docker", "rm", "--force", name])
+
+
+def says(container: str, text: str, seconds: float = 30) -> bool:
+    """Wait until a container says something."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if text in call(["docker", "logs", container]).text:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str, detached: Detached) -> None:
+    """A pod's `command: [torchrun, ...]` takes the place of tini; the kernel gives process 1 no SIGTERM by itself."""
+    pod = detached(*WAITS, "--entrypoint", "torchrun", image, "train.py")
+    assert says(pod, "waiting until nobody.invalid resolves")
+
+    began = time.monotonic()
+    assert call(["docker", "kill", "--signal", "TERM", pod]).code == 0
+
+    assert call(["docker", "wait", pod], seconds=60).out.strip() == "143"
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("make", "program", "code", "said"),
+    [
+        ("echo exit 0 > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the program cannot be executed: /tmp/x: Exec format"),
+        ("echo '#!/no/such' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the interpreter of a program is not there"),
+        ("touch /tmp/x", "/tmp/x", 126, "try: chmod +x /tmp/x"),
+        ("true", "/tmp", 126, "the program cannot be executed: /tmp"),
+        ("true", "/tmp/x", 127, "neither a task nor a program: /tmp/x"),
+        ("printf '#!/bin/sh\\nexit 7' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 7, ""),
+    ],
+)
+def test_a_program_that_cannot_start_ends_as_in_a_shell(
+    bare_image: str, make: str, program: str, code: int, said: str
+) -> None:
+    done = run(bare_image, "-c", f"{make}; exec multinode {program}", options=["--entrypoint", "bash"])
+
+    assert done.code == code
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("options", [["--init"], ["--pid", "host"]], ids=["init", "the host's processes"])
+def test_tini_says_nothing_where_it_is_not_the_first_process(bare_image: str, options: list[str]) -> None:
+    done = run(bare_image, "true", options=options)
+
+    assert done.code == 0
+    assert all(line.startswith("multinode: ") for line in done.err.splitlines())
+
+
+def test_an_address_that_can_be_bound_is_not_this_machine(bare_image: str) -> None:
+    """As with keepalived, all can be; hydra would run the ranks of every host here."""
+    script = "import socket; socket.create_server(('10.77.0.9', 4000)); print('bound')"
+    options = ["--sysctl", "net.ipv4.ip_nonlocal_bind=1", "--env", "MULTINODE_SSH_KEYS=/none", "--entrypoint", "bash"]
+
+    command = f'python3 -c "{script}"; multinode ssh 10.77.0.9 echo here; multinode ssh 127.0.0.1 echo here'
+    done = run(bare_image, "-c", command, options=options)
+
+    assert done.out.splitlines() == ["bound", "here"]
+
+
+CONFIGURATION = "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 1\nmixed_precision: 'no'\nuse_cpu: true\n"
+ACCELERATE = "accelerate launch {} --mixed_precision no --dynamo_backend no /tmp/x.py"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param("--cpu --num_processes 2 --num_machines 1", marks=pytest.mark.slow),
+        "--config_file /tmp/c.yaml",
+    ],
+)
+def test_accelerate_that_would_start_one_process_is_refused(bare_image: str, options: str) -> None:
+    """What it does by itself is the reason: it starts one, with no word of the other."""
+    typed, size = ACCELERATE.format(options), "import os; print(os.environ.get('WORLD_SIZE'))"
+    script = f'printf "{CONFIGURATION}" > /tmp/c.yaml; echo "{size}" > /tmp/x.py; {typed}; multinode {typed}'
+
+    done = run(bare_image, "-c", script, options=["--entrypoint", "bash"])
+
+    assert done.out.splitlines() == ["None"]
+    assert done.code == 2
+    assert "starts one process on a CPU, however many are asked for: --num_processes 2" in done.err
+    assert "try: torchrun --nproc-per-node 2 SCRIPT.py" in done.err
