@@ -134,7 +134,10 @@ def clean(environ: Mapping[str, str]) -> dict[str, str]:
 
 def find_torchrun(environ: Mapping[str, str]) -> str:
     """Return the path of torchrun itself, not of what is in front of it."""
-    path = os.pathsep.join(each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each != FRONT)
+    # However it is written: what is in front of torchrun would find itself for ever.
+    front = os.path.realpath(FRONT)
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
     found = which(TORCHRUN_COMMAND, {"PATH": path})
     if found is None:
         raise Refusal("there is no torchrun", path, "pip install torch", WORLD)

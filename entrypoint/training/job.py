@@ -97,7 +97,8 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
         if name in SAGEMAKER and not rest:
             raise Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
         if "/" in name and os.path.exists(name):
-            raise Refusal("the program cannot be executed", name, f"a file: chmod +x {name}", NOT_EXECUTABLE)
+            remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
+            raise Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
         raise Refusal("neither a task nor a program", shown or repr(name), suggest(name), NOT_FOUND)
     return Job(PLAIN, name, rest)
 

@@ -45,7 +45,9 @@ HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
 BINDABLE = ("torchrun", "python3", "python")
-SHELLS = ("bash", "sh")
+SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
+# Python's options whose value follows them, in the same word or the next one.
+VALUED = "cmWX"
 
 
 class Start(NamedTuple):
@@ -86,12 +88,27 @@ def find_program(words: list[str]) -> tuple[str, list[str]]:
     name, rest = os.path.basename(words[0]), words[1:]
     program = PROGRAMS.get(name, "")
     if name.startswith("python"):
-        place = next((place for place, word in enumerate(rest) if word == "-m" or not word.startswith("-")), len(rest))
-        if rest[place : place + 1] == ["-m"]:
-            program, rest = MODULES.get("".join(rest[place + 1 : place + 2]), ""), rest[place + 2 :]
+        module, left = find_module(rest)
+        program, rest = (MODULES[module], left) if module in MODULES else (program, rest)
     if name == ACCELERATE:
         program, rest = (program, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
     return program, rest
+
+
+def find_module(words: list[str]) -> tuple[str, list[str]]:
+    """Return the module that Python runs by `-m`, also in `-um NAME` and after `-W error`, and the words after it."""
+    left = list(words)
+    while left and left[0].startswith("-") and left[0] not in ("-", "--"):
+        option = left.pop(0)
+        place = next((place for place, letter in enumerate(option) if letter in VALUED), None)
+        if option.startswith("--"):
+            left = left[option == "--check-hash-based-pycs" :]
+        elif place is not None:
+            value = option[place + 1 :] or "".join(left[:1])
+            left = left if option[place + 1 :] else left[1:]
+            if option[place] in "cm":
+                return (value if option[place] == "m" else ""), left
+    return "", left
 
 
 def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
@@ -162,9 +179,10 @@ def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> 
 def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores; name: as it is typed.
 
-    What is typed with a directory may have a Python of its own, which stays. In a shell any number may be started.
+    What is typed with a directory may have a Python of its own, which stays. In a shell, or behind a program that only
+    starts another, any number may be started.
     """
-    starts = name in SHELLS or (name in BINDABLE and can_bind(machine, world.local_size or 1))
+    starts = os.path.basename(name) in SHELLS or (name in BINDABLE and can_bind(machine, world.local_size or 1))
     if world.launcher not in (launchers.ALONE, launchers.TORCHRUN) or not starts or not exists(RANK):
         return []
     return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -174,13 +175,26 @@ def test_a_torchrun_gets_a_number_in_the_place_of_auto(start: Start) -> None:
 
 def test_the_nodes_in_a_file_of_pbs_are_counted(start: Start, home: Path) -> None:
     (home / "nodes").write_text("node0\nnode0\nnode1\n")
-    os.mkfifo(home / "pipe")
 
     done = start("smoke", PBS_NODEFILE=str(home / "nodes"))
 
     assert done.code == 2
     assert "meant to be one of many: PBS_NUM_NODES=2" in done.err
-    assert start("smoke", PBS_NODEFILE=str(home / "pipe")).code is None  # nobody writes into it
+
+
+def test_a_pipe_is_not_read(start: Start, home: Path) -> None:
+    """Where nobody writes into it, a start would wait for ever."""
+    pipe = home / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("node0\nnode1\n",), daemon=True)
+    writer.start()
+
+    done = start("smoke", PBS_NODEFILE=str(pipe))
+
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer.join(10)
+    os.close(end)
+    assert done.code is None
 
 
 @pytest.mark.parametrize(("number", "heeded"), [(1, True), (2, False)])

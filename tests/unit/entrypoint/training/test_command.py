@@ -101,7 +101,8 @@ def test_the_program_in_front_of_torchrun_is_passed_over(tmp_path: Path) -> None
     program = tmp_path / "torchrun"
     program.touch(0o755)
 
-    assert find_torchrun({"PATH": f"{FRONT}:{tmp_path}"}) == str(program)
+    for front in (FRONT, f"{FRONT}/", f"{FRONT}/../sbin", f"//{FRONT}"):
+        assert find_torchrun({"PATH": f"{front}:{tmp_path}"}) == str(program)
     with pytest.raises(Refusal, match="pip install torch"):
         find_torchrun({"PATH": FRONT})
 

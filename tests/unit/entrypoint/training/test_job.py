@@ -52,7 +52,7 @@ def test_jobs(tmp_path: Path) -> None:
         ("zzzz", "`tasks` lists", 127),
         ("no.py", "ls .", 2),
         ("/etc/passwd", "chmod +x /etc/passwd", 126),
-        ("/etc", "a file", 126),
+        ("/etc", "a program in it", 126),
         ("train", "ContainerArguments", 2),
         ("serve", "an image that serves", 2),
     ],

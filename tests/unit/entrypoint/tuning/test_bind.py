@@ -80,6 +80,8 @@ def test_variables_of_a_rank(stack: Stack, environ: dict[str, str], expected: di
         ("torchrun", SECOND, look_at(TWO), False),
         ("bash", World("alone", "", local_size=1), look_at(TWO), True),
         ("bash", World("alone", "", local_size=1), look_at(TWO, pod(8)), True),  # its ranks count their threads
+        ("/bin/bash", World("alone", "", local_size=1), look_at(TWO), True),
+        ("numactl", World("alone", "", local_size=1), look_at(TWO), True),
         ("bash", SECOND, look_at(TWO), False),
         ("true", World("alone", "", local_size=1), look_at(TWO), False),
     ],

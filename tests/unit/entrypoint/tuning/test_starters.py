@@ -26,6 +26,10 @@ from tests.support.launchers import left_by
         ("/usr/local/bin/torchrun --nproc-per-node 2 x.py", "torchrun", 2),
         ("python3 -m torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
         ("python -u -m torch.distributed.launch --nproc_per_node 2 --use_env x.py", "torchrun", 2),
+        ("python3 -W ignore -X faulthandler -m torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
+        ("python3 -Werror -um torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
+        ("python3 -mtorch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
+        ("python3 --check-hash-based-pycs never -m torch.distributed.run x.py", "torchrun", 1),
         ("accelerate launch --cpu --mpirun_hostfile h --num_processes 8 --num_machines 2 x.py", "accelerate", 4),
         ("accelerate launch --multi_gpu --num_processes=2 x.py", "accelerate", 2),
         ("accelerate launch --config_file c.yaml x.py", "accelerate", None),
@@ -44,7 +48,18 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
 
 
 @pytest.mark.parametrize(
-    "line", ["bash", "python3 x.py -m torch.distributed.run", "python3", "accelerate env", "python3 -m"]
+    "line",
+    [
+        "bash",
+        "python3 x.py -m torch.distributed.run",
+        "python3",
+        "accelerate env",
+        "python3 -m",
+        "python3 -um",
+        "python3 -c x -m torch.distributed.run",
+        "python3 - -m torch.distributed.run",
+        "python3 -W -m torch.run x",
+    ],
 )
 def test_a_program_that_starts_no_ranks(line: str) -> None:
     assert read_start(line.split(), {}) is None
