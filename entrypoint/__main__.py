@@ -19,7 +19,6 @@ from entrypoint.settings import forget
 from entrypoint.streams import print_error, print_output
 from entrypoint.training import job as jobs
 from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
-from entrypoint.training.needs import ask_python, list_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +73,8 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
     if job.kind == jobs.LIST:
+        from entrypoint.training.needs import ask_python, list_tasks
+
         print_output(list_tasks(stack, lambda: ask_python(environ)))
         return 0
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:

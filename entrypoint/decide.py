@@ -27,8 +27,6 @@ from entrypoint.numbers import whole
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.training import command
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import find_output, read_batch
-from entrypoint.training.needs import ask_python, check_dataset, check_needs, check_nltk, find_version, list_packages
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_isolated, is_training, spread
@@ -74,9 +72,18 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     notes += [*faults, *(f"{each.name}={each.value} is set: {each.why}" for each in models), *program.notes]
     notes += [*crowd(world, machine, threads), *warn_early(job, program.given, world)]
     notes += check_places(program.given, prepared.environ, world, stack.transformers)
-    batch = read_batch(program.given) if job.trains else None
+    batch = find_batch(job, program)
     reasons = give_reasons([*forced, *defaults])
     return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files)
+
+
+def find_batch(job: jobs.Job, program: command.Program) -> int | None:
+    """Return how many examples one process of a training takes for a step of the optimizer, if arguments say so."""
+    if not job.trains:
+        return None
+    from entrypoint.training.arguments import read_batch  # only a training pays for it
+
+    return read_batch(program.given)
 
 
 def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
@@ -163,9 +170,11 @@ def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: 
     """Return the program of a job, if this image has all that it needs; many: whether its world has several ranks."""
     program = command.read_program(job, stack, root, many=many)
     if job.kind == jobs.TASK:
-        check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
-        check_dataset(program.given, find_version(stack.site, "datasets"), os.path.exists)
-        program = program._replace(notes=[*program.notes, *check_nltk(job.name, environ, os.path.exists)])
+        from entrypoint.training import needs  # only a task pays for it
+
+        needs.check_needs(job.name, lambda: needs.list_packages(stack.site), lambda: needs.ask_python(environ))
+        needs.check_dataset(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
+        program = program._replace(notes=[*program.notes, *needs.check_nltk(job.name, environ, os.path.exists)])
     # A variable that has our value already comes from the image; it is not the user's.
     defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     return program._replace(defaults=defaults)
@@ -207,8 +216,12 @@ def assemble(
 
 def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World, transformers: str) -> list[str]:
     """Return a note on where results and caches go, and whether they would be lost with the container."""
+    if not given or world.rank:
+        return []
+    from entrypoint.training.arguments import find_output
+
     output = find_output(given)
-    if output is None or world.rank:
+    if output is None:
         return []
     check_output(output, can_write)
     caches = list_caches(environ, transformers)

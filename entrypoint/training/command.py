@@ -11,9 +11,6 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import adapt, arguments, read_given
-from entrypoint.training.flags import split_flags
-from entrypoint.training.needs import find_script
 from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
 
@@ -48,7 +45,19 @@ class Program(NamedTuple):
 
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
-    """Return the script of a job with complete arguments."""
+    """Return the script of a job with complete arguments, any other command as it stands."""
+    if job.kind in (jobs.SMOKE, jobs.TASK, jobs.SCRIPT):
+        return read_script(job, stack, root, many=many)
+    return Program([job.name, *job.words], [], {})
+
+
+def read_script(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
+    """Return the script of smoke, of a task or of the user, with complete arguments."""
+    # Only scripts pay for these.
+    from entrypoint.training.arguments import adapt, arguments, read_given
+    from entrypoint.training.flags import split_flags
+    from entrypoint.training.needs import find_script
+
     if job.kind == jobs.SMOKE:
         flags, notes, environ = adapt(split_flags(job.words), TRAINER, stack, many=many)
         words = [word for flag in flags for word in flag.words()]
@@ -66,9 +75,7 @@ def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progr
         script = find_script(job.name, task, stack)
         words = [script, *(files or made.words)]
         return Program(words, made.notes, given, as_settings(made.environ), defaults, files)
-    if job.kind == jobs.SCRIPT:
-        return Program([job.name, *job.words], [], read_given(job.words, read_file, strict=False), defaults=ON_CPU)
-    return Program([job.name, *job.words], [], {})
+    return Program([job.name, *job.words], [], read_given(job.words, read_file, strict=False), defaults=ON_CPU)
 
 
 def copy_arguments(name: str, found: Mapping[str, object]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
 from entrypoint.errors import Refusal
-from entrypoint.launchers import ready
 from entrypoint.settings import Setting, forget
 from tests.support.launchers import left_by
 
@@ -243,23 +241,3 @@ def test_a_typed_torchrun_in_two_jobs_of_slurm_meets_twice(
     more = {**left_by("slurm-batch"), "PATH": f"{root}:/usr/bin:/bin"}
     given = explain(argv, {**environ, **more}, root, capsys)["set"]
     assert isinstance(given, dict) and given["PET_RDZV_ID"] == "train-py-7"
-
-
-def test_the_interface_is_chosen_when_the_master_has_a_name(
-    root: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the name is unknown the way to it is the default route, which may be another."""
-    answers, started = [False, True], list[Mapping[str, str]]()
-
-    def start(program: str, argv: list[str], environ: Mapping[str, str]) -> int:
-        started.append(environ)
-        return 0
-
-    monkeypatch.setattr(ready, "can_resolve", lambda name: answers.pop(0))
-    monkeypatch.setattr(ready, "PAUSE", 0)
-    monkeypatch.setattr("entrypoint.decide.find_route", lambda world: "eth0" if answers else "ib0")
-    monkeypatch.setattr("entrypoint.__main__.execute", start)
-
-    assert main(["smoke"], {**environ, **left_by("mpich-two-hosts-1"), "MASTER_ADDR": "late"}, str(root)) == 0
-
-    assert [each["GLOO_SOCKET_IFNAME"] for each in started] == ["ib0"]
