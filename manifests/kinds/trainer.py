@@ -1,4 +1,7 @@
-"""Trainer v2 (trainer.kubeflow.org/v1alpha1): TrainJob, and a ClusterTrainingRuntime for those that share one."""
+"""Trainer v2 (trainer.kubeflow.org/v1alpha1): TrainJob, and a ClusterTrainingRuntime for those that share one.
+
+`runtimePatches` are there since 2.2; 2.1 has `podTemplateOverrides` in their place, which nothing here writes.
+"""
 
 from __future__ import annotations
 
