@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import make_private, read_text, write_private
+from entrypoint.container.files import make_private, read_file, write_private
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.numbers import whole
 
@@ -46,7 +46,7 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
     directory = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
     for place in places(environ):
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
-        authorized = read_text(f"{place}/authorized_keys")
+        authorized = read_file(f"{place}/authorized_keys")
         if key is None and authorized is None:
             continue
         public, private = "", None
@@ -61,7 +61,7 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
 
 def copy_key(path: str, directory: str) -> str:
     """Copy a private key and return the path; raise Refusal if it may not be read."""
-    text = read_text(path)
+    text = read_file(path)
     if text is None:
         raise Refusal("the ssh key cannot be read", path, f"chmod a+r {path}, or mount it for uid {os.getuid()}")
     # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
@@ -105,7 +105,7 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
 
     A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
     """
-    checking, own = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes", keys.public.strip()
+    checking, own = read_checking(environ), keys.public.strip()
     # A name that is known by one key is refused with another, whatever else is allowed.
     known = f"@cert-authority * {own}\n" + (f"* {own}\n" if checking == "yes" else "")
     write_private(f"{keys.directory}/known_hosts", known)
@@ -126,6 +126,15 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         "ServerAliveCountMax 3",
     ]
     return write_private(f"{keys.directory}/ssh_config", "\n".join(lines) + "\n")
+
+
+def read_checking(environ: Mapping[str, str]) -> str:
+    """Return whether a host key that is unknown is refused (yes), as it is by default, or taken the first time."""
+    value = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes"
+    if value not in ("yes", "accept-new", "no"):
+        remedy = "export MULTINODE_SSH_HOST_KEYS=accept-new, or unset it"
+        raise Refusal("MULTINODE_SSH_HOST_KEYS is none of yes, accept-new and no", repr(value), remedy)
+    return value
 
 
 def read_port(environ: Mapping[str, str]) -> int:

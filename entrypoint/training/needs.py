@@ -25,8 +25,12 @@ BUILT = (
 LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
 
 # Data sets that are scripts, which datasets loads no more, and the same data without one, where it is known: conll2003
-# (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name.
-SCRIPTS = {"conll2003": "lhoestq/conll2003", "superb": "", "ydshieh/coco_dataset_script": ""}
+# (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name, common_voice
+# (huggingface/datasets#7675 and NVIDIA-NeMo/Speech#14596).
+SCRIPTS = {
+    "conll2003": "lhoestq/conll2003", "superb": "", "ydshieh/coco_dataset_script": "",
+    "mozilla-foundation/common_voice_11_0": "", "mozilla-foundation/common_voice_17_0": "",
+}  # fmt: skip
 WITHOUT_SCRIPTS = (4, 0)
 # What the scripts of a directory look for at their import, and download (examples/pytorch/summarization).
 PUNKT = "tokenizers/punkt"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,11 +38,37 @@ def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path:
     assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 
-def test_a_directory_where_the_key_should_be_is_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "id_rsa").mkdir()
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_where_the_key_should_be_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "id_rsa")
+    answer = threading.Thread(target=write_late, args=(tmp_path / "id_rsa",), daemon=True)
+    answer.start()
 
     with pytest.raises(Refusal, match="cannot be read"):
         find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)})
+
+
+def write_late(path: Path) -> None:
+    """End the wait of whoever reads a pipe, so that a test fails rather than hangs."""
+    with contextlib.suppress(OSError):
+        path.write_text("")
+
+
+@pytest.mark.parametrize(("value", "line"), [("", "yes"), ("accept-new", "accept-new"), ("no", "no")])
+def test_how_host_keys_are_checked(tmp_path: Path, value: str, line: str) -> None:
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
+
+    config = Path(write_client(keys, {"MULTINODE_SSH_HOST_KEYS": value}, 2222)).read_text().splitlines()
+
+    assert f"StrictHostKeyChecking {line}" in config
+
+
+@pytest.mark.parametrize("value", ["off\nProxyCommand x", "maybe", " "])
+def test_another_way_to_check_host_keys_is_refused(tmp_path: Path, value: str) -> None:
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "", "")
+    with pytest.raises(Refusal, match="accept-new") as caught:
+        write_client(keys, {"MULTINODE_SSH_HOST_KEYS": value}, 2222)
+    assert caught.value.code == 2
 
 
 def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_list_names_all_and_what_cannot_run() -> None:
     ("given", "version", "remedy"),
     [
         ({"dataset_name": "conll2003"}, "4.0.0", "--dataset_name lhoestq/conll2003"),
-        ({"dataset_name": "superb"}, "5.0.0", "in Parquet"),
+        *(({"dataset_name": name}, "5.0.0", other or "in Parquet") for name, other in SCRIPTS.items()),
         ({"dataset_name": "conll2003"}, "3.6.0", None),
         ({"dataset_name": "conll2003"}, None, None),
         ({"dataset_name": "lhoestq/conll2003"}, "5.0.0", None),
@@ -122,7 +122,7 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
 def test_no_default_of_a_text_task_is_a_script() -> None:
     defaults = {task.directory: task.defaults.split() for task in TASKS.values()}
     assert {directory for directory, words in defaults.items() if set(words) & SCRIPTS.keys()} == {
-        "audio-classification", "contrastive-image-text",
+        "audio-classification", "contrastive-image-text", "speech-recognition",
     }  # fmt: skip
 
 
