@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from entrypoint.explain import Decision
     from entrypoint.launchers.world import World
 
+# Where metrics are mounted, a directory each.
+METRICS = "/workspace/metrics"
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
 
@@ -77,11 +79,11 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
         print_output(list_tasks(stack, lambda: ask_python(environ)))
         return 0
-    if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
-        # The launcher of an MPIJob is no rank: it starts ranks, on the hosts of the operator's hostfile.
-        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
-    if job.kind == jobs.LAUNCH and options.nproc is not None:
-        raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
+    if job.kind == jobs.PREFETCH:
+        from entrypoint.hub.prefetch import prepare
+
+        job, environ = prepare(job.words, environ, stack, root)
+    job = start_ranks(job, words, environ, options)
     if job.kind == jobs.DOCTOR:
         from entrypoint.doctor.report import doctor
 
@@ -96,6 +98,15 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         decision = decide(job, environ, stack, options.nproc, root)
     print_decision(job, decision)
     return become(job, decision, root)
+
+
+def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], options: jobs.Options) -> jobs.Job:
+    """Return the job; the launcher of an MPIJob is no rank but starts them, on the hosts of its hostfile."""
+    if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
+        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
+    if job.kind == jobs.LAUNCH and options.nproc is not None:
+        raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
+    return job
 
 
 def print_decision(job: jobs.Job, decision: Decision) -> None:
@@ -143,6 +154,11 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
     for path, text in decision.files.items():
         make_private(os.path.dirname(path))
         write_private(path, text)
+    if os.path.isdir(METRICS) and not decision.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
+        from entrypoint.hub.metrics import place_metrics
+
+        for note in place_metrics(environ, METRICS):
+            print_error(f"multinode: {one_row(note)}")
     if job.kind == jobs.WORKER:
         from entrypoint.cluster.sshd import serve
 

@@ -173,8 +173,10 @@ def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: 
         from entrypoint.training import needs  # only a task pays for it
 
         needs.check_needs(job.name, lambda: needs.list_packages(stack.site), lambda: needs.ask_python(environ))
-        needs.check_dataset(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
-        program = program._replace(notes=[*program.notes, *needs.check_nltk(job.name, environ, os.path.exists)])
+        needs.check_data(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
+        data = needs.find_nltk(job.name, environ, os.path.exists)
+        notes = needs.check_nltk(job.name, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
+        program = program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
     # A variable that has our value already comes from the image; it is not the user's.
     defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     return program._replace(defaults=defaults)

@@ -39,7 +39,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("tuning", "training"),
         ("explain",),
         ("decide",),
-        ("cluster", "doctor"),
+        ("cluster", "doctor", "hub"),
         ("__main__", "jobs"),
     ),
     "manifests": (

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
-OWN = {SMOKE: SMOKE, WORKER: WORKER, LAUNCH: LAUNCH, LIST: LIST, SSH: SSH, DOCTOR: DOCTOR}
+PREFETCH = "prefetch"
+OWN = {kind: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
 # More cores than any node has; what is above is a typing error.
 MOST_PROCESSES = 4096
 # What SageMaker adds to `docker run IMAGE`, and nothing else.
@@ -28,6 +29,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   smoke [--bf16]            a minute's training, offline, to see that all ranks work together
   TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
   SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
+  prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
+from entrypoint.settings import Setting
 from entrypoint.training.tasks import NEEDS, TASKS
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ def check_needs(name: str, quick: Ask, sure: Ask) -> None:
         raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
 
 
+def check_data(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+    """Raise Refusal for a data set that this release of datasets cannot load, or does not find; exists: for paths."""
+    check_dataset(given, version, exists)
+    check_hidden(given, version, exists)
+
+
 def check_dataset(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
     """Raise Refusal for a data set that the installed release of datasets cannot load; exists: whether a path does."""
     name = str(given.get("dataset_name", ""))
@@ -76,6 +83,16 @@ def check_dataset(given: Mapping[str, object], version: str | None, exists: Call
     other = SCRIPTS[name] or "NAME of one in Parquet, with its columns"
     remedy = f"--dataset_name {other}, or pip install 'datasets<4' in an image FROM this one"
     raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
+
+
+def check_hidden(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+    """Raise Refusal if a script lies where datasets looks for the data set first: a metric may have the same name."""
+    name = str(given.get("dataset_name", "")).rstrip("/")
+    script = f"{name}/{os.path.basename(name)}.py"
+    if not name or version is None or release(version) < WITHOUT_SCRIPTS or not exists(script):
+        return
+    remedy = f"mount a metric as /workspace/metrics/{os.path.basename(name)}, or give --dataset_name OWNER/NAME"
+    raise Refusal("this script hides the data set of its name", f"{script}, datasets {version}", remedy)
 
 
 def find_version(site: str, package: str) -> str | None:
@@ -92,11 +109,18 @@ def check_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bo
     places = [f"{place}/{PUNKT}{end}" for place in (*filter(None, own), *NLTK_DATA) for end in ("", ".zip")]
     if "nltk" not in NEEDS[TASKS[name].directory] or any(exists(place) for place in places):
         return []
-    remedy = f"mount a directory with {PUNKT} and export NLTK_DATA=DIRECTORY"
+    remedy = f"run `prefetch {name}` with a network, or mount a directory with {PUNKT} and export NLTK_DATA=DIRECTORY"
     off = next((flag for flag in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if is_on(environ.get(flag, ""))), None)
     if off:
         raise Refusal(f"{name} needs data of nltk, and may not download them", f"{PUNKT}, {off}={environ[off]}", remedy)
     return [f"{name} downloads {PUNKT} of nltk at its start; without a network, {remedy}"]
+
+
+def find_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[Setting]:
+    """Return where `prefetch` brought data of nltk, as a variable; empty if the user names a place or none is there."""
+    place = f"{environ.get('HF_HOME', '')}/nltk_data"
+    wants = "nltk" in NEEDS[TASKS[name].directory] and not environ.get("NLTK_DATA")
+    return [Setting("NLTK_DATA", place, "prefetch has been here")] if wants and exists(place) else []
 
 
 def is_on(text: str) -> bool:

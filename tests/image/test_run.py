@@ -157,13 +157,34 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
     assert said["output_dir"] == "/workspace/output/qa-no-trainer"
 
 
-def test_a_metric_in_the_working_folder_is_found_without_a_network(image: str) -> None:
+def test_a_mounted_metric_is_found_without_a_network(image: str) -> None:
     load = "import evaluate; print(evaluate.load('accuracy').compute(predictions=[1, 0], references=[1, 1]))"
+    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/metrics/accuracy:ro")
 
-    done = run(image, "python3", "-c", load, options=("--volume", f"{METRICS}/accuracy:/workspace/accuracy:ro"))
+    done = run(image, "python3", "-c", load, options=mounted)
 
     assert done.code == 0
     assert "{'accuracy': 0.5}" in done.out
+
+
+def test_a_mounted_metric_hides_no_data_set_of_its_name(image: str) -> None:
+    script = "from datasets import load_dataset as load; from evaluate import load as metric;"
+    script += "metric('accuracy'); load('accuracy')"
+    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/metrics/accuracy:ro")
+
+    done = run(image, "python3", "-c", script, options=mounted)
+
+    # There is no hub: what counts is that datasets asked for one.
+    assert "Couldn't reach" in done.err and "Dataset scripts are no longer supported" not in done.err
+
+
+def test_a_metric_that_hides_the_data_set_of_its_name_is_refused(image: str) -> None:
+    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/accuracy:ro")
+
+    done = run(image, "qa", "--dataset_name", "accuracy", options=mounted)
+
+    assert done.code == 2
+    assert "this script hides the data set of its name: accuracy/accuracy.py" in done.err
 
 
 def test_a_task_without_its_packages_says_what_to_do(image: str) -> None:

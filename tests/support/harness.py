@@ -65,13 +65,13 @@ def built(*options: str, env: Mapping[str, str] | None = None) -> dict[str, Any]
     return answer
 
 
-def run(image: str, *command: str, options: Sequence[str] = (), seconds: float = 180) -> Done:
-    """Run a command in a container without network; the container is gone afterwards, whatever happens."""
+def run(image: str, *command: str, options: Sequence[str] = (), seconds: float = 180, network: str = "none") -> Done:
+    """Run a command in a container, without a network; the container is gone afterwards, whatever happens."""
     name = f"multinode-test-{uuid.uuid4().hex[:12]}"
     started = time.monotonic()
     try:
         done = call(
-            ["docker", "run", "--rm", "--name", name, "--network", "none", *options, image, *command], seconds=seconds
+            ["docker", "run", "--rm", "--name", name, "--network", network, *options, image, *command], seconds=seconds
         )
     finally:
         subprocess.run(["docker", "rm", "--force", name], capture_output=True, timeout=60, check=False)

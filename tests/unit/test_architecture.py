@@ -28,7 +28,7 @@ PROGRAMS = tuple(LAYERS)
 # Modules in a package, and lines in a module.
 MOST_MODULES, MOST_LINES = 9, 250
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
-BESIDE_TRAINING = {"entrypoint/jobs": {"torch", "transformers"}}
+BESIDE_TRAINING = {"entrypoint/jobs": {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}}
 FILES = [path for program in PROGRAMS for path in find_modules(program).values()]
 
 

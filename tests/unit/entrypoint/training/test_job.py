@@ -38,9 +38,9 @@ def test_jobs(tmp_path: Path) -> None:
     script.touch()
     kinds = {
         name: read_job([name], {}, lambda word, _: f"/bin/{word}").kind
-        for name in ("smoke", "qa", "tasks", "worker", "launch", "bash", str(script))
+        for name in ("smoke", "qa", "tasks", "worker", "launch", "prefetch", "bash", str(script))
     }
-    assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "plain", "script"]
+    assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
     assert read_job([], {}, lambda *_: None).kind == "usage"
 
 

@@ -13,8 +13,10 @@ from entrypoint.training.needs import (
     BUILT,
     SCRIPTS,
     check_dataset,
+    check_hidden,
     check_needs,
     check_nltk,
+    find_nltk,
     find_script,
     find_version,
     list_packages,
@@ -117,6 +119,40 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
     with pytest.raises(Refusal, match="is a script") as caught:
         check_dataset(given, version, lambda path: False)
     assert remedy in caught.value.remedy and "'datasets<4'" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "version", "there", "hidden"),
+    [
+        ({"dataset_name": "squad"}, "5.0.0", "squad/squad.py", True),
+        ({"dataset_name": "/data/mine/"}, "4.0.0", "/data/mine/mine.py", True),
+        ({"dataset_name": "squad"}, "5.0.0", "accuracy/accuracy.py", False),
+        ({"dataset_name": "rajpurkar/squad"}, "5.0.0", "squad/squad.py", False),
+        ({"dataset_name": "squad"}, "3.6.0", "squad/squad.py", False),
+        ({"dataset_name": "squad"}, None, "squad/squad.py", False),
+        ({}, "5.0.0", "/.py", False),
+    ],
+)
+def test_a_script_hides_a_data_set(given: dict[str, object], version: str | None, there: str, hidden: bool) -> None:
+    if not hidden:
+        return check_hidden(given, version, lambda path: path == there)
+    with pytest.raises(Refusal, match="hides the data set") as caught:
+        check_hidden(given, version, lambda path: path == there)
+    assert caught.value.value.startswith(there) and "/workspace/metrics/" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "place"),
+    [
+        ("summarization", {"HF_HOME": "/hf"}, "/hf/nltk_data"),
+        ("summarization", {"HF_HOME": "/hf", "NLTK_DATA": "/mine"}, None),
+        ("summarization", {"HF_HOME": "/other"}, None),
+        ("qa", {"HF_HOME": "/hf"}, None),
+    ],
+)
+def test_data_of_nltk_that_were_fetched(name: str, environ: dict[str, str], place: str | None) -> None:
+    found = find_nltk(name, environ, lambda path: path == "/hf/nltk_data")
+    assert [(each.name, each.value) for each in found] == ([("NLTK_DATA", place)] if place else [])
 
 
 def test_no_default_of_a_text_task_is_a_script() -> None:

@@ -1,0 +1,81 @@
+"""`prefetch TASK...`: the command that brings what a task needs into the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from entrypoint.container.files import read_text
+from entrypoint.container.image import REBUILD
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.hub.script import METRIC, NLTK, Wanted, read_script
+from entrypoint.training import job as jobs
+from entrypoint.training.command import read_program
+from entrypoint.training.needs import (
+    ask_python,
+    check_data,
+    check_needs,
+    find_script,
+    find_version,
+    is_on,
+    list_packages,
+)
+from entrypoint.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from entrypoint.container.image import Stack
+
+# What each of the libraries calls it (huggingface_hub/constants.py, datasets/config.py, evaluate/config.py).
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE")
+USAGE = "prefetch qa --model_name_or_path MODEL --dataset_name DATASET"
+
+
+def read_task(words: list[str]) -> jobs.Job:
+    """Return the task that is to be fetched for; raise Refusal for anything else."""
+    name = words[0] if words else ""
+    if name not in TASKS:
+        remedy = jobs.suggest(name) if name else USAGE
+        raise Refusal("prefetch takes a task and its arguments", name or "nothing", remedy)
+    return jobs.Job(jobs.TASK, name, words[1:])
+
+
+def check_online(environ: Mapping[str, str]) -> None:
+    """Raise Refusal if a variable forbids to ask the hub."""
+    off = next((name for name in OFFLINE if is_on(environ.get(name, ""))), None)
+    if off:
+        raise Refusal("prefetch asks the hub, and may not", f"{off}={environ[off]}", f"unset {off} for prefetch alone")
+
+
+def list_wanted(source: str, given: Mapping[str, object], exists: Callable[[str], bool]) -> list[Wanted]:
+    """List what a script fetches from the hub; a directory of the image or a volume is there already."""
+    return [each for each in read_script(source, given) if each.kind in (METRIC, NLTK) or not exists(each.name)]
+
+
+def make_command(task: str, wanted: list[Wanted], root: str) -> list[str]:
+    """Return the command that fetches."""
+    return ["python3", f"{root}/prefetch.py", json.dumps({"task": task, "wanted": [each._asdict() for each in wanted]})]
+
+
+def add_token(environ: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
+    """Return the environment with the token that is among the arguments: on a command line everybody could read it."""
+    token = given.get("token")
+    return {**environ, "HF_TOKEN": token} if isinstance(token, str) and token else dict(environ)
+
+
+def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: str) -> tuple[jobs.Job, dict[str, str]]:
+    """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
+    job = read_task(words)
+    check_online(environ)
+    check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    program = read_program(job, stack, root, many=False)
+    check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
+    script = find_script(job.name, TASKS[job.name], stack)
+    try:
+        wanted = list_wanted(read_text(script) or "", program.given, os.path.exists)
+    except SyntaxError as error:
+        raise Refusal("the script of the task is damaged", f"{script}: {error}", REBUILD, WORLD) from None
+    words = make_command(job.name, wanted, root)
+    return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

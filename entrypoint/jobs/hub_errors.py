@@ -1,0 +1,80 @@
+"""What went wrong at the hub, in three parts: by what the errors of several libraries and releases have in common."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import USER, WORLD, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# How the names end of errors for a connection that could not be made or broke: requests, httpx, urllib3, aiohttp.
+UNREACHABLE = (
+    "ConnectError", "ConnectionError", "Timeout", "TimeoutException", "ProtocolError", "URLError", "ReadError",
+)  # fmt: skip
+FULL = (errno.ENOSPC, errno.EDQUOT)
+CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM)
+AGAIN = "run it again: what is in the cache already is kept"
+
+
+def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> Refusal:
+    """Return the message for an error; what: kind and name of what was fetched; token: whether one was sent."""
+    chain = list(follow(error))
+    names = {base.__name__ for each in chain for base in type(each).__mro__}
+    codes = [code for each in chain if (code := find_status(each))]
+    for each in chain:
+        if isinstance(each, OSError) and each.errno in (*FULL, *CLOSED):
+            return explain_disk(each, what)
+    if "GatedRepoError" in names:
+        remedy = f"ask for access on {endpoint}, and export HF_TOKEN of that account"
+        return Refusal("the repository is gated, and has not been opened to this token", what, remedy, USER)
+    if 401 in codes or 403 in codes:
+        return explain_login(what, endpoint, codes, token=token)
+    if 404 in codes or names & {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}:
+        return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
+    if any(code >= 500 or code == 429 for code in codes):
+        return Refusal("the hub failed", f"{what}: status {codes[0]} from {endpoint}", f"wait, then {AGAIN}", WORLD)
+    if any(name.endswith(UNREACHABLE) for name in names):
+        remedy = f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}"
+        return Refusal("the hub cannot be reached, or the connection broke", f"{what} from {endpoint}", remedy, WORLD)
+    said = str(error).strip().splitlines()
+    value = f"{what}: {type(error).__name__}: {said[0] if said else ''}"
+    if isinstance(error, ValueError):
+        return Refusal("the arguments do not fit what is there", value, "check the name and the configuration", USER)
+    return Refusal("it cannot be fetched", value, AGAIN, WORLD)
+
+
+def explain_disk(error: OSError, what: str) -> Refusal:
+    """Return the message for a cache that is full or cannot be written."""
+    value = f"{what}: {error.filename or error.strerror}"
+    if error.errno in FULL:
+        remedy = f"a larger volume at HF_HOME, then {AGAIN}"
+        return Refusal("the disk of the cache is full", value, remedy, WORLD)
+    return Refusal("the cache cannot be written", value, "a volume at HF_HOME that this user may write", USER)
+
+
+def explain_login(what: str, endpoint: str, codes: list[int], *, token: bool) -> Refusal:
+    """Return the message for a hub that refuses this token, or asks for one; it does not say that a name is unknown."""
+    if not token:
+        remedy = "check the name; for a private or gated repository export HF_TOKEN"
+        return Refusal("the hub has no such public repository", f"{what} at {endpoint}", remedy, USER)
+    fact = "the hub does not know this token" if 401 in codes else "this token has no access to the repository"
+    remedy = f"export HF_TOKEN of an account with access; {endpoint}/settings/tokens lists its rights"
+    return Refusal(fact, what, remedy, USER)
+
+
+def follow(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that caused it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def find_status(error: BaseException) -> int | None:
+    """Return the status of an answer that an error carries."""
+    status = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "status", None)
+    return status if isinstance(status, int) else None

@@ -1,0 +1,10 @@
+"""Bring what a task needs into the cache: `python3 /opt/multinode/prefetch.py PLAN`, where the plan is JSON."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH keeps Python from doing so
+
+from entrypoint.jobs.prefetch import main
+
+sys.exit(main(sys.argv[1], os.environ))

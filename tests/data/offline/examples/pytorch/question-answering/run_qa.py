@@ -1,0 +1,48 @@
+"""Stands where run_qa.py stands, and fetches from the hub what that does."""
+
+import json
+from dataclasses import dataclass, field
+
+import evaluate
+from datasets import load_dataset
+from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, HfArgumentParser, TrainingArguments
+
+
+@dataclass
+class Arguments:
+    """The arguments that decide what is fetched."""
+
+    model_name_or_path: str
+    tokenizer_name: str | None = field(default=None)
+    cache_dir: str | None = field(default=None)
+    model_revision: str = field(default="main")
+    dataset_name: str | None = field(default=None)
+    dataset_config_name: str | None = field(default=None)
+    version_2_with_negative: bool = field(default=False)
+    max_seq_length: int = field(default=384)
+    doc_stride: int = field(default=128)
+
+
+def main() -> None:
+    """Load, ask the model one question, and print what came out."""
+    asked, training = HfArgumentParser((Arguments, TrainingArguments)).parse_args_into_dataclasses()
+    data = load_dataset(asked.dataset_name, asked.dataset_config_name, cache_dir=asked.cache_dir)
+    config = AutoConfig.from_pretrained(
+        asked.model_name_or_path, cache_dir=asked.cache_dir, revision=asked.model_revision
+    )
+    tokenizer = AutoTokenizer.from_pretrained(
+        asked.tokenizer_name if asked.tokenizer_name else asked.model_name_or_path,
+        cache_dir=asked.cache_dir,
+        revision=asked.model_revision,
+    )
+    model = AutoModelForQuestionAnswering.from_pretrained(
+        asked.model_name_or_path, config=config, cache_dir=asked.cache_dir, revision=asked.model_revision
+    )
+    metric = evaluate.load("squad_v2" if asked.version_2_with_negative else "squad", cache_dir=asked.cache_dir)
+    scores = model(**tokenizer(data["train"][0]["question"], return_tensors="pt")).start_logits
+    found = metric.compute(predictions=[1, 0], references=[1, 1])
+    print(json.dumps({"rows": len(data["train"]), "scores": list(scores.shape), **found, "train": training.do_train}))
+
+
+if __name__ == "__main__":
+    main()

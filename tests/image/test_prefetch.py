@@ -1,0 +1,186 @@
+"""`prefetch TASK...` in a container that reaches nothing but a hub of ours; then the task, without a network."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import ROOT, Done, call, run
+from tests.support.hub import NLTK, Hub, serving
+from tests.support.hub_repositories import fill
+
+SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
+CACHE = "/workspace/.cache/huggingface"
+QA = ("qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions")
+TASKS = {
+    QA: '{"rows": 8, "scores": [1, 4], "squad": 0.5, "train": true}',
+    ("glue", "--model_name_or_path", "ours/bert"): '{"labels": ["different", "same"], "scores": [1, 2], "glue": 0.5}',
+    ("summarization", "--model_name_or_path", "ours/bart", "--dataset_name", "ours/news"):
+        '{"sentences": 2, "said": 1, "rouge": 0.5}',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def network(engine: None) -> Iterator[tuple[str, str]]:
+    """Make a network without a way out, and return its name and the address of this machine in it."""
+    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
+    assert call(["docker", "network", "create", "--internal", name]).code == 0
+    try:
+        found = call(["docker", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", name])
+        yield name, found.out.strip()
+    finally:
+        subprocess.run(["docker", "network", "rm", name], capture_output=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def authority(module_path: Path) -> Path:
+    """Make a certificate authority, and a certificate for the host of nltk's data that it has signed."""
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    own = ["-subj", "/CN=test authority", "-keyout", f"{module_path}/ca.key", "-out", f"{module_path}/ca.pem"]
+    assert call([*make, *own]).code == 0
+    signed = ["-subj", f"/CN={NLTK}", "-CA", f"{module_path}/ca.pem", "-CAkey", f"{module_path}/ca.key"]
+    names = ["-addext", f"subjectAltName=DNS:{NLTK}", "-addext", "basicConstraints=critical,CA:FALSE"]
+    files = ["-keyout", f"{module_path}/server.key", "-out", f"{module_path}/server.pem"]
+    assert call([*make, *signed, *names, *files]).code == 0
+    (module_path / "ca.pem").chmod(0o644)
+    return module_path
+
+
+@pytest.fixture
+def hub(network: tuple[str, str], authority: Path) -> Iterator[Hub]:
+    """Serve the repositories of the tests."""
+    with serving(network[1], authority / "server.pem") as served:
+        fill(served)
+        yield served
+
+
+@pytest.fixture
+def cache(module_path: Path) -> Iterator[Path]:
+    """Lend a volume for HF_HOME that the user of the image may write."""
+    place = module_path / uuid.uuid4().hex
+    place.mkdir()
+    place.chmod(0o777)
+    yield place
+    call(["rm", "-rf", str(place)])
+
+
+@pytest.fixture
+def prefetch(image: str, hub: Hub, network: tuple[str, str], authority: Path, cache: Path) -> Prefetch:
+    """Return how to fetch in a container that reaches nothing but the hub."""
+    return Prefetch(image, hub, network[0], authority, cache)
+
+
+class Prefetch:
+    """A container that fetches into a cache."""
+
+    def __init__(self, image: str, hub: Hub, network: str, authority: Path, cache: Path) -> None:
+        self.image, self.network, self.cache = image, network, cache
+        host = hub.url.partition("://")[2].partition(":")[0]
+        variables = {"HF_ENDPOINT": hub.url, "HTTPS_PROXY": hub.url, "NO_PROXY": host, "HF_HUB_ETAG_TIMEOUT": "3"}
+        self.options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        trusted = f"{authority}/ca.pem:/etc/multinode/ca.pem:ro"
+        self.options += ["--volume", trusted, *SCRIPTS]
+
+    def __call__(self, *words: str, options: Sequence[str] | None = None) -> Done:
+        """Fetch; the options take the place of the volume with the cache."""
+        mounted = ("--volume", f"{self.cache}:{CACHE}") if options is None else options
+        return run(self.image, "prefetch", *words, options=(*self.options, *mounted), network=self.network)
+
+    def alone(self, *words: str) -> Done:
+        """Run a task from the cache, without a network."""
+        mounted = ("--volume", f"{self.cache}:{CACHE}", *SCRIPTS, "--env", "HF_HUB_OFFLINE=1")
+        return run(self.image, *words, options=mounted)
+
+
+def assert_refused(done: Done, code: int, fact: str, remedy: str) -> None:
+    """Check for the three parts of a message, and that there is no traceback."""
+    assert done.code == code
+    first, second = done.err.strip().splitlines()[-2:]
+    assert first.startswith("multinode: ") and fact in first
+    assert second.startswith("  try: ") and remedy in second
+    assert "Traceback" not in done.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", TASKS, ids=lambda words: words[0])
+def test_a_task_that_was_fetched_runs_without_a_network(prefetch: Prefetch, words: tuple[str, ...]) -> None:
+    done = prefetch(*words)
+    assert done.code == 0
+    assert f"prefetch: {words[0]} is in {CACHE}; it runs with HF_HUB_OFFLINE=1" in done.out
+
+    done = prefetch.alone(*words)
+
+    assert done.code == 0
+    assert TASKS[words] in done.out
+
+
+@pytest.mark.slow
+def test_a_gated_repository_is_said(prefetch: Prefetch, hub: Hub) -> None:
+    hub.gated = {"models/ours/bert"}
+    for token in ((), ("--token", "hf_closed")):
+        assert_refused(prefetch(*QA, *token), 2, "is gated", "ask for access")
+    assert any(headers.get("Authorization") == "Bearer hf_closed" for _, _, headers in hub.requests)
+
+
+def test_a_token_with_access_opens_a_gated_repository(prefetch: Prefetch, hub: Hub) -> None:
+    hub.gated, hub.private = {"models/ours/bert"}, {"datasets/ours/questions"}
+    done = prefetch(*QA, "--token", hub.token)
+    assert done.code == 0
+    assert hub.token not in done.text
+
+
+@pytest.mark.slow
+def test_a_name_that_nobody_has_is_said(prefetch: Prefetch) -> None:
+    done = prefetch("qa", "--model_name_or_path", "ours/none", "--dataset_name", "ours/questions")
+    assert_refused(done, 2, "model ours/none", "HF_TOKEN")
+
+
+@pytest.mark.slow
+def test_a_hub_that_fails_is_said(prefetch: Prefetch, hub: Hub) -> None:
+    hub.status = 503
+    done = prefetch(*QA)
+    assert_refused(done, 1, "the hub failed", "run it again")
+
+
+@pytest.mark.slow
+def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
+    hub.cut = "model.safetensors"
+    assert_refused(prefetch(*QA), 1, "model ours/bert", "run it again")
+    hub.cut = None
+    hub.requests.clear()
+
+    assert prefetch(*QA).code == 0
+
+    # The hub's library keeps whole files (huggingface_hub/file_download.py).
+    fetched = {path.rpartition("/")[2] for method, path, _ in hub.requests if method == "GET" and "/resolve/" in path}
+    assert "model.safetensors" in fetched and not fetched & {"config.json", "vocab.txt", "train.jsonl"}
+    assert prefetch.alone(*QA).code == 0
+
+
+@pytest.mark.slow
+def test_no_network_is_said(image: str) -> None:
+    done = run(image, "prefetch", *QA, options=SCRIPTS)
+    assert_refused(done, 1, "cannot be reached", "HF_ENDPOINT")
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said(prefetch: Prefetch) -> None:
+    done = prefetch(*QA, options=("--tmpfs", f"{CACHE}:size=1m,mode=1777"))
+    assert_refused(done, 1, "the disk of the cache is full", "a larger volume")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "fact", "remedy"),
+    [
+        (("qaa",), (), "prefetch takes a task", "qa"),
+        (QA, ("--env", "HF_HUB_OFFLINE=1"), "may not: HF_HUB_OFFLINE=1", "unset HF_HUB_OFFLINE"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    image: str, words: tuple[str, ...], options: tuple[str, ...], fact: str, remedy: str
+) -> None:
+    assert_refused(run(image, "prefetch", *words, options=(*SCRIPTS, *options)), 2, fact, remedy)

@@ -1,0 +1,202 @@
+"""A hub on a local address: repositories of ours, served as huggingface_hub, datasets, evaluate and nltk ask for them.
+
+What is spoken (huggingface_hub/hf_api.py, file_download.py, hf_file_system.py): /api/KIND/NAME[/revision/REV] for a
+repository, tree/REV and paths-info/REV for its files, [KIND/]NAME/resolve/REV/FILE with X-Repo-Commit, ETag and ranges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REVISIONS = ("main", COMMIT)
+API = re.compile(r"/api/(models|datasets|spaces)/([^/]+/[^/]+|[^/]+)(?:/(revision|tree|paths-info)/([^/]+)/?(.*))?")
+FILE = re.compile(r"/(?:(datasets|spaces)/)?([^/]+(?:/[^/]+)?)/resolve/([^/]+)/(.+)")
+# Where nltk has its data (nltk/downloader.py, DEFAULT_URL).
+NLTK = "raw.githubusercontent.com"
+
+
+@dataclass
+class Hub:
+    """What is served: files by `KIND/OWNER/NAME`, and pages of other hosts by their path.
+
+    gated: repositories that are open to `token` alone; private: those that are hidden from everybody else; cut: a file
+    that breaks in the middle; status: what every request gets instead; requests: what was asked for.
+    """
+
+    repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    pages: dict[str, bytes] = field(default_factory=dict)
+    gated: set[str] = field(default_factory=set)
+    private: set[str] = field(default_factory=set)
+    token: str = "hf_open"  # of this server
+    cut: str | None = None
+    status: int | None = None
+    requests: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, headers and a body; cut: the connection ends after half of it."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    cut: bool = False
+
+
+def as_json(value: Any) -> Answer:
+    return Answer(200, {"Content-Type": "application/json", "X-Repo-Commit": COMMIT}, json.dumps(value).encode())
+
+
+def refuse(status: int, code: str, said: str) -> Answer:
+    return Answer(status, {"X-Error-Code": code, "X-Error-Message": said}, json.dumps({"error": said}).encode())
+
+
+def etag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def answer(hub: Hub, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    """Return the answer to one request."""
+    path = unquote(urlsplit(target).path)
+    hub.requests.append((method, path, headers))
+    if hub.status:
+        return Answer(hub.status)
+    if match := API.fullmatch(path):
+        kind, name, what, revision, rest = match.groups()
+        return check(hub, f"{kind}/{name}", headers, revision) or describe(hub, f"{kind}/{name}", what, rest, body)
+    if match := FILE.fullmatch(path):
+        kind, name, revision, file = match.groups()
+        repository = f"{kind or 'models'}/{name}"
+        return check(hub, repository, headers, revision, content=True) or send(hub, repository, file, headers)
+    page = hub.pages.get(path)
+    return Answer(404) if page is None else Answer(200, {}, page)
+
+
+def check(
+    hub: Hub, repository: str, headers: Mapping[str, str], revision: str | None, *, content: bool = False
+) -> Answer | None:
+    """Return why a repository is not shown; None if it is. A gated one is described to everybody."""
+    allowed = headers.get("Authorization") == f"Bearer {hub.token}"
+    if repository not in hub.repositories or (repository in hub.private and not allowed):
+        # The hub does not say whether what nobody may see is there.
+        known = "Authorization" in headers
+        return refuse(404 if known else 401, "RepoNotFound", "Repository not found")
+    if content and repository in hub.gated and not allowed:
+        return refuse(403 if "Authorization" in headers else 401, "GatedRepo", f"Access to {repository} is restricted")
+    if revision not in (None, *REVISIONS):
+        return refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+    return None
+
+
+def describe(hub: Hub, repository: str, what: str | None, rest: str, body: bytes) -> Answer:
+    """Return a repository, the files below a directory of it, or some of its files."""
+    files = hub.repositories[repository]
+    if what == "tree":
+        below = f"{rest.rstrip('/')}/" if rest else ""
+        names = [name for name in files if name.startswith(below)]
+        return as_json([*entries(files, sorted(list_parents(names, below))), *entries(files, names)])
+    if what == "paths-info":
+        asked = json.loads(body)["paths"]
+        return as_json(entries(files, [path for path in asked if path in files or path in list_parents(files, "")]))
+    siblings = [{"rfilename": name} for name in files]
+    name = repository.partition("/")[2]
+    more = {"gated": "manual" if repository in hub.gated else False, "private": repository in hub.private}
+    plain = {"_id": etag(name.encode())[:24], "id": name, "sha": COMMIT, "siblings": siblings, "tags": []}
+    return as_json({**plain, **more})
+
+
+def list_parents(names: Any, below: str) -> set[str]:
+    """Return the directories below a directory that hold these files."""
+    parents = {parent.as_posix() for name in names for parent in Path(name).parents}
+    return {parent for parent in parents if parent != "." and parent.startswith(below)}
+
+
+def entries(files: Mapping[str, bytes], names: Any) -> list[dict[str, Any]]:
+    """Return files and directories as the hub lists them."""
+    return [
+        {"type": "file", "path": name, "size": len(files[name]), "oid": etag(files[name])[:40]}
+        if name in files
+        else {"type": "directory", "path": name, "size": 0, "oid": etag(name.encode())[:40]}
+        for name in names
+    ]
+
+
+def send(hub: Hub, repository: str, name: str, headers: Mapping[str, str]) -> Answer:
+    """Return a file, or the part of it that is asked for."""
+    data = hub.repositories[repository].get(name)
+    if data is None:
+        return refuse(404, "EntryNotFound", f"{name} does not exist")
+    more = {"X-Repo-Commit": COMMIT, "ETag": f'"{etag(data)}"', "Accept-Ranges": "bytes"}
+    start = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("Range", ""))
+    if not start:
+        return Answer(200, more, data, cut=name == hub.cut)
+    first, last = int(start[1]), min(int(start[2] or len(data)), len(data) - 1)
+    if first >= len(data):
+        return Answer(416, {"Content-Range": f"bytes */{len(data)}"})
+    part = {**more, "Content-Range": f"bytes {first}-{last}/{len(data)}"}
+    return Answer(206, part, data[first : last + 1], cut=name == hub.cut)
+
+
+@contextmanager
+def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
+    """Serve on a free port of an address, also as a proxy that is every host itself, if there is a certificate."""
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {name.title(): value for name, value in self.headers.items()}  # httpx writes small letters
+            found = answer(hub, self.command, self.path, headers, body)
+            self.send_response(found.status)
+            for name, value in {**found.headers, "Content-Length": str(len(found.body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(found.body[: len(found.body) // 2] if found.cut else found.body)
+                self.close_connection = found.cut
+
+        do_HEAD = do_POST = do_GET
+
+        def do_CONNECT(self) -> None:
+            assert certificate is not None
+            self.send_response(200)
+            self.end_headers()
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+            self.connection = context.wrap_socket(self.connection, server_side=True)
+            self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
+            self.close_connection = False
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            pass  # a client that was killed hangs up
+
+    server = Quiet((address, 0), Handler)
+    hub.url = f"http://{address}:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,66 @@
+"""Mounted metrics, written to where evaluate looks without a network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from entrypoint.hub.metrics import find_modules, hash_sources, place_metrics, read_metrics
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    directory = tmp_path / "metrics"
+    for name, text in (
+        ("squad/squad.py", "1"),
+        ("squad/compute_score.py", "2"),
+        ("squad/README.md", "3"),
+        ("x/y.py", "4"),
+    ):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        ({"HF_HOME": "/hf"}, "/hf/modules/evaluate_modules/metrics"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/huggingface/modules/evaluate_modules/metrics"),
+        ({"HF_HOME": "/hf", "HF_MODULES_CACHE": "/m"}, "/m/evaluate_modules/metrics"),
+    ],
+)
+def test_the_cache_of_modules(environ: dict[str, str], place: str) -> None:
+    assert find_modules(environ) == place
+
+
+def test_a_metric_is_a_directory_with_a_script_of_its_name(mounted: Path, tmp_path: Path) -> None:
+    assert read_metrics(str(mounted)) == {"squad": {"compute_score.py": b"2", "squad.py": b"1"}}
+    assert read_metrics(str(tmp_path / "none")) == {}
+
+
+def test_the_hash_is_one_of_names_and_contents() -> None:
+    hashes = {hash_sources(files) for files in ({"a": b"1"}, {"b": b"1"}, {"a": b"2"}, {"a": b"", "b": b"1"}, {})}
+    assert len(hashes) == 5 and {len(each) for each in hashes} == {64}
+
+
+def test_a_metric_is_written_once_and_becomes_the_newest(mounted: Path, tmp_path: Path) -> None:
+    environ = {"HF_MODULES_CACHE": str(tmp_path / "cache")}
+    assert place_metrics(environ, str(mounted)) == []
+    (script,) = (tmp_path / "cache").rglob("squad.py")
+    os.utime(script, (1, 1))
+
+    assert place_metrics(environ, str(mounted)) == []
+
+    place = tmp_path / "cache/evaluate_modules/metrics/evaluate-metric--squad"
+    assert [each.name for each in place.iterdir()] == [hash_sources(read_metrics(str(mounted))["squad"])]
+    assert sorted(each.name for each in script.parent.iterdir()) == ["compute_score.py", "squad.py"]
+    assert script.stat().st_mtime > 1
+
+
+def test_a_cache_that_cannot_be_written_is_a_note(mounted: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+    (note,) = place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted))
+    assert "Not a directory" in note and "HF_MODULES_CACHE" in note

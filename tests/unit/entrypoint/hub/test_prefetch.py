@@ -1,0 +1,78 @@
+"""`prefetch TASK...`: what becomes of the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.hub.prefetch import add_token, check_online, list_wanted, prepare, read_task
+from tests.support.harness import ROOT
+
+TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    """Return an image with the examples of the tests, and the packages that qa needs."""
+    for name in ("datasets-5.0.0.dist-info", "evaluate-0.4.6.dist-info"):
+        (tmp_path / name).mkdir()
+    return Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", str(ROOT / "tests/data/offline"), str(tmp_path))
+
+
+def test_the_plan_is_what_the_script_loads(stack: Stack) -> None:
+    job, environ = prepare([*TASK, "--token", "hf_secret"], {"A": "b"}, stack, "/opt/multinode")
+
+    assert (job.kind, job.name, job.words[0]) == ("plain", "python3", "/opt/multinode/prefetch.py")
+    plan = json.loads(job.words[1])
+    assert plan["task"] == "qa"
+    assert [(each["kind"], each["name"]) for each in plan["wanted"]] == [
+        ("dataset", "ours/questions"), ("weights", "ours/bert"), ("metric", "squad"),
+    ]  # fmt: skip
+    assert environ == {"A": "b", "HF_TOKEN": "hf_secret"} and "hf_secret" not in job.words[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "remedy"),
+    [
+        ([], "nothing", "prefetch qa --model"),
+        (["qaa"], "qaa", "qa, or `tasks`"),
+        (["smoke"], "smoke", "`tasks`"),
+        (["train.py"], "train.py", "`tasks`"),
+    ],
+)
+def test_only_a_task_is_fetched_for(words: list[str], value: str, remedy: str) -> None:
+    with pytest.raises(Refusal, match="takes a task") as caught:
+        read_task(words)
+    assert caught.value.value == value and remedy in caught.value.remedy and caught.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"])
+def test_offline_it_is_refused(name: str) -> None:
+    check_online({name: "0"})
+    with pytest.raises(Refusal, match="may not") as caught:
+        check_online({name: "1"})
+    assert caught.value.value == f"{name}=1" and f"unset {name}" in caught.value.remedy and caught.value.code == 2
+
+
+def test_what_is_in_a_directory_is_not_fetched() -> None:
+    source = "AutoModel.from_pretrained('/models/mine'); evaluate.load('squad'); load_dataset('squad')"
+    found = list_wanted(source, {}, lambda path: path in ("/models/mine", "squad"))
+    assert [each.kind for each in found] == ["metric"]
+
+
+@pytest.mark.parametrize("token", [None, True, ""])
+def test_a_token_of_no_text_changes_nothing(token: object) -> None:
+    assert add_token({"HF_TOKEN": "mine"}, {"token": token}) == {"HF_TOKEN": "mine"}
+
+
+def test_a_damaged_script_is_said(stack: Stack, tmp_path: Path) -> None:
+    script = tmp_path / "examples/pytorch/question-answering/run_qa.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("def")
+    with pytest.raises(Refusal, match="is damaged") as caught:
+        prepare(TASK, {}, stack._replace(examples=str(tmp_path)), "/opt/multinode")
+    assert caught.value.code == 1

@@ -1,0 +1,66 @@
+"""Errors of the hub's libraries, in three parts."""
+
+from __future__ import annotations
+
+import errno
+from types import SimpleNamespace
+
+import pytest
+
+from entrypoint.jobs.hub_errors import explain
+
+
+class GatedRepoError(Exception):
+    """Named as that of huggingface_hub."""
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """Named as that of datasets."""
+
+
+class ConnectTimeout(Exception):
+    """Named as that of requests and httpx."""
+
+
+def answered(status: int, kind: type[Exception] = Exception) -> Exception:
+    """Return an error that carries an answer."""
+    error = kind("said")
+    error.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    return error
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "token", "fact", "remedy", "code"),
+    [
+        (answered(403, GatedRepoError), True, "is gated", "ask for access", 2),
+        (caused(DatasetNotFoundError("x"), answered(401, GatedRepoError)), False, "is gated", "HF_TOKEN", 2),
+        (answered(401), False, "no such public repository", "export HF_TOKEN", 2),
+        (answered(401), True, "does not know this token", "settings/tokens", 2),
+        (answered(403), True, "has no access", "an account with access", 2),
+        (answered(404), False, "no such thing", "check the name", 2),
+        (DatasetNotFoundError("x"), False, "no such thing", "check the name", 2),
+        (answered(503), False, "the hub failed", "wait", 1),
+        (answered(429), False, "the hub failed", "wait", 1),
+        (caused(RuntimeError("x"), ConnectTimeout("y")), False, "cannot be reached", "HF_ENDPOINT", 1),
+        (ConnectionResetError("x"), False, "cannot be reached", "run it again", 1),
+        (caused(RuntimeError("x"), OSError(errno.ENOSPC, "No space left", "/hf/a")), False, "disk", "larger volume", 1),
+        (PermissionError(errno.EACCES, "Permission denied", "/hf/a"), False, "cannot be written", "may write", 2),
+        (KeyError("odd\nmore"), False, "cannot be fetched", "run it again", 1),
+        (ValueError("no config x\nmore"), False, "do not fit", "the configuration", 2),
+    ],
+)  # fmt: skip
+def test_errors(error: Exception, token: bool, fact: str, remedy: str, code: int) -> None:
+    refusal = explain(error, "model ours/bert", "https://hub", token=token)
+    assert fact in refusal.fact and remedy in refusal.remedy and refusal.code == code
+    assert refusal.value.startswith("model ours/bert") and "\n" not in refusal.value
+
+
+def test_a_circle_of_causes_ends() -> None:
+    first, second = KeyError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert explain(first, "x", "https://hub", token=False).code == 1

@@ -1,0 +1,37 @@
+"""What of a model is fetched."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.jobs.prefetch import Wanted, choose_files
+
+SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        (["model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/model.onnx"], ["model.safetensors"]),
+        (["pytorch_model.bin", "flax_model.msgpack"], ["pytorch_model.bin"]),
+        (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "pytorch_model.bin"],
+         ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]),
+        (["adapter_model.safetensors"], ["adapter_model.safetensors"]),
+        (["model.gguf", "original/params.json"], []),
+    ],
+)  # fmt: skip
+def test_one_form_of_the_weights_is_fetched(there: list[str], chosen: list[str]) -> None:
+    assert choose_files([*SMALL, *there], weights=True) == [*SMALL, *chosen]
+    assert choose_files([*SMALL, *there], weights=False) == SMALL
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        (Wanted("weights", "ours/bert", None, "main", None), "model ours/bert"),
+        (Wanted("files", "ours/words", None, None, None), "model ours/words"),
+        (Wanted("dataset", "nyu-mll/glue", "mrpc", None, None), "dataset nyu-mll/glue mrpc"),
+    ],
+)
+def test_names(wanted: Wanted, text: str) -> None:
+    assert wanted.text == text
