@@ -5,7 +5,8 @@ The operators themselves do not run: a test gives each container what its pod wo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from tests.cluster.nodes import Cluster, Container, Node, places, worlds
 from tests.cluster.packages import MEET
-from tests.support.harness import ROOT
+from tests.support.harness import ROOT, call
 from tests.support.launchers import left_by
 
 # The names of the pods, and the node that stands for each; the Master of an elastic job is none of its Workers.
@@ -46,7 +47,6 @@ FORMS = (
          ("RANK", "PET_NODE_RANK")),
     Form("TrainJob", "trainer-v2", ONE_EACH, ("PET_NODE_RANK",)),
     Form("one process for each by hand", "", BY_HAND, ("RANK",)),
-    Form("ranks by hand", "", {**BY_HAND, "LOCAL_RANK": "0"}, ("RANK",)),
 )  # fmt: skip
 
 
@@ -58,6 +58,36 @@ def test_two_containers_meet(cluster: Cluster, form: Form) -> None:
 
     assert [each.code for each in done] == [0, 0]
     assert sorted(places(done[0].out + done[1].out)) == ["node0 0/1", "node1 0/1"]
+
+
+@pytest.fixture
+def address6(cluster: Cluster) -> Iterator[str]:
+    """Connect both nodes to a network of IPv6 as well; give the address of the first there."""
+    name = f"multinode{os.getpid()}six"
+    create = ["docker", "network", "create", "--ipv6", "--subnet", f"fd77:6d75:6c74:{os.getpid() % 65536:x}::/64", name]
+    if call(create).code:
+        pytest.skip("NO IPv6: the engine makes no network of it")
+    try:
+        for node in cluster.nodes:
+            assert call(["docker", "network", "connect", name, node.container]).code == 0
+        shown = f'{{{{(index .NetworkSettings.Networks "{name}").GlobalIPv6Address}}}}'
+        yield call(["docker", "inspect", "--format", shown, cluster.nodes[0].container]).out.strip()
+    finally:
+        for node in cluster.nodes:
+            call(["docker", "network", "disconnect", "--force", name, node.container])
+        call(["docker", "network", "rm", name])
+
+
+@pytest.mark.slow
+def test_ranks_by_hand_meet_at_an_address_in_brackets(cluster: Cluster, address6: str) -> None:
+    """Without MASTER_PORT, and on another network than that of their names."""
+    environ = {"MASTER_ADDR": f"[{address6}]", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+
+    done = cluster.both(MEET, environ=[{**environ, "RANK": str(number)} for number in (0, 1)])
+
+    assert [each.code for each in done] == [0, 0]
+    assert places(done[0].out + done[1].out) == ["node0 0/1", "node1 0/1"]
+    assert all("GLOO_SOCKET_IFNAME=eth1" in each.out for each in done)
 
 
 @pytest.mark.slow
