@@ -46,6 +46,7 @@ MpiDefault=none
 KillWait=5
 ReturnToService=2
 MailProg=/bin/true
+LaunchParameters=use_interactive_step
 NodeName={nodes} CPUs={processors} State=UNKNOWN
 PartitionName=test Nodes={nodes} Default=YES OverSubscribe=YES:4
 """

@@ -111,6 +111,17 @@ def test_a_training_in_the_batch_script_itself_is_refused(cluster: Slurm) -> Non
     assert "srun" in done.out
 
 
+@pytest.mark.slow
+def test_a_training_in_the_shell_of_salloc_is_refused(cluster: Slurm) -> None:
+    """The shell is a step of its own, on the first node, and wants a terminal."""
+    typed = "echo 'multinode smoke; exit $?' | script --quiet --return --command 'salloc -N2 -n2' /dev/null"
+
+    done = cluster.run(f"export SHELL=/bin/bash; {typed}")
+
+    assert done.code == 2
+    assert "meant to be one of many" in done.out
+
+
 def test_every_rank_refuses_an_order_that_does_not_say_where_rank_0_is(cluster: Slurm) -> None:
     done = cluster.run(f"{ARBITRARY} {RANK}")
 
