@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from entrypoint.errors import Refusal
+from entrypoint.hub.prefetch import check_online
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import OUTPUT, find_output, read_given
 from manifests.fields import is_text
@@ -17,7 +18,6 @@ PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
-FETCH = "prefetch"
 # Arguments of the examples and of the Trainer that are a token of the hub.
 TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
 
@@ -25,7 +25,7 @@ TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
 def choose_words(kind: str, typed: Sequence[str]) -> tuple[str, ...]:
     """Return the task and its arguments: those that were typed, else the guide's."""
     words = tuple(typed[1:] if typed[:1] == ["--"] else typed)
-    if words[:1] == (FETCH,):
+    if words[:1] == (jobs.PREFETCH,):
         raise Refusal("a manifest names the command `prefetch` itself", " ".join(words), "the task alone: qa")
     return words or (GUIDE[:1] if kind == PREFETCH else GUIDE)
 
@@ -45,6 +45,8 @@ def check_task(job: Job) -> None:
     if read.kind in OTHERS or (job.kind == PREFETCH and read.kind != jobs.TASK):
         wanted = "fetched" if job.kind == PREFETCH else "trained in the pods of a job"
         raise Refusal(f"this is nothing that can be {wanted}", job.words[0], "a task, such as qa, glue or mlm")
+    if job.kind == PREFETCH:
+        check_online(job.pod.variables)
     check_token(job)
     check_output(job, read)
 

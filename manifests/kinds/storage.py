@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from entrypoint.training import job as jobs
 from manifests.pod import write_container, write_metadata, write_pod
 from manifests.request import Claim, Job
-from manifests.task import FETCH
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 
@@ -25,7 +25,7 @@ def write_claim(claim: Claim) -> dict[str, Any]:
 
 def write_prefetch(job: Job) -> dict[str, Any]:
     """Return the manifest of a Job whose pod runs `prefetch` with the HF_HOME of the pods that train."""
-    container = write_container("prefetch", job.pod, [FETCH, *job.words])
+    container = write_container("prefetch", job.pod, [jobs.PREFETCH, *job.words])
     pod = write_pod(job.pod, container, restartPolicy="Never")
     return {
         "apiVersion": "batch/v1",

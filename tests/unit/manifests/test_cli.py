@@ -112,6 +112,7 @@ MISTAKES = [
     ("pytorchjob", ["qaa"], "neither a task nor a program", "qaa", "qa"),
     ("pytorchjob", ["worker"], "nothing that can be trained", "worker", "a task, such as qa"),
     ("pytorchjob", ["prefetch", "qa"], "names the command `prefetch` itself", "prefetch qa", "the task alone: qa"),
+    ("prefetch", ["--env", "HF_HUB_OFFLINE=1"], "prefetch asks the hub, and may not", "HF_HUB_OFFLINE=1", "unset"),
     ("prefetch", ["smoke"], "nothing that can be fetched", "smoke", "a task, such as qa"),
     ("prefetch", ["train.py"], "nothing that can be fetched", "train.py", "a task, such as qa"),
     ("pytorchjob", ["qa", *["--bf16"] * 128], "at most 128 arguments", "129", "a file of arguments"),
