@@ -1,6 +1,6 @@
 """The real oneCCL stack: torch 2.4.0, IPEX and the bindings train on one node and on two, by the guide's own commands.
 
-Takes the wheels from the directory that MULTINODE_CCL names, and is skipped without it.
+MULTINODE_CCL names the directory with the program that makes the wheels; without it these tests are skipped.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.cluster.test_guide import (
     world,
 )
 from tests.support import real_ccl
-from tests.support.harness import EXAMPLES, IMAGES, Done, built, call, run
+from tests.support.harness import EXAMPLES, IMAGES, Done, built, remove_images, run
 
-# The tasks that want least; bytecode and what it costs belong to other tests.
-OPTIONS = ("--torch", "2.4.0", "--base", "debian", "--tasks", "question-answering", "--no-bytecode")
+# The tasks that want least.
+OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 SMOKE = ("smoke", "--bf16")
 
 
@@ -39,7 +39,7 @@ def wheelhouse() -> Path:
 @pytest.fixture(scope="module")
 def ccl_image(engine: None, wheelhouse: Path) -> str:
     """Build the mission's own example, examples included."""
-    examples = ("--transformers", "4.46.0", "--examples", str(EXAMPLES))
+    examples = ("--transformers", "4.46.0", "--base", "debian", "--examples", str(EXAMPLES))
     return str(built(*OPTIONS, *examples, "--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:real-ccl")["image"])
 
 
@@ -111,7 +111,10 @@ def test_launch_over_ssh_on_two_nodes(pods: Cluster) -> None:
     assert passed(pods.nodes[0].run(*pods.launch(*SMOKE)), 2)
 
 
-@pytest.mark.parametrize("entrypoint", [True, False], ids=["by the entrypoint", "past it"])
+@pytest.mark.parametrize(
+    "entrypoint",
+    [pytest.param(True, id="by the entrypoint", marks=pytest.mark.slow), pytest.param(False, id="past it")],
+)
 def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
     """Past it as in `kubectl exec`: the image's own environment has to do."""
     node = pods.nodes[0]
@@ -122,6 +125,7 @@ def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
     assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
 
 
+@pytest.mark.slow
 def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
     pods.start(1, "worker")
 
@@ -131,16 +135,23 @@ def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
 
 
-@pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell", marks=pytest.mark.slow),
+        pytest.param(POD_WORDS, id="words"),
+    ],
+)
 def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
     assert world(run_job(pods, command)) == [(0, 2, "ccl"), (1, 2, "ccl")]
 
 
+@pytest.mark.slow
 def test_the_last_release_that_knew_ccl(engine: None, wheelhouse: Path) -> None:
-    options = ("--transformers", "4.46.3", "--examples", "none", "--wheelhouse", str(wheelhouse))
+    release = ("--transformers", "4.46.3", "--base", "debian", "--examples", "none")
     tag = f"{IMAGES}:real-ccl-4.46.3"
-    image = str(built(*OPTIONS, *options, "--tag", tag)["image"])
+    image = str(built(*OPTIONS, *release, "--wheelhouse", str(wheelhouse), "--tag", tag)["image"])
     try:
         assert passed(run(image, "--nproc", "2", *SMOKE), 2)
     finally:
-        call(["docker", "rmi", "--force", tag])
+        remove_images([tag])

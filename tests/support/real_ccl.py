@@ -1,8 +1,12 @@
-"""The wheels of a real oneCCL stack, which no package index has whole; MULTINODE_CCL names what makes them."""
+"""The wheels of a real oneCCL stack, which no package index has whole; MULTINODE_CCL names what makes them.
+
+`python -m tests.support.real_ccl` makes them ahead of the tests.
+"""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,25 @@ def wheelhouse() -> Path:
     if not maker:
         pytest.skip(f"the real oneCCL stack was NOT tested: set {VARIABLE} to a directory with a program `wheelhouse`")
     place = default_root(os.environ).with_name("multinode-ccl")
-    if not all(list(place.glob(f"{name}*.whl")) for name in WHEELS):
-        assert call([f"{maker}/wheelhouse", str(place)], seconds=MOST_SECONDS).code == 0
+    if not has_wheels(place):
+        make(maker, place)
     return place
+
+
+def make(maker: str, place: Path) -> None:
+    """Run the maker and keep the wheels, not what it has downloaded; the place has all of them or none."""
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="multinode-ccl-", dir=place.parent) as name:
+        assert call([f"{maker}/wheelhouse", name], seconds=MOST_SECONDS).code == 0
+        assert has_wheels(Path(name))
+        for wheel in Path(name).glob("*.whl"):
+            wheel.replace(place / wheel.name)
+
+
+def has_wheels(place: Path) -> bool:
+    """Return whether a directory has all the wheels."""
+    return all(list(place.glob(f"{name}*.whl")) for name in WHEELS)
+
+
+if __name__ == "__main__":
+    wheelhouse()

@@ -17,6 +17,7 @@ import zstandard
 SITE = "usr/local/lib/python3.10/dist-packages"
 IPEX = f"{SITE}/intel_extension_for_pytorch"
 LIBRARY = "usr/lib/x86_64-linux-gnu"
+KIND = "application/vnd.oci.image"
 
 RECORD = """\
 intel_extension_for_pytorch-2.3.0+cpu.dist-info/METADATA,,
@@ -171,24 +172,43 @@ def derived(source: Path, upper: Files, tag: str) -> tuple[dict[str, bytes], lis
 
     The lowest layer stays as it is, zstd; the one above it is gzip, and the configuration says no history.
     """
-    read = source.joinpath
-    index = json.loads(read("index.json").read_bytes())
-    old = json.loads(read("blobs", *index["manifests"][0]["digest"].split(":")).read_bytes())
-    config = json.loads(read("blobs", *old["config"]["digest"].split(":")).read_bytes())
-    lowest, tar = old["layers"][0], layer(upper)
+    lowest, tar = _layers(source)[0], layer(upper)
     data = packed(tar, "gzip")
-    kind = "application/vnd.oci.image"
+    above = {"mediaType": f"{KIND}.layer.v1.tar+gzip", "digest": digest(data), "size": len(data)}
+    rows = [lowest, (above, digest(tar), data)]
+    return _joined(rows, tag), [lowest[0]["digest"], above["digest"]]
+
+
+def of_layers(source: Path, digests: Sequence[str], tag: str) -> dict[str, bytes]:
+    """Make an image of some layers of the one in a layout, which stay as they are; answer the new layout."""
+    return _joined([row for row in _layers(source) if row[0]["digest"] in digests], tag)
+
+
+def _layers(source: Path) -> list[tuple[dict[str, Any], str, bytes]]:
+    """Read the layers of the one image in a layout: row of the manifest, diff_id, bytes."""
+
+    def blob(name: str) -> bytes:
+        return source.joinpath("blobs", *name.split(":")).read_bytes()
+
+    index = json.loads((source / "index.json").read_bytes())
+    manifest = json.loads(blob(index["manifests"][0]["digest"]))
+    diff_ids = json.loads(blob(manifest["config"]["digest"]))["rootfs"]["diff_ids"]
+    return [(row, diff, blob(row["digest"])) for row, diff in zip(manifest["layers"], diff_ids, strict=True)]
+
+
+def _joined(layers: Sequence[tuple[dict[str, Any], str, bytes]], tag: str) -> dict[str, bytes]:
+    """Write layers as the files of a layout with one image."""
     made = {"architecture": "amd64", "os": "linux", "config": SETTINGS}
-    made["rootfs"] = {"type": "layers", "diff_ids": [config["rootfs"]["diff_ids"][0], digest(tar)]}
+    made["rootfs"] = {"type": "layers", "diff_ids": [diff_id for _, diff_id, _ in layers]}
     text = json.dumps(made).encode()
-    above = {"mediaType": f"{kind}.layer.v1.tar+gzip", "digest": digest(data), "size": len(data)}
-    manifest = {"schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json", "layers": [lowest, above]}
-    manifest["config"] = {"mediaType": f"{kind}.config.v1+json", "digest": digest(text), "size": len(text)}
+    manifest: dict[str, Any] = {"schemaVersion": 2, "mediaType": f"{KIND}.manifest.v1+json"}
+    manifest["layers"] = [row for row, _, _ in layers]
+    manifest["config"] = {"mediaType": f"{KIND}.config.v1+json", "digest": digest(text), "size": len(text)}
     whole = json.dumps(manifest).encode()
-    entry = {"mediaType": f"{kind}.manifest.v1+json", "digest": digest(whole), "size": len(whole)}
+    entry = {"mediaType": f"{KIND}.manifest.v1+json", "digest": digest(whole), "size": len(whole)}
     entry["annotations"] = {"org.opencontainers.image.ref.name": tag}
-    blobs = [read("blobs", *lowest["digest"].split(":")).read_bytes(), data, text, whole]
+    blobs = [*(data for _, _, data in layers), text, whole]
     files = {"blobs/" + digest(blob).replace(":", "/"): blob for blob in blobs}
     files["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
     files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-    return files, [lowest["digest"], above["digest"]]
+    return files
