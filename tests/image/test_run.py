@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.nodes import places
 from tests.cluster.packages import MEET
-from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, run
+from tests.support.harness import EXAMPLES, HARDENED, IMAGES, ROOT, Done, built, call, run
 from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
@@ -145,6 +145,23 @@ def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
     assert said["bf16"] is True
     assert said["device"] == "cpu"
     assert said["output_dir"] == "/workspace/output/qa"
+
+
+def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(image: str, tmp_path: Path) -> None:
+    """As the real scripts do, the stand-in reads a lone file; the Trainer's own class takes what is in it, or fails."""
+    script = "examples/pytorch/question-answering/run_qa.py"
+    words, file = "parse_args_into_dataclasses()", "parse_json_file(__import__('sys').argv[1])"
+    (tmp_path / "run_qa.py").write_text((EXAMPLES / script).read_text().replace(words, file))
+    old = {"no_cuda": True, "bf16": True, "evaluation_strategy": "no", "warmup_ratio": 1.0, "warmup_steps": 0}
+    (tmp_path / "old.json").write_text(json.dumps({**old, "output_dir": "/tmp/x", "learning_rate": 3e-5}))
+    tmp_path.chmod(0o755)
+    mounts = [f"--volume={tmp_path}/run_qa.py:/workspace/transformers/{script}:ro", f"--volume={tmp_path}:/given:ro"]
+
+    done = run(image, "qa", "/given/old.json", options=mounts)
+
+    assert done.code == 0
+    said = json.loads(done.out.strip().splitlines()[-1])
+    assert (said["bf16"], said["device"], said["learning_rate"], said["output_dir"]) == (True, "cpu", 3e-5, "/tmp/x")
 
 
 def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) -> None:
