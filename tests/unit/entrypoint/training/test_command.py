@@ -11,7 +11,8 @@ from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import World
 from entrypoint.settings import Setting
-from entrypoint.training.command import FRONT, clean, command, find_torchrun, meet_here, read_program
+from entrypoint.training import command as module
+from entrypoint.training.command import clean, command, find_torchrun, meet_here, read_program
 from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
@@ -97,14 +98,20 @@ def test_empty_pet_variables_are_removed() -> None:
     assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
 
 
-def test_the_program_in_front_of_torchrun_is_passed_over(tmp_path: Path) -> None:
-    program = tmp_path / "torchrun"
-    program.touch(0o755)
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
+def test_the_program_in_front_of_torchrun_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """It would find itself for ever, however PATH writes its directory."""
+    for name in ("front", "behind"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "torchrun").touch(0o755)
+    monkeypatch.setattr(module, "FRONT", str(tmp_path / "front"))
+    front = form.format(tmp_path / "front")
 
-    for front in (FRONT, f"{FRONT}/", f"{FRONT}/../sbin", f"//{FRONT}"):
-        assert find_torchrun({"PATH": f"{front}:{tmp_path}"}) == str(program)
+    assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
     with pytest.raises(Refusal, match="pip install torch"):
-        find_torchrun({"PATH": FRONT})
+        find_torchrun({"PATH": front})
 
 
 @pytest.mark.parametrize(
