@@ -143,7 +143,14 @@ def list_notes(job: Job) -> list[str]:
     """Return what somebody should know of this job before it runs.
 
     The container that the operator adds to Workers of a Master has other requests than limits (initcontainer.go).
+    Torch closes an elastic rendezvous half a minute after it has the fewest nodes (last_call_timeout in
+    torch/distributed/elastic/rendezvous/dynamic_rendezvous.py).
     """
+    if job.elastic and job.elastic[0] < job.workers:
+        alike = f"{job.workers}:{job.elastic[1]}"
+        return [
+            f"training begins without pods that start 30 s after the first {job.elastic[0]}; --elastic {alike} waits"
+        ]
     if job.elastic or job.workers == 1:
         return []
     return ["Workers are Burstable, not Guaranteed: the init container that the operator adds has smaller requests"]

@@ -25,6 +25,11 @@ def test_an_elastic_job_has_workers_only() -> None:
     assert "backoffLimit" not in spec["runPolicy"]
 
 
+@pytest.mark.parametrize(("bounds", "said"), [("1:4", True), ("3:8", True), ("4:4", False), ("4:8", False)])
+def test_pods_that_may_come_late_are_noted(bounds: str, said: bool) -> None:
+    assert ("training begins without pods that start 30 s" in write("pytorchjob", "--elastic", bounds).err) is said
+
+
 @pytest.mark.parametrize(("workers", "replicas"), [("1", {"Master": 1}), ("4", {"Master": 1, "Worker": 3})])
 def test_a_fixed_job_has_a_master_among_its_pods(workers: str, replicas: dict[str, int]) -> None:
     printed = write("pytorchjob", "--elastic", "off", "--workers", workers, "--max-restarts", "3")
