@@ -26,10 +26,10 @@ What the entrypoint takes each form of each launcher for. A test decides every r
 `tests/data/launchers.toml`, from which a script writes this page.
 
 **Checked** is "run for real" where a test, which is named, types this form in containers and counts the ranks that
-meet, or waits for the refusal. Slurm, Open MPI 4.1 and MPICH are Debian's there. The operators of Kubeflow do not run: the
-containers have the variables, names and files that an operator would give them. "Environment only" is a form that no
-test starts. **Source** says where the variables of a row come from: recorded in a run of the launcher, or read in the
-document or the source that is named.
+meet, or waits for the refusal. Slurm, MPICH and Open MPI 4.1 are Debian's there, Open MPI 5 is that of PyPI. The
+operators of Kubeflow do not run: the containers have the variables, names and files that an operator would give them.
+"Environment only" is a form that no test starts. **Source** says where the variables of a row come from: recorded in
+a run of the launcher, or read in the document or the source that is named.
 
 "Port of X" is a port between 20000 and 28999 that follows from X, which only the ranks of one job share. MASTER_PORT
 always wins where you set it. "If rank 0 is there" says that the node is the first of the scheduler's list: rank 0
