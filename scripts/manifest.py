@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,4 +15,6 @@ except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
 if __name__ == "__main__":
-    sys.exit(cli.main(sys.argv[1:], sys.stdout, sys.stderr))
+    # What is typed is UTF-8, whatever the locale; Kubernetes knows nothing else.
+    words = [os.fsencode(word).decode(errors="surrogateescape") for word in sys.argv[1:]]
+    sys.exit(cli.main(words, sys.stdout, sys.stderr))
