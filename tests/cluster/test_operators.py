@@ -111,12 +111,16 @@ def test_two_elastic_jobs_at_one_endpoint_stay_two(cluster: Cluster) -> None:
 def test_an_elastic_endpoint_on_a_host_whose_name_is_on_loopback(
     cluster: Cluster, container: Callable[..., Container], tmp_path: Path, by_address: bool
 ) -> None:
-    """Debian writes the name of a host into /etc/hosts like that; the endpoint is its name or its address."""
+    """Debian writes the name of a host into /etc/hosts like that; the endpoint is its name or its address.
+
+    That every address can be bound, as keepalived wants it, does not make one the host's own.
+    """
     nodes = []
     for number in (0, 1):
         host, hosts = f"pod{number}", tmp_path / f"hosts{number}"
         hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
-        options = ("--volume", f"{hosts}:/etc/hosts:ro", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro")
+        options = ["--volume", f"{hosts}:/etc/hosts:ro", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
+        options += ["--sysctl", "net.ipv4.ip_nonlocal_bind=1"]
         nodes.append(Node(host, container(host, number, "sleep", "infinity", options=options).name))
     address = nodes[1].shell("getent ahostsv4 pod0").out.split()[0]
     environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": f"{address if by_address else 'pod0'}:23456"}
