@@ -27,7 +27,8 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """Return the two lines that are printed on stderr."""
-        return f"multinode: {self.fact}: {one_row(self.value)}\n  try: {one_row(self.remedy)}"
+        value = one_row(self.value) if self.value.strip() else repr(self.value)
+        return f"multinode: {self.fact}: {value}\n  try: {one_row(self.remedy)}"
 
 
 def one_row(text: str) -> str:

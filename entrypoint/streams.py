@@ -111,7 +111,9 @@ def hide_line(text: str) -> str:
     value = r"""(?:"[^"]*"|'[^']*'|[^\s;&|'"]+)+"""
     text = re.sub(rf"""(?i)([\w-]*(?:{ends})=){value}""", r"\1***", text)
     text = re.sub(rf"""(?i)((?<!\S)--?[\w-]*(?:{ends})\s+)(?!-){value}""", r"\1***", text)
-    return re.sub(rf"""(?i)\b((?:{"|".join(HEADERS)}|[\w-]*(?:{ends}))\s*:\s*)(?!//)[^'"\n]+""", r"\1***", text)
+    return re.sub(
+        rf"""(?i)\b((?:{"|".join(HEADERS)}|[\w-]*(?:{ends}))["']?\s*:\s*["']?)(?!//)[^'"\n]+""", r"\1***", text
+    )
 
 
 def hide_users(text: str) -> str:

@@ -101,7 +101,7 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
         if "/" in name and os.path.exists(name):
             remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
             raise Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
-        raise Refusal("neither a task nor a program", shown or repr(name), suggest(name), NOT_FOUND)
+        raise Refusal("neither a task nor a program", shown, suggest(name), NOT_FOUND)
     return Job(PLAIN, name, rest)
 
 

@@ -68,7 +68,7 @@ def apart() -> Iterator[None]:
         for name, value in (
             ("socket.getaddrinfo", unknown),
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
-            ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout="", stderr=""))),
+            ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
             ("entrypoint.launchers.ready.can_resolve", lambda name: True),
             ("entrypoint.cluster.wait.wait_for", lambda *_: None),
@@ -133,6 +133,29 @@ def test_all_variables_of_all_launchers_are_hostile() -> None:
     left = {name for case in read_cases() for name in case.environ} | {sign.name for sign in SIGNS}
     assert left <= set(NAMES)
     assert {"OMP_NUM_THREADS", "I_MPI_PIN_INFO", "PBS_NODEFILE", "SLURM_HOSTFILE", "MASTER_ADDR"} <= set(NAMES)
+
+
+WORDS = st.lists(
+    st.sampled_from([
+        "--explain", "--explain=json", "--explain=", "--nproc", "--nproc=2", "2", "0", "-1", "99999999", "--", "-",
+        "-h", "--help", "", " ", "smoke", "qa", "summarization", "generation", "tasks", "doctor", "worker", "launch",
+        "--hosts", "--hosts=a,b", "-n", "a", "ssh", "sh", "-c", "/etc", "/etc/passwd", "nosuch", "train.py", "torchrun",
+        "--nnodes", "--nproc-per-node", "auto", "python3", "-m", "torch.distributed.run", "-um", "accelerate", "--cpu",
+        "--num_processes", "mpirun", "--bf16", "--output_dir", "args.json", "\n", "\udcff", "a" * 5000, "--json",
+    ])
+    | st.text(st.characters(blacklist_characters="\0"), max_size=6),
+    max_size=7,
+)  # fmt: skip
+
+
+@given(WORDS)
+def test_any_command_line_is_a_decision_or_one_refusal(root: Path, words: list[str]) -> None:
+    code, out, err = run(["--explain", *words], {}, root)
+    assert code in (0, 1, 2, 126, 127) and "Traceback" not in err
+    if code and not err.startswith("usage:"):
+        assert_one_refusal(err)
+    elif not code and not err and not out.startswith(("{", "smoke ")):  # JSON, and the list of tasks
+        assert all(line.startswith(HEADS) for line in out.splitlines())
 
 
 @pytest.mark.parametrize("planted", PLANTED)

@@ -15,6 +15,7 @@ import pytest
 import entrypoint.__main__ as program
 from entrypoint import decide
 from entrypoint.launchers import ready
+from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "/examples"}
@@ -167,6 +168,22 @@ def test_every_process_has_its_share(
 
     assert done.environ.get("OMP_NUM_THREADS") == threads
     assert ("KMP_AFFINITY" in done.environ) == bound
+
+
+def test_torchrun_gets_no_empty_variable_of_an_operator(start: Start) -> None:
+    """It fails on the PET_STANDALONE= of an elastic PyTorchJob."""
+    environ = start("smoke", **left_by("pytorchjob-elastic")).environ
+    assert "PET_STANDALONE" in left_by("pytorchjob-elastic") and "PET_STANDALONE" not in environ
+
+
+def test_a_rank_has_its_place_under_the_names_of_torch(start: Start) -> None:
+    done = start("smoke", **left_by("slurm-step"), RANK="0", WORLD_SIZE="1")
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+    assert [done.environ[name] for name in names] == ["3", "4", "1", "2", "n03"]
+
+
+def test_a_torchrun_without_a_number_gets_one_in_a_pod(start: Start) -> None:
+    assert start("torchrun", "x.py", **left_by("pytorchjob-master")).environ["PET_NPROC_PER_NODE"] == "2"
 
 
 def test_a_torchrun_gets_a_number_in_the_place_of_auto(start: Start) -> None:

@@ -75,6 +75,8 @@ def test_what_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, encoding: str
         ('cd a --api-key="k k" --seed 1', "cd a --api-key=***"),
         ("curl -H 'Authorization: Bearer abc' https://h", "curl -H 'Authorization: ***' https://h"),
         ("curl -H 'X-Api-Key: abc' https://u:p@h/x y@z", "curl -H 'X-Api-Key: ***' https://***@h/x y@z"),
+        ("--hub [1, {'hub_token': 'hf_x'}]", "--hub [1, {'hub_token': '***'}]"),
+        ('--json {"api_key" : "k", "seed": 1}', '--json {"api_key" : "***", "seed": 1}'),
         ("x --tokenizer_name t --max_new_tokens 3 --seed 1", "x --tokenizer_name t --max_new_tokens 3 --seed 1"),
         ("echo the key is here, --token --bf16", "echo the key is here, --token --bf16"),
     ],
