@@ -106,16 +106,28 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
     """
     wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc))
     found: list[Problem] = []
+    others: set[Wheel] = set()
     for name, version in sorted(set(pins)):
         pinned = [wheel for wheel in wheels if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
         fitting = [wheel for wheel in pinned if wheel.tags & fit]
+        others.update(pinned if not fitting else ())
         found += _problems(directory, pinned, fitting, f"Python {python}, glibc {glibc}, x86_64")
     found = list(dict.fromkeys(found))  # a package can be pinned twice, as 2.13.0 and as 2.13.0+cpu
     if len(found) > 1:
+        other = _python(others, glibc) if len(others) == len(found) else None
         value, remedy = "; ".join(f"{one.fact}: {one.value}" for one in found), f"mend {directory}, or leave it out"
+        remedy = f"--python {other}, for which these wheels are, or leave {directory} out" if other else remedy
         raise UserFault("wheels of the wheelhouse cannot be used", value, remedy)
     for problem in found:
         raise UserFault(*problem)
+
+
+def _python(wheels: Iterable[Wheel], glibc: str) -> str | None:
+    """Return the one Python that can use all these wheels, as 3.11; None where there is none."""
+    interpreters = {tag.interpreter for wheel in wheels for tag in wheel.tags}
+    match = re.fullmatch(r"cp3(\d+)", interpreters.pop()) if len(interpreters) == 1 else None
+    python = f"3.{match[1]}" if match else None
+    return python if python and all(wheel.tags & frozenset(tags(python, glibc)) for wheel in wheels) else None
 
 
 def _wheels(directory: Path) -> Iterator[Wheel]:

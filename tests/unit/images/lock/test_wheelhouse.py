@@ -80,6 +80,25 @@ def test_what_is_in_doubt_is_refused(tmp_path: Path, names: tuple[str, ...], fac
     assert str(tmp_path) in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("tags", "remedy"),
+    [
+        (("cp310-cp310-linux_x86_64", "cp310-cp310-manylinux2014_x86_64"), "--python 3.10, for which these wheels are"),
+        (("cp310-cp310-linux_x86_64", "cp39-cp39-linux_x86_64"), "mend "),
+        (("cp310-cp310-win_amd64", "cp310-cp310-win_amd64"), "mend "),
+        (("cp311-cp311-win_amd64", "cp311-cp311-win_amd64"), "mend "),
+    ],
+)
+def test_a_wheelhouse_for_another_python_says_which(tmp_path: Path, tags: tuple[str, str], remedy: str) -> None:
+    for name, tag in zip(("six", "seven"), tags, strict=True):
+        wheel(tmp_path, f"{name}-1.17.0-{tag}")
+
+    with pytest.raises(UserFault) as caught:
+        refuse(tmp_path, ("six", "1.17.0"), ("seven", "1.17.0"))
+
+    assert caught.value.remedy.startswith(remedy) and str(tmp_path) in caught.value.remedy
+
+
 @pytest.mark.parametrize("said", ["six 1.16.0", "seven 1.17.0", "six not-a-version"])
 def test_a_wheel_with_another_name_inside_is_refused(tmp_path: Path, said: str) -> None:
     path = wheel(tmp_path, "six-1.17.0-py3-none-any", said)
