@@ -33,8 +33,8 @@ a run of the launcher, or read in the document or the source that is named.
 
 "Port of X" is a port between 20000 and 28999 that follows from X, which only the ranks of one job share. MASTER_PORT
 always wins where you set it. HYDRA_CONTROL_PORT is no variable of MPICH's: it is where `mpiexec` listens, and is read
-in the command line of the proxy that starts the ranks. "If rank 0 is there" says that the node is the first of the scheduler's list: rank 0
-checks it, and ends the job where it is on another node.
+in the command line of the proxy that starts the ranks. "If rank 0 is there" says that the node is the first of the
+scheduler's list: rank 0 checks it, and ends the job where it is on another node.
 
 | launcher | form | world | checked | source |
 | --- | --- | --- | --- | --- |
