@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 GRACE = 8.0
 # How long the other ranks may go on after one has failed, in seconds.
 PATIENCE = 5.0
+# Bytes of a report; what begins like one and is longer is a rank's own output, which must not be held back for ever.
+LONGEST = 4096
 # Hydra would read these and follow them rather than the machinefile.
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
@@ -106,8 +108,10 @@ def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
         facts, newline, data = rest.partition(b"\n")
         if mark and newline:
             reports.append(facts)
-        elif mark:
+        elif mark and len(rest) < LONGEST:
             return text, reports, mark + rest
+        elif mark:  # no report of ours
+            text, data = text + mark, rest
         else:
             cut = text.rfind(FAILED[:1])
             whole = cut < 0 or not FAILED.startswith(text[cut:])

@@ -79,7 +79,13 @@ def derive(private: str, mounted: str, environ: Mapping[str, str]) -> str:
 def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run ssh-keygen without a terminal to ask at."""
     return subprocess.run(
-        ["ssh-keygen", *words], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        ["ssh-keygen", *words],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
 
 

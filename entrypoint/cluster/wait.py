@@ -91,6 +91,7 @@ def try_ssh(host: str, access: Access) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=left,
             check=False,
         )

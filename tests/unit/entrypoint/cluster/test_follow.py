@@ -26,6 +26,7 @@ REPORT = FAILED + b"1 node1 7\n"
         (b"words\n" + REPORT[:-3], b"words\n", [], REPORT[:-3]),
         (b"words\n" + FAILED[:4], b"words\n", [], FAILED[:4]),
         (b"a\0b", b"a\0b", [], b""),
+        (FAILED + b"x" * 5000, FAILED + b"x" * 5000, [], b""),
     ],
 )
 def test_reports_are_sifted_out(data: bytes, text: bytes, reports: list[bytes], held: bytes) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 import pytest
 
 from entrypoint.cluster import wait
-from entrypoint.cluster.wait import REFUSED, SILENT, Access, complaint, try_host
+from entrypoint.cluster.wait import REFUSED, SILENT, Access, complaint, try_host, try_ssh
 
 CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
 
@@ -46,3 +47,16 @@ def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
 
     assert states == {"a": state}
     assert not left
+
+
+def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's banner has any bytes; the thread that tries its host would end with them."""
+    said: dict[str, object] = {}
+
+    def run(argv: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        said.update(options)
+        return subprocess.CompletedProcess(argv, 255, "", "no\ufffd")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 5)) == f"{REFUSED}: no\ufffd"
+    assert said["errors"] == "replace"
