@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 # Options without a value. Any of the kinds lets it start more than one process, but on the CPU that `--cpu` asks for
 # (accelerate/commands/launch.py, launch_command), and so does a hostfile for mpirun.
 KINDS = ("--multi-gpu", "--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--tpu")
-FLAGS = ("--cpu", *KINDS, "-m", "--module", "--no-python", "--debug", "-q", "--quiet")
+FLAGS = (
+    "--cpu", *KINDS, "-m", "--module", "--no-python", "--debug", "-q", "--quiet", "-h", "--help", "--same-network",
+    "--enable-cpu-affinity", "--use-parallelism-config", "--downcast-bf16", "--fp8-use-autocast-during-eval",
+    "--dynamo-use-fullgraph", "--dynamo-use-dynamic", "--dynamo-use-regional-compilation",
+    "--tpu-cluster", "--no-tpu-cluster", "--tpu-use-sudo",
+)  # fmt: skip
 HOSTFILE, FILE = "--mpirun-hostfile", "--config-file"
 # The kinds of a configuration file for which it starts one process all the same.
 ALONE = ("NO", "MULTI_CPU")

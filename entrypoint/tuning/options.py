@@ -9,6 +9,8 @@ def read_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
     while left and left[0].startswith("-") and left[0] != "--":
         name, equals, value = left.pop(0).partition("=")
         name = name.replace("_", "-")
-        bare = name in flags or (not equals and not left)
+        # The value may follow a letter in the same word, as in -r3.
+        attached = len(name) > 2 and not name.startswith("--")
+        bare = name in flags or attached or (not equals and not left)
         found[name] = "1" if bare else (value if equals else left.pop(0))
     return found

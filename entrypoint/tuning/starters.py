@@ -30,7 +30,9 @@ MODULES = {
 }  # fmt: skip
 # Torchrun's options without a value, and those that say where its ranks meet (torch/distributed/run.py). Each option
 # has a variable, PET_ and its name, which counts where the option is not typed.
-FLAGS = ("--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env", "-h")
+FLAGS = (
+    "--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env", "-h", "--help",
+)  # fmt: skip
 MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
     "--rdzv-endpoint", "--rdzv-backend", "--standalone",
@@ -137,8 +139,9 @@ def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
     several = any(environ.get(name) for name in HOSTFILES)
     each, count = whole(environ.get("I_MPI_PERHOST", "")), None
     for place, word in enumerate(words[:-1]):
-        if word.endswith(".py") or os.path.basename(word).startswith("python"):  # what follows is the script's
-            break
+        name = os.path.basename(word)
+        if word.endswith(".py") or name.startswith("python") or name in (*SHELLS, "multinode"):
+            break  # what follows is the program's
         several = several or word in HOSTS
         if word in PER_NODE:
             each = whole(words[place + 1])

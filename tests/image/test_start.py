@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from entrypoint.tuning import accelerate, starters
 from tests.support.harness import call, run
 
 WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
@@ -112,3 +114,20 @@ def test_accelerate_that_would_start_one_process_is_refused(bare_image: str, opt
     assert done.code == 2
     assert "starts one process on a CPU, however many are asked for: --num_processes 2" in done.err
     assert "try: torchrun --nproc-per-node 2 SCRIPT.py" in done.err
+
+
+PARSERS = """
+import json
+from accelerate.commands.launch import launch_command_parser
+from torch.distributed.run import get_args_parser
+parsers = (get_args_parser(), launch_command_parser())
+print(json.dumps([[n for a in p._actions if a.nargs == 0 for n in a.option_strings] for p in parsers]))
+"""
+
+
+def test_the_options_without_a_value_are_known(bare_image: str) -> None:
+    """After any other option the next word is taken for its value: a number of processes behind it would be lost."""
+    done = run(bare_image, "-c", PARSERS, options=["--entrypoint", "python3"])
+
+    for names, known in zip(json.loads(done.out), (starters.FLAGS, accelerate.FLAGS), strict=True):
+        assert {name.replace("_", "-") for name in names} <= set(known)
