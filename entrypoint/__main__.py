@@ -13,7 +13,7 @@ from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, o
 from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
-from entrypoint.launchers.table import detect
+from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
 from entrypoint.settings import forget
 from entrypoint.streams import print_error, print_output
@@ -61,9 +61,11 @@ def heed_sigterm() -> None:
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Go from the command line to exec; return the exit code of a command that has only something to print."""
     if argv[:1] == [RANK]:
+        from entrypoint.runs.rank import add_resume
         from entrypoint.tuning.bind import start_rank
 
-        start_rank(argv[1:], environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
+        words = add_resume(argv[1:], environ, read_world(environ, detect(environ), None), write_copy)
+        start_rank(words, environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
     options, words = jobs.read_options(argv)
     environ = forget(environ)
     environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, read_text)}
@@ -129,6 +131,11 @@ def explain_ranks(job: jobs.Job, decision: Decision, root: str) -> Decision:
     return decision._replace(prepared=prepared._replace(added=added), argv=found.argv, notes=notes, reasons=reasons)
 
 
+def write_copy(name: str, text: str) -> str:
+    """Write a private file for this process, and return its path."""
+    return write_private(f"{make_private(f'/tmp/multinode-{os.getuid()}')}/{os.getpid()}-{name}", text)
+
+
 def shell() -> list[str]:
     """Return a shell for a person at a terminal who named no command."""
     return ["bash"] if sys.stdin is not None and sys.stdin.isatty() else []
@@ -175,6 +182,11 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.launchers.ready import check_master
 
         check_master(decision.world)
+    if decision.run is not None:
+        from entrypoint.runs.lease import Clock
+        from entrypoint.runs.output import open_run
+
+        open_run(decision.run, Clock(), lambda note: print_error(f"multinode: {one_row(note)}"))
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.cluster.rank import supervise
 

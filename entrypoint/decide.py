@@ -60,6 +60,11 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
+    run = None
+    if job.kind == jobs.TASK:
+        from entrypoint.runs.task import prepare_run  # only a task pays for it
+
+        run, program = prepare_run(job, program, world, environ, stack)
     forced = [*place(world, environ), *find_cache(environ, identity), *models, *sourced, *meeting]
     forced += [*starters.fix_count(start, world, environ), *program.typed]
     decided = {each.name for each in sourced}
@@ -74,7 +79,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     notes += check_places(program.given, prepared.environ, world, stack.transformers)
     batch = find_batch(job, program)
     reasons = give_reasons([*forced, *defaults])
-    return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files)
+    return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
 
 
 def find_batch(job: jobs.Job, program: command.Program) -> int | None:

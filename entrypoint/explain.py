@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
+    from entrypoint.runs.output import Run
     from entrypoint.settings import Prepared, Setting
 
 
@@ -20,7 +21,7 @@ class Decision(NamedTuple):
     """All that was found and decided; backend is the one the image was planned for.
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
-    files that are written before the command starts, by path.
+    files that are written before the command starts, by path; run: a training and its directory, if it has one.
     """
 
     world: World
@@ -32,6 +33,7 @@ class Decision(NamedTuple):
     backend: str
     batch: int | None = None
     files: Mapping[str, str] = {}
+    run: Run | None = None
 
 
 def give_reasons(settings: list[Setting]) -> dict[str, str]:

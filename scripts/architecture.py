@@ -37,6 +37,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("container",),
         ("launchers",),
         ("tuning", "training"),
+        ("runs",),
         ("explain",),
         ("decide",),
         ("cluster", "doctor", "hub"),

@@ -32,10 +32,10 @@ def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> R
         return Refusal("the repository is gated, and has not been opened to this token", what, remedy, USER)
     if 401 in codes or 403 in codes:
         return explain_login(what, endpoint, codes, token=token)
-    if 404 in codes or names & {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}:
-        return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
     if any(code >= 500 or code == 429 for code in codes):
         return Refusal("the hub failed", f"{what}: status {codes[0]} from {endpoint}", f"wait, then {AGAIN}", WORLD)
+    if 404 in codes or names & {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}:
+        return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
     if any(name.endswith(UNREACHABLE) for name in names):
         remedy = f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}"
         return Refusal("the hub cannot be reached, or the connection broke", f"{what} from {endpoint}", remedy, WORLD)

@@ -67,13 +67,15 @@ def main(text: str, environ: Mapping[str, str]) -> int:
 def fetch(wanted: Wanted, environ: Mapping[str, str], home: str) -> None:
     """Fetch one thing; raise Refusal if that cannot be had."""
     print_error(f"prefetch: {wanted.text}")
-    endpoint = environ.get("HF_ENDPOINT") or "https://huggingface.co"
     try:
-        FETCH[wanted.kind](wanted, home)
+        return FETCH[wanted.kind](wanted, home)
     except Refusal:
         raise
     except Exception as error:  # of several libraries, whose errors have no common base
-        raise explain(ask(wanted) or error, wanted.text, endpoint, token=has_token()) from None
+        failed = error
+    # Outside of the handler, so that what follows has not the first error as its context.
+    endpoint = environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    raise explain(ask(wanted) or failed, wanted.text, endpoint, token=has_token())
 
 
 def ask(wanted: Wanted) -> Exception | None:

@@ -182,6 +182,10 @@ def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
             self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
             self.close_connection = False
 
+        def finish(self) -> None:
+            super().finish()
+            self.connection.close()  # the one inside TLS, of which the server knows nothing
+
         def log_message(self, *_: object) -> None:
             pass
 

@@ -1,0 +1,1 @@
+"""The directory of a run: whose it is, who writes there now, and where it goes on."""

@@ -1,0 +1,53 @@
+"""The process that renews a lease, beside the training, for as long as that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from entrypoint.runs.lease import RENEW, create, make_text, read_lease, release, renew
+from entrypoint.streams import print_error
+
+PR_SET_PDEATHSIG = 1
+
+
+def keep(path: str, owner: str, host: str) -> None:
+    """Start the process; this one becomes the training by exec, and its end is the end of the other."""
+    parent = os.getpid()
+    if os.fork():
+        return
+    try:
+        detach(parent)
+        renew_until_the_end(path, owner, host)
+    except OSError as error:
+        print_error(f"multinode: the lease {path} is not renewed any more: {error.strerror}")
+    finally:
+        os._exit(0)
+
+
+def detach(parent: int) -> None:
+    """Leave the signals of the job to the training: only its end counts, which the kernel reports by SIGTERM."""
+    import ctypes
+
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nowhere, number)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before this was heard
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def renew_until_the_end(path: str, owner: str, host: str) -> None:
+    """Renew the lease again and again, and release it at the end; say it, and stop, when another job has taken it.
+
+    At the end of a container there may be no time left: then the lease expires.
+    """
+    while signal.sigtimedwait([signal.SIGTERM], RENEW) is None:
+        if not renew(path, owner, host) and not create(path, make_text(owner, host)):
+            held = read_lease(path)
+            if held is not None and held.owner != owner:
+                print_error(f"multinode: a job on {held.host} has taken the directory for results, see {path}")
+                return
+    release(path, owner)

@@ -1,0 +1,124 @@
+"""The lease of a directory: a file that says which job writes there, renewed while it runs.
+
+Nothing here compares the clocks of two machines: whether a job still renews its lease is seen by watching the file for
+a while, by the own clock. There is no lock, because not every network file system has them; a file that must not exist
+(O_EXCL) and a rename are atomic on all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import read_text
+from entrypoint.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Seconds: how often a lease is renewed, how long one is watched before it counts as left behind, and how often.
+RENEW, EXPIRES, LOOK = 5.0, 20.0, 0.5
+
+
+class Lease(NamedTuple):
+    """What is in the file: the job, the host it runs on, and a word that each renewal changes."""
+
+    owner: str
+    host: str
+    beat: str
+
+
+class Clock(NamedTuple):
+    """The own clock: seconds that only grow, and how to wait."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def read_lease(path: str) -> Lease | None:
+    """Return the lease in a file; None if there is no file. One that is being written belongs to somebody unknown."""
+    text = read_text(path)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+        return Lease(str(found["owner"]), str(found["host"]), str(found["beat"]))
+    except (ValueError, KeyError, TypeError):
+        return Lease("", "an unknown host", text)
+
+
+def make_text(owner: str, host: str) -> str:
+    """Return the text of a lease that is new, or renewed."""
+    return json.dumps(Lease(owner, host, secrets.token_hex(8))._asdict())
+
+
+def create(path: str, text: str) -> bool:
+    """Write the file if there is none, and return whether that was so."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664), "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        return False
+    return True
+
+
+def renew(path: str, owner: str, host: str) -> bool:
+    """Renew the own lease, and return whether it still was the own one."""
+    held = read_lease(path)
+    if held is None or held.owner != owner:
+        return False
+    aside = f"{path}.{host}.{os.getpid()}"
+    with open(aside, "w", encoding="utf-8") as file:
+        file.write(make_text(owner, host))
+    os.replace(aside, path)
+    return True
+
+
+def release(path: str, owner: str) -> None:
+    """Remove the own lease."""
+    held = read_lease(path)
+    if held is not None and held.owner == owner:
+        os.unlink(path)
+
+
+def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None]) -> bool:
+    """Take the lease, and return False if the own job had it already; raise Refusal if another job renews it."""
+    while not create(path, make_text(owner, host)):
+        held = read_lease(path)
+        if held is None:
+            continue
+        if held.owner == owner and renew(path, owner, host):
+            return False
+        say(f"a job on {held.host} has left its lease {path}; {EXPIRES:.0f} s will tell whether it still runs")
+        if is_renewed(path, held, clock):
+            remedy = f"--output_dir ANOTHER, or end that job and try again: {path} expires {EXPIRES:.0f} s later"
+            raise Refusal("another job writes to the directory for results", f"{path}: a job on {held.host}", remedy)
+        steal(path, held)
+    return True
+
+
+def is_renewed(path: str, held: Lease, clock: Clock) -> bool:
+    """Watch a lease, and return whether it was renewed before it expired."""
+    end = clock.now() + EXPIRES
+    while clock.now() < end:
+        clock.sleep(LOOK)
+        now = read_lease(path)
+        if now != held:
+            return now is not None
+    return False
+
+
+def steal(path: str, held: Lease) -> None:
+    """Remove a lease that was left behind; put it back if it was renewed, or taken by another, in this very moment."""
+    aside = f"{path}.{secrets.token_hex(8)}"
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:  # another job was faster
+        return
+    if read_lease(aside) != held and not os.path.lexists(path):
+        os.rename(aside, path)
+    else:
+        os.unlink(aside)

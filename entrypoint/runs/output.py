@@ -1,0 +1,126 @@
+"""A run and its directory: from where it goes on, and what is done there before it starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.runs.checkpoints import Checkpoint
+from entrypoint.runs.keeper import keep
+from entrypoint.runs.lease import Clock, create, release, take
+from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, read_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from entrypoint.launchers.world import World
+
+ENDPOINTS = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
+
+
+class Run(NamedTuple):
+    """A training and its directory for results.
+
+    anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
+    --resume_from_checkpoint, and nobody has typed it; nodes: at most; leads: whether this process is on the node of
+    rank 0; joins: whether others may be there before it; owner: who the job is to other jobs.
+    """
+
+    directory: str
+    task: str
+    given: Mapping[str, object]
+    anew: bool
+    resumes: bool
+    nodes: int
+    leads: bool
+    joins: bool
+    owner: str
+    host: str
+
+
+def make_run(directory: str, task: str, given: Mapping[str, object], world: World, environ: Mapping[str, str]) -> Run:
+    """Return the run of a task; who leads is unknown where nodes come and go, so that each of them may."""
+    several = world.several_nodes
+    host = os.uname().nodename
+    leads = not world.rank and not world.node_rank
+    joins = several and world.rank is None and world.node_rank is None
+    return Run(
+        directory, task, given, False, True, world.nodes[1], leads, joins, name_owner(world, environ, host), host
+    )
+
+
+def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
+    """Return who a job is to other jobs: the same after a restart, where its launcher has a name for it."""
+    if world.several_nodes and world.rank is None:
+        endpoint = next((environ[name] for name in ENDPOINTS if environ.get(name)), "")
+        return f"{endpoint} {world.job}"
+    if world.job:
+        return f"{world.launcher} {world.job}"
+    import secrets  # only a job without a name
+
+    return f"{host} {secrets.token_hex(8)}"
+
+
+def check_run(run: Run) -> None:
+    """Raise Refusal if the directory holds another run; only the node of rank 0 asks."""
+    if run.leads and not run.anew:
+        new = describe(run.task, run.given, run.nodes, run.directory)
+        check_record(run.directory, read_record(run.directory), new)
+
+
+def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
+    """Return the checkpoint that a run goes on from; or None, and why not from one that is there."""
+    return (None, "") if run.anew or not run.resumes else find_last(run.directory, run.nodes)
+
+
+def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> None:
+    """Sign the directory; on the node of rank 0 take its lease, keep that until this process ends, and leave a record.
+
+    Raise Refusal if another job writes there, or has been there.
+    """
+    place = f"{run.directory}/{OWN}"
+    if not run.leads:
+        with contextlib.suppress(OSError):  # a node that writes no results may be unable to
+            sign(run)
+        return
+    try:
+        sign(run)
+        own = take(f"{place}/lease.json", run.owner, run.host, clock, say)
+        begin(run, f"{place}/lease.json", fresh=own or not run.joins)
+    except PermissionError as error:
+        remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {place}"
+        raise Refusal("the directory for results belongs to another user", error.filename, remedy) from None
+
+
+def sign(run: Run) -> None:
+    """Leave the name of this node: two of them prove that the directory is shared."""
+    make_shared(f"{run.directory}/{OWN}/nodes")
+    create(f"{run.directory}/{OWN}/nodes/{run.host}", "")
+
+
+def make_shared(directory: str) -> None:
+    """Make a directory that the group may write too: a job that starts again may have another uid."""
+    os.makedirs(directory, exist_ok=True)
+    for each in (directory, os.path.dirname(directory)):
+        if os.stat(each).st_uid == os.getuid():
+            os.chmod(each, 0o775)
+
+
+def begin(run: Run, lease: str, *, fresh: bool) -> None:
+    """Write the record of a run that does not go on, and keep the lease; fresh: whether it is this process that may."""
+    try:
+        check_run(run)
+    except Refusal:
+        release(lease, run.owner)
+        raise
+    old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
+    path = f"{run.directory}/{OWN}/run.json"
+    anew = run.anew or old is None or compare(old, new) or run.nodes > 1 == old.nodes
+    if anew and (fresh or not os.path.exists(path)):
+        aside = f"{path}.{run.host}.{os.getpid()}"
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(as_text(new))
+        os.replace(aside, path)
+    keep(lease, run.owner, run.host)

@@ -1,0 +1,111 @@
+"""What a run leaves in its directory: its arguments, so that no other run takes its checkpoints for its own.
+
+Everything is in DIRECTORY/_multinode: what begins with `_` is not uploaded to the hub (transformers/trainer.py,
+push_to_hub).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import read_text
+from entrypoint.errors import Refusal
+from entrypoint.runs.checkpoints import PREFIX, Checkpoint, list_checkpoints
+from entrypoint.streams import is_secret, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OWN = "_multinode"
+# What a file system has of its own.
+IGNORED = (OWN, "lost+found", ".snapshot")
+# Arguments that change nothing in what is trained.
+OTHER = (
+    "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "logging_dir", "cache_dir", "use_auth_token",
+)  # fmt: skip
+
+
+class Record(NamedTuple):
+    """A run: its task and arguments, on how many nodes it began, and the checkpoints that were there before it."""
+
+    task: str
+    arguments: dict[str, str]
+    nodes: int
+    before: list[Checkpoint]
+
+
+def describe(task: str, given: Mapping[str, object], nodes: int, directory: str) -> Record:
+    """Return the record of a run that begins now."""
+    kept = {name: str(value) for name, value in given.items() if name not in OTHER and not is_secret(name)}
+    return Record(task, kept, nodes, list_checkpoints(directory))
+
+
+def read_record(directory: str) -> Record | None:
+    """Return the record in a directory; None if there is none, or none that can be read."""
+    try:
+        found = json.loads(read_text(f"{directory}/{OWN}/run.json") or "")
+        before = [Checkpoint(str(name), int(step), int(written)) for name, step, written in found["before"]]
+        arguments = {str(name): str(value) for name, value in found["arguments"].items()}
+        return Record(str(found["task"]), arguments, int(found["nodes"]), before)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def as_text(record: Record) -> str:
+    """Return a record as it is written."""
+    return json.dumps(record._asdict(), indent=1, sort_keys=True)
+
+
+def check_record(directory: str, old: Record | None, new: Record) -> None:
+    """Raise Refusal if the directory holds what another run has made, and this one would take for its own."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    there = sorted(name for name in names if name not in IGNORED)
+    steps = [name for name in there if name.startswith(PREFIX)]
+    if old is None and not steps:
+        return
+    differences = ["it left no record of its arguments"] if old is None else compare(old, new)
+    if there and differences:
+        last = max(steps, key=read_step, default="")
+        remedy = "--output_dir ANOTHER, or --overwrite_output_dir to begin anew there"
+        if last:
+            remedy += f", or --resume_from_checkpoint {quote(f'{directory}/{last}')}"
+        value = f"{directory} with {last or there[0]}: {', '.join(differences)}"
+        raise Refusal("the directory for results holds another run", value, remedy)
+
+
+def read_step(name: str) -> int:
+    """Return the step in the name of a checkpoint; -1 for another name."""
+    step = name[len(PREFIX) :]
+    return int(step) if step.isdecimal() else -1
+
+
+def compare(old: Record, new: Record) -> list[str]:
+    """List what two runs have different, as a person would type it."""
+    if old.task != new.task:
+        return [f"{old.task} there, {new.task} here"]
+    names = sorted({*old.arguments, *new.arguments})
+    values = ((name, old.arguments.get(name, "not set"), new.arguments.get(name, "not set")) for name in names)
+    return [f"--{name} {there} there, {here} here" for name, there, here in values if there != here]
+
+
+def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
+    """Return the last checkpoint of the run in a directory, or None and the reason why its checkpoints are not used.
+
+    Every rank gives the same answer, at whatever moment it asks: the record, and the nodes that have signed, are older
+    than the first checkpoint of a run.
+    """
+    record = read_record(directory)
+    if record is None:
+        return None, ""
+    found = [each for each in list_checkpoints(directory) if each not in record.before]
+    if not found or nodes == 1 or (record.nodes > 1 and len(list_nodes(directory)) > 1):
+        return (found[-1] if found else None), ""
+    return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
+
+
+def list_nodes(directory: str) -> list[str]:
+    """List the nodes that have ever trained into a directory: two of them prove that it is shared."""
+    place = f"{directory}/{OWN}/nodes"
+    return os.listdir(place) if os.path.isdir(place) else []

@@ -1,0 +1,87 @@
+"""The run of a task: what its command line and its variables need to go on from the last checkpoint."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.container.files import read_file
+from entrypoint.container.image import release
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.runs.output import Run, check_run, find_resume, make_run
+from entrypoint.runs.rank import FLAG, VARIABLE
+from entrypoint.settings import Setting
+from entrypoint.training import job as jobs
+from entrypoint.training.arguments import find_output, is_argfile, read_given
+from entrypoint.training.command import Program, copy_arguments
+from entrypoint.training.needs import is_on
+from entrypoint.training.task import TRAINER
+from entrypoint.training.tasks import TASKS
+from entrypoint.tuning.starters import RANK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.container.image import Stack
+
+OVERWRITE = "overwrite_output_dir"
+# Before, a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with any file in
+# it (examples/pytorch/*/run_*.py). With this flag it does neither.
+LOOKS_ITSELF = (5, 0)
+# Torch loads numbers of numpy in a checkpoint no more unless it is told to, which the Trainer does since
+# (transformers/trainer.py, safe_globals). Before torch 2.6 this was how all checkpoints were loaded.
+LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
+LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
+# The agent keeps its store when it starts ranks again, and they read the addresses of those that died
+# (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py); with this, each start has a store of its own.
+NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
+
+
+def prepare_run(
+    job: jobs.Job, program: Program, world: World, environ: Mapping[str, str], stack: Stack
+) -> tuple[Run | None, Program]:
+    """Return the run of a task that trains, and its program, which goes on from the run's last checkpoint.
+
+    Raise Refusal if the directory for results holds another run.
+    """
+    directory = find_output(program.given) if job.kind == jobs.TASK and job.trains else None
+    trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
+    if directory is None or (trainer and not is_on(str(program.given.get("do_train")))):
+        return None, program
+    typed = read_given(job.words, read_file, strict=True)
+    chosen = FLAG in program.given
+    run = make_run(directory, job.name, program.given, world, environ)
+    run = run._replace(anew=chosen or is_on(str(typed.get(OVERWRITE))), resumes=trainer and not chosen)
+    check_run(run)
+    if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
+        program = add_argument(program, job.name, OVERWRITE, True)
+    if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
+        program = program._replace(defaults=(*program.defaults, LOOSE))
+    return run, resume(run, program, world, os.path.exists) if run.resumes else program
+
+
+def resume(run: Run, program: Program, world: World, exists: Callable[[str], bool]) -> Program:
+    """Return the program with the last checkpoint; where torchrun starts its ranks, each of them looks for that."""
+    ranks = world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
+    if ranks and exists(RANK):
+        why = "each start of a rank looks for the last checkpoint"
+        variables = (*program.typed, Setting(VARIABLE, run.directory, why))
+        return program._replace(
+            typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why), NEW_STORE)
+        )
+    last, why = find_resume(run)
+    if last is None:
+        return program._replace(notes=[*program.notes, *([why] if why else [])])
+    path = f"{run.directory}/{last.name}"
+    program = program._replace(notes=[*program.notes, f"goes on from {path}"])
+    return add_argument(program, run.task, FLAG, path)
+
+
+def add_argument(program: Program, task: str, name: str, value: object) -> Program:
+    """Return the program with an argument more, in the file of arguments where it has a lone one."""
+    if not is_argfile(program.words[1:]):
+        more = [f"--{name}", *([] if value is True else [str(value)])]
+        return program._replace(words=[*program.words, *more], given={**program.given, name: value})
+    given = {**program.given, name: value}
+    files = copy_arguments(task, given)
+    return program._replace(words=[program.words[0], *files], given=given, files=files)

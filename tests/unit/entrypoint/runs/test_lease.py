@@ -1,0 +1,121 @@
+"""Two jobs and one directory, with clocks that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.runs.lease import EXPIRES, Clock, Lease, create, make_text, read_lease, release, renew, steal, take
+
+
+class Time:
+    """A clock that stands still but for those who sleep; what happens at every sleep is the other job."""
+
+    def __init__(self, happens: Callable[[], object] = lambda: None) -> None:
+        self.seconds, self.happens = 0.0, happens
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.happens()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.seconds, self.sleep)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "lease.json")
+
+
+def owner(path: str) -> str:
+    held = read_lease(path)
+    assert held is not None
+    return held.owner
+
+
+def test_a_free_directory_is_taken_at_once(path: str) -> None:
+    time = Time()
+    assert take(path, "a", "host", time.clock, pytest.fail)
+    assert owner(path) == "a" and time.seconds == 0
+
+
+def test_a_restarted_job_has_its_lease_already(path: str) -> None:
+    create(path, make_text("a", "host"))
+    before, time = read_lease(path), Time()
+    assert not take(path, "a", "other", time.clock, pytest.fail)
+    assert read_lease(path) != before and owner(path) == "a" and time.seconds == 0
+
+
+def test_a_job_that_renews_its_lease_keeps_it(path: str) -> None:
+    create(path, make_text("a", "host-a"))
+    said: list[str] = []
+    time = Time(lambda: renew(path, "a", "host-a"))
+
+    with pytest.raises(Refusal, match="another job writes") as caught:
+        take(path, "b", "host-b", time.clock, said.append)
+
+    assert "host-a" in caught.value.value and "--output_dir ANOTHER" in caught.value.remedy
+    assert owner(path) == "a" and "host-a" in said[0] and time.seconds < EXPIRES
+
+
+def test_a_lease_that_was_left_behind_expires(path: str) -> None:
+    create(path, make_text("a", "host"))
+    time, said = Time(), list[str]()
+    assert take(path, "b", "host", time.clock, said.append)
+    assert owner(path) == "b" and EXPIRES <= time.seconds < EXPIRES + 2 and len(said) == 1
+
+
+def test_a_job_that_ends_makes_room(path: str) -> None:
+    create(path, make_text("a", "host"))
+    time = Time(lambda: release(path, "a"))
+    assert take(path, "b", "host", time.clock, lambda _: None)
+    assert owner(path) == "b" and time.seconds < 1
+
+
+def test_of_two_that_wait_one_gets_it(path: str) -> None:
+    create(path, make_text("dead", "host"))
+    time = Time()
+
+    def other() -> None:
+        if time.seconds >= EXPIRES - 1 and owner(path) != "c":
+            Path(path).unlink()
+            create(path, make_text("c", "host-c"))
+        elif owner(path) == "c":
+            renew(path, "c", "host-c")
+
+    time.happens = other
+    with pytest.raises(Refusal, match="another job writes"):
+        take(path, "b", "host", time.clock, lambda _: None)
+    assert owner(path) == "c"
+
+
+def test_what_was_renewed_in_the_last_moment_is_put_back(path: str) -> None:
+    create(path, make_text("a", "host"))
+    held = read_lease(path)
+    assert held is not None
+    renew(path, "a", "host")
+    steal(path, held)
+    assert owner(path) == "a"
+    steal(path, Lease("a", "host", "other"))
+    assert owner(path) == "a" and [each.name for each in Path(path).parent.iterdir()] == ["lease.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"owner": "a"}'])
+def test_a_lease_that_is_being_written_belongs_to_somebody(path: str, text: str) -> None:
+    Path(path).write_text(text)
+    held = read_lease(path)
+    assert held is not None and held.owner == ""
+    assert not renew(path, "a", "host")
+
+
+def test_only_the_own_lease_is_released(path: str) -> None:
+    release(path, "a")
+    create(path, make_text("a", "host"))
+    release(path, "b")
+    assert owner(path) == "a"
+    release(path, "a")
+    assert read_lease(path) is None

@@ -1,0 +1,55 @@
+"""The command line of a rank, at every start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entrypoint.launchers.world import TORCHRUN_WORKER, World
+from entrypoint.runs.rank import VARIABLE, add_resume, set_argument
+from entrypoint.runs.record import OWN, as_text, describe
+from tests.support.runs import checkpoint
+
+WORLD = World(TORCHRUN_WORKER, "", rank=0, size=1)
+WORDS = ["-u", "run_qa.py", "--seed", "1"]
+
+
+def never(name: str, text: str) -> str:
+    raise AssertionError(name)
+
+
+def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    environ = {VARIABLE: str(tmp_path)}
+    assert add_resume(WORDS, environ, WORLD, never) == WORDS
+    for step in (2, 4):
+        path = str(checkpoint(tmp_path, step))
+        assert add_resume(WORDS, environ, WORLD, never) == [*WORDS, "--resume_from_checkpoint", path]
+        assert capsys.readouterr().err == f"multinode: goes on from {path}\n"
+        add_resume(WORDS, environ, WORLD._replace(rank=1, size=2), never)
+        assert capsys.readouterr().err == ""
+
+
+def test_without_the_variable_nothing_changes() -> None:
+    assert add_resume(WORDS, {}, WORLD, never) == WORDS
+
+
+def test_a_file_of_arguments_gets_it_in_a_copy(tmp_path: Path) -> None:
+    file = tmp_path / "args.json"
+    file.write_text('{"seed": 1}')
+    written: dict[str, str] = {}
+
+    def write(name: str, text: str) -> str:
+        written[name] = text
+        return f"/private/{name}"
+
+    words = set_argument(["-u", "run_qa.py", str(file)], "resume_from_checkpoint", "/out/checkpoint-4", write)
+
+    assert words == ["-u", "run_qa.py", "/private/resume_from_checkpoint.json"]
+    assert json.loads(written["resume_from_checkpoint.json"]) == {
+        "seed": 1,
+        "resume_from_checkpoint": "/out/checkpoint-4",
+    }

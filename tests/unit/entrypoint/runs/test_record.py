@@ -1,0 +1,109 @@
+"""What a run leaves in its directory, and who may use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.runs.record import OWN, Record, as_text, check_record, compare, describe, find_last, read_record
+from tests.support.runs import checkpoint
+
+QA = {"learning_rate": "3e-5", "do_train": True}
+
+
+def leave(directory: Path, record: Record, nodes: tuple[str, ...] = ()) -> None:
+    """Write what a run leaves there."""
+    (directory / OWN / "nodes").mkdir(parents=True)
+    (directory / OWN / "run.json").write_text(as_text(record))
+    for node in nodes:
+        (directory / OWN / "nodes" / node).write_text("")
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 5)
+    record = describe("qa", {**QA, "output_dir": "x", "hub_token": "hf_secret", "cache_dir": "c"}, 2, str(tmp_path))
+    assert record.arguments == {"learning_rate": "3e-5", "do_train": "True"}
+    assert [each.step for each in record.before] == [5]
+    leave(tmp_path, record)
+    assert read_record(str(tmp_path)) == record
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": 1, "arguments": [], "nodes": 1, "before": []}', "[" * 9999])
+def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(text)
+    assert read_record(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "differences"),
+    [
+        ("qa", QA, []),
+        ("glue", QA, ["qa there, glue here"]),
+        ("qa", {**QA, "learning_rate": "5e-5"}, ["--learning_rate 3e-5 there, 5e-5 here"]),
+        ("qa", {**QA, "seed": "1"}, ["--seed not set there, 1 here"]),
+    ],
+)
+def test_two_runs_are_compared(task: str, given: dict[str, object], differences: list[str]) -> None:
+    assert compare(describe("qa", QA, 1, "/none"), describe(task, given, 1, "/none")) == differences
+
+
+def test_another_run_is_told_what_is_there(tmp_path: Path) -> None:
+    old, new = describe("qa", QA, 1, str(tmp_path)), describe("qa", {**QA, "seed": "1"}, 1, str(tmp_path))
+    leave(tmp_path, old)
+    check_record(str(tmp_path), old, new)  # nothing but the record is there
+    for step in (500, 1000):
+        checkpoint(tmp_path, step)
+    check_record(str(tmp_path), old, old)
+
+    with pytest.raises(Refusal, match="holds another run") as caught:
+        check_record(str(tmp_path), old, new)
+
+    assert caught.value.value == f"{tmp_path} with checkpoint-1000: --seed not set there, 1 here"
+    assert "--overwrite_output_dir" in caught.value.remedy and caught.value.code == 2
+    assert f"--resume_from_checkpoint {tmp_path}/checkpoint-1000" in caught.value.remedy
+
+
+def test_checkpoints_without_a_record_belong_to_nobody_known(tmp_path: Path) -> None:
+    new = describe("qa", QA, 1, str(tmp_path))
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    check_record(str(tmp_path), None, new)
+    checkpoint(tmp_path, 500)
+    with pytest.raises(Refusal, match="holds another run") as caught:
+        check_record(str(tmp_path), None, new)
+    assert "left no record" in caught.value.value
+
+
+@pytest.mark.parametrize(
+    ("began", "signed", "now", "resumes"),
+    [
+        (1, ("a",), 1, True),
+        (2, ("a", "b"), 2, True),
+        (2, ("a",), 1, True),
+        (2, ("a",), 2, False),  # each node has a directory of its own
+        (1, ("a", "b"), 2, False),  # the other node has come only now, and another rank may have looked before
+    ],
+)
+def test_all_ranks_go_on_or_none(tmp_path: Path, began: int, signed: tuple[str, ...], now: int, resumes: bool) -> None:
+    leave(tmp_path, describe("qa", QA, began, str(tmp_path)), signed)
+    checkpoint(tmp_path, 500)
+    last, why = find_last(str(tmp_path), now)
+    assert (last is not None) is resumes
+    assert ("checkpoint-500 is not used" in why) is not resumes
+
+
+def test_checkpoints_of_the_run_before_are_not_used(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 1000)
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    assert find_last(str(tmp_path), 1) == (None, "")
+    checkpoint(tmp_path, 500)
+    last, _ = find_last(str(tmp_path), 1)
+    assert last is not None and last.step == 500
+
+
+def test_without_a_record_nothing_is_used(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 500)
+    assert find_last(str(tmp_path), 1) == (None, "")

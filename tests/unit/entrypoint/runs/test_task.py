@@ -1,0 +1,109 @@
+"""The run of a task: its command line and its variables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.runs.output import Run
+from entrypoint.runs.record import OWN, as_text, describe
+from entrypoint.runs.task import prepare_run, resume
+from entrypoint.training.command import Program, read_program
+from entrypoint.training.job import Job
+from tests.support.runs import checkpoint
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+ONE = World(ALONE, "", local_size=1)
+
+
+def prepare(words: list[str], stack: Stack = NEW, name: str = "qa", world: World = ONE) -> tuple[Run | None, Program]:
+    job = Job("task", name, words)
+    program = read_program(job, stack, "/opt/multinode", many=False)
+    return prepare_run(job, program, world, {}, stack)
+
+
+def leave(directory: Path, words: list[str]) -> str:
+    """Leave a record and a checkpoint of a run with these arguments."""
+    _, program = prepare([*words, "--output_dir", str(directory)])
+    (directory / OWN).mkdir()
+    (directory / OWN / "run.json").write_text(as_text(describe("qa", program.given, 1, str(directory))))
+    return str(checkpoint(directory, 500))
+
+
+def test_a_restarted_task_goes_on(tmp_path: Path) -> None:
+    path = leave(tmp_path, ["--seed", "1"])
+    run, program = prepare(["--seed", "1", "--output_dir", str(tmp_path)])
+    assert run is not None and not run.anew
+    assert program.words[-2:] == ["--resume_from_checkpoint", path]
+    assert f"goes on from {path}" in program.notes
+
+
+@pytest.mark.parametrize(
+    ("words", "anew"),
+    [(["--overwrite_output_dir"], True), (["--resume_from_checkpoint", "/mine"], True), (["--seed", "1"], None)],
+)
+def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str], anew: bool | None) -> None:
+    leave(tmp_path, [])
+    if anew is None:
+        with pytest.raises(Refusal, match="holds another run"):
+            prepare([*words, "--output_dir", str(tmp_path)])
+        return
+    run, program = prepare([*words, "--seed", "1", "--output_dir", str(tmp_path)])
+    assert run is not None and run.anew is anew
+    assert f"{tmp_path}/checkpoint-500" not in program.words
+
+
+@pytest.mark.parametrize(
+    ("transformers", "torch", "overwrites", "loose"),
+    [("5.0.0", "2.13.0", False, False), ("4.57.6", "2.13.0", True, False), ("4.46.3", "2.13.0", True, True),
+     ("4.46.3", "2.4.0", True, False)],
+)  # fmt: skip
+def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrites: bool, loose: bool) -> None:
+    stack = NEW._replace(transformers=transformers, torch=torch)
+    _, program = prepare(["--output_dir", str(tmp_path)], stack)
+    assert ("--overwrite_output_dir" in program.words) is overwrites
+    assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("qa", ["--do_train", "False"]), ("qa", ["--output_dir", "s3://bucket"]), ("generation", [])]
+)
+def test_what_trains_nothing_has_no_run(name: str, words: list[str]) -> None:
+    run, _ = prepare(words, name=name)
+    assert run is None
+
+
+def test_a_script_without_the_trainer_has_a_run_that_does_not_go_on(tmp_path: Path) -> None:
+    run, program = prepare(["--output_dir", str(tmp_path)], name="qa-no-trainer")
+    assert run is not None and not run.resumes and "--resume_from_checkpoint" not in program.words
+
+
+@pytest.mark.parametrize("world", [World(ALONE, "", local_size=2), World(TORCHRUN, "", (2, 2), 0, 1)])
+def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> None:
+    path = leave(tmp_path, [])
+    run, _ = prepare(["--output_dir", str(tmp_path)])
+    assert run is not None
+    program = resume(run, Program(["run_qa.py"], [], {}), world, lambda _: True)
+    assert program.words == ["run_qa.py"] and program.typed[0].value == str(tmp_path)
+    assert [each.name for each in program.defaults] == ["PYTHON_EXEC", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"]
+    alone = resume(run, Program(["run_qa.py"], [], {}), ONE, lambda _: True)
+    assert alone.words == ["run_qa.py", "--resume_from_checkpoint", path]
+
+
+def test_a_file_of_arguments_gets_it_too(tmp_path: Path) -> None:
+    given = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, "output_dir": str(tmp_path / "out")}
+    (tmp_path / "args.json").write_text(json.dumps(given))
+    (tmp_path / "out" / OWN).mkdir(parents=True)
+    record = describe("qa", given, 1, str(tmp_path / "out"))
+    (tmp_path / "out" / OWN / "run.json").write_text(as_text(record))
+    path = str(checkpoint(tmp_path / "out", 500))
+
+    _, program = prepare([str(tmp_path / "args.json")])
+
+    (file,) = program.words[1:]
+    assert json.loads(program.files[file]) == {**given, "resume_from_checkpoint": path}
