@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # Where an MPIJob's operator says which file it wrote.
 VARIABLES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+# Letters of a line that are shown.
+LONGEST = 200
 FORMS = "one host a line: node0, node0:2 or node0 slots=2"
 
 
@@ -35,7 +37,7 @@ def read_hostfile(text: str, path: str) -> list[Host]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        where = f"{path} line {count}: {line.strip()}"
+        where = f"{path} line {count}: {line.strip()[:LONGEST]}"
         host = read_host(words[0], where)
         for word in words[1:]:
             key, _, value = word.partition("=")

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+# Letters that are read of a file: more than any has that is meant, and a device may have no end.
+MOST = 1 << 24
+
+
 def read_text(path: str) -> str | None:
     """Return the text of a file; None if there is none, or if it may not be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+            return file.read(MOST)
     except (OSError, ValueError):
         return None
 

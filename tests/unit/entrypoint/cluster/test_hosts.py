@@ -34,6 +34,12 @@ def test_garbage_is_named_with_its_line(text: str) -> None:
     assert "f line" in caught.value.value
 
 
+def test_a_line_without_an_end_is_not_shown_whole() -> None:
+    with pytest.raises(Refusal) as caught:
+        read_hostfile("\0" * 100_000, "f")
+    assert len(caught.value.value) < 300
+
+
 @given(st.text())
 def test_any_hostfile_is_read_or_refused(text: str) -> None:
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.files import can_write, read_file, read_text, which, write_private
+from entrypoint.container.files import MOST, can_write, read_file, read_text, which, write_private
 from entrypoint.container.places import check_output, choose_caches, is_mounted, list_caches, mount_points, move_models
 from entrypoint.errors import Refusal
 
@@ -52,6 +52,9 @@ def test_disk(tmp_path: Path) -> None:
     assert read_text(path) == "text"
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert read_text(str(tmp_path)) is None
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(MOST + 1)  # stands for a device, which has no end
+    assert len(read_text(str(tmp_path / "long")) or "") == MOST
     os.mkfifo(tmp_path / "pipe")
     assert read_file(path) == "text" and read_file(str(tmp_path / "pipe")) is None
     program = tmp_path / "program"
