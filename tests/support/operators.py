@@ -92,7 +92,7 @@ def name_all(pods: Sequence[dict[str, Any]], addresses: Sequence[str], domain: s
     known = [{"ip": address, "hostnames": [f"{name}{domain}"]} for name, address in zip(names, addresses, strict=True)]
     for pod in pods:
         own = pod["metadata"]["name"]
-        pod["spec"]["hostAliases"] = [each for each in known if domain or each["hostnames"] != [own]]
+        pod["spec"]["hostAliases"] = [dict(each) for each in known if domain or each["hostnames"] != [own]]
     return list(pods)
 
 

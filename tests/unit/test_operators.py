@@ -99,3 +99,5 @@ def test_the_pods_of_an_mpijob(tmp_path: Path) -> None:
         assert left_by("mpijob-worker").items() <= variables(worker).items()
         assert worker["spec"]["containers"][0]["args"] == ["worker"]
         assert worker["spec"]["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/multinode/ssh"
+        assert worker["spec"]["hostAliases"][-1]["hostnames"] == ["job-launcher.job.default.svc", "job-launcher"]
+    assert launcher["spec"]["hostAliases"][0]["hostnames"] == ["job-worker-0.job.default.svc"]

@@ -1,0 +1,119 @@
+"""Pods of Kubernetes, played by podman: YAML goes in as it stands, each pod has an address of its own."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import json
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.harness import Done, call
+
+# The process that holds a pod's namespaces; `podman kube play` builds an image around it, without a network.
+HOLDER = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
+FIRST = 10  # the address of the first pod in its network
+
+
+def missing() -> str | None:
+    """Return what is not here and has to be for pods; None where all of it is."""
+    if shutil.which("podman") is None:
+        return "no podman: apt-get install podman"
+    if not any(Path(path).exists() for path in HOLDER):
+        return "no catatonit: apt-get install catatonit"
+    return None
+
+
+def write_limits(directory: Path) -> Path:
+    """Write podman's configuration for a machine on which it may not raise its own limits."""
+    rows = [f"{name}={limit}:{limit}" for name, limit in (("nofile", most("NOFILE")), ("nproc", most("NPROC")))]
+    path = directory / "containers.conf"
+    path.write_text(f"[containers]\ndefault_ulimits = {json.dumps(rows)}\n")
+    return path
+
+
+def most(name: str) -> int:
+    """Return the hard limit of this process, and no more than any program here needs."""
+    limit = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+    return 20_000 if limit == resource.RLIM_INFINITY else min(limit, 20_000)
+
+
+def separate(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod whose emptyDirs have names of their own: podman 4.3 gives two pods one volume for one name."""
+    own = copy.deepcopy(dict(pod))
+    names = {
+        volume["name"]: f"{own['metadata']['name']}-{volume['name']}"
+        for volume in own["spec"]["volumes"] if "emptyDir" in volume
+    }  # fmt: skip
+    mounts = [mount for container in own["spec"]["containers"] for mount in container["volumeMounts"]]
+    for each in (*own["spec"]["volumes"], *mounts):
+        each["name"] = names.get(each["name"], each["name"])
+    return own
+
+
+@dataclass
+class Podman:
+    """Podman with limits of its own, a network, and the pods that were played in it."""
+
+    directory: Path
+    network: str
+    environ: Mapping[str, str]
+    played: list[Path] = field(default_factory=list)
+
+    def call(self, *words: str, seconds: float = 120) -> Done:
+        """Run podman within a time limit."""
+        return call(["podman", *words], seconds=seconds, env=self.environ)
+
+    def addresses(self, count: int) -> list[str]:
+        """Return so many addresses of the network."""
+        [found] = json.loads(self.call("network", "inspect", self.network).out)
+        subnet = ipaddress.ip_network(found["subnets"][0]["subnet"])
+        return [str(subnet[FIRST + number]) for number in range(count)]
+
+    def play(self, pods: Sequence[Mapping[str, Any]], addresses: Sequence[str]) -> None:
+        """Start pods, all of them whatever becomes of one; the address of each is where its Service leads."""
+        for pod, address in zip(pods, addresses, strict=True):
+            path = self.directory / f"{pod['metadata']['name']}.yaml"
+            path.write_text(yaml.safe_dump(separate(pod)))
+            self.played.append(path)
+            done = self.call("kube", "play", "--network", self.network, "--ip", address, str(path))
+            assert done.code == 0, done.text
+
+    def wait(self, container: str, seconds: float) -> int:
+        """Wait for the end of a container; return its exit code, and show what it said."""
+        try:
+            return int(self.call("wait", container, seconds=seconds).out)
+        finally:
+            self.call("logs", container)
+
+    def logs(self, container: str) -> str:
+        """Return what a container has said so far."""
+        return self.call("logs", container).text
+
+    def down(self) -> None:
+        """Remove the pods, and their network."""
+        for path in self.played:
+            subprocess.run(["podman", "kube", "down", str(path)], env=self.environ, capture_output=True, timeout=120)
+        command = ["podman", "network", "rm", "--force", self.network]
+        subprocess.run(command, env=self.environ, capture_output=True, timeout=120)
+
+
+@contextmanager
+def podman(directory: Path, name: str) -> Iterator[Podman]:
+    """Lend podman with a network of this name; whatever was played in it is gone afterwards."""
+    environ = {**os.environ, "CONTAINERS_CONF": str(write_limits(directory))}
+    lent = Podman(directory, name, environ)
+    try:
+        assert lent.call("network", "create", name).code == 0
+        yield lent
+    finally:
+        lent.down()

@@ -1,0 +1,96 @@
+"""What scripts/manifest.py prints, as pods: the operator's part is tests/support/operators.py, podman plays them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.pods import Podman, missing, podman
+from tests.support.manifests import list_pods, run
+from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
+
+pytestmark = pytest.mark.slow
+
+SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
+
+
+@pytest.fixture(scope="module")
+def pulled(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Hand the image over from Docker to podman."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(lacking)
+    with podman(tmp_path_factory.mktemp("podman"), f"multinode-{uuid.uuid4().hex[:8]}") as engine:
+        assert engine.call("pull", "--quiet", f"docker-daemon:{image}", seconds=300).code == 0
+        yield f"docker.io/library/{image}"
+        engine.call("rmi", "--force", f"docker.io/library/{image}")
+
+
+@pytest.fixture
+def node(pulled: str, tmp_path: Path) -> Iterator[Podman]:
+    """Lend podman with a network for one job, and remove its claim."""
+    name = f"multinode-{uuid.uuid4().hex[:8]}"
+    with podman(tmp_path, name) as lent:
+        yield lent
+    lent.call("volume", "rm", "--force", name)
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        (("--elastic", "2:2"), ("smoke-worker-0", "smoke-worker-1")),
+        (("--elastic", "off"), ("smoke-master-0", "smoke-worker-0")),
+    ],
+    ids=["elastic", "a master and a worker"],
+)
+def test_two_pods_of_a_pytorch_job_train_together(
+    pulled: str, node: Podman, form: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, *form, "smoke", "--bf16")
+    manifest = run("pytorchjob", *words).manifest
+    addresses = node.addresses(2)
+    pods = make_pods(manifest, addresses)
+
+    node.play(pods, addresses)
+    codes = [node.wait(f"{name}-pytorch", 180) for name in names]
+
+    said = "".join(node.logs(f"{name}-pytorch") for name in names)
+    assert tuple(pod["metadata"]["name"] for pod in pods) == names
+    assert codes == [0, 0]
+    assert re.search(r"smoke: passed: world_size=2 ", said)
+
+
+def test_two_pods_of_a_trainjob_train_together(pulled: str, node: Podman) -> None:
+    words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, "smoke", "--bf16")
+    addresses = node.addresses(2)
+    pods = make_trainjob_pods(run("trainjob", *words).manifest, TORCH_DISTRIBUTED, addresses)
+
+    node.play(pods, addresses)
+    codes = [node.wait(f"smoke-node-0-{index}-node", 180) for index in range(2)]
+
+    assert codes == [0, 0]
+    assert "smoke: passed: world_size=2 " in node.logs("smoke-node-0-0-node")
+
+
+def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None:
+    words = ("--name", "look", "--image", pulled, "--pvc", node.network, *SIZES, "--elastic", "1:2")
+    script = (
+        "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; "
+        "for place in / /workspace /home/multinode /tmp /dev/shm /workspace/output; do "
+        "touch $place/file 2>/dev/null && echo wrote $place; done"
+    )
+    manifest = run("pytorchjob", *words, "bash", "-c", script).manifest
+    [first, *_] = make_pods(manifest, node.addresses(2))
+    first["spec"]["restartPolicy"] = "Never"
+
+    node.play([first], node.addresses(1))
+
+    assert node.wait("look-worker-0-pytorch", 60) == 0
+    said = node.logs("look-worker-0-pytorch").split()
+    assert [word for word in said if word.startswith("/")] == ["/tmp", "/dev/shm", "/workspace/output"]
+    assert "1000" in said and "0000000000000000" in said
+    assert list_pods(manifest)[0]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
