@@ -116,7 +116,8 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     jobs.read_job(request.words, environ, which)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     warn_crowd(hosts, machine)
-    keys = find_keys(environ) if any(not is_here(host.name) for host in hosts) else None
+    away = [host.name for host in hosts if not is_here(host.name)]
+    keys = find_keys(environ) if away else None
     directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
     environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     if keys:
@@ -124,7 +125,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
             raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
         port = read_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
-        wait_for([host.name for host in hosts if not is_here(host.name)], access, request.timeout)
+        wait_for(away, access, request.timeout)
         environ = {**environ, **bootstrap(environ, access.config, root)}
     else:
         from entrypoint.container.files import make_private

@@ -180,10 +180,8 @@ def loops_back(address: str) -> bool:
 
 def address_of(host: str) -> str:
     """Return a host's address, so that all ranks use the same; the name itself where the address is on loopback."""
-    try:
-        address = socket.gethostbyname(host)
-    except (OSError, UnicodeError):
-        return host
+    found = look_up(host, None, socket.SOCK_STREAM, SECONDS)
+    address = next((write_address(place) for family, place in found if family == socket.AF_INET), host)
     return host if loops_back(address) else address
 
 

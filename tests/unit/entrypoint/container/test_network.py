@@ -195,3 +195,18 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     assert find_free_port(range(20, 30), 8) == 21
     monkeypatch.setattr(network, "is_free", lambda port: False)
     assert find_free_port(range(20, 30), 8) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "address"),
+    [
+        ([(socket.AF_INET6, "fd00::2"), (socket.AF_INET, "10.77.0.2")], "10.77.0.2"),
+        ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "10.77.0.2")], "node0"),
+        ([(socket.AF_INET6, "fd00::2")], "node0"),
+        ([], "node0"),
+    ],
+)
+def test_all_ranks_get_one_address(monkeypatch: pytest.MonkeyPatch, found: list[tuple[int, str]], address: str) -> None:
+    rows: list[network.Place] = [(family, (text, 0)) for family, text in found]
+    monkeypatch.setattr(network, "look_up", lambda *_: rows)
+    assert network.address_of("node0") == address
