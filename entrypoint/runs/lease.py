@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,7 +51,7 @@ def read_lease(path: str) -> Lease | None:
 
 def make_text(owner: str, host: str) -> str:
     """Return the text of a lease that is new, or renewed."""
-    return json.dumps(Lease(owner, host, secrets.token_hex(8))._asdict())
+    return json.dumps(Lease(owner, host, os.urandom(8).hex())._asdict())
 
 
 def create(path: str, text: str) -> bool:
@@ -113,7 +112,7 @@ def is_renewed(path: str, held: Lease, clock: Clock) -> bool:
 
 def steal(path: str, held: Lease) -> None:
     """Remove a lease that was left behind; put it back if it was renewed, or taken by another, in this very moment."""
-    aside = f"{path}.{secrets.token_hex(8)}"
+    aside = f"{path}.{os.urandom(8).hex()}"
     try:
         os.rename(path, aside)
     except FileNotFoundError:  # another job was faster

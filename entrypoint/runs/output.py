@@ -58,9 +58,7 @@ def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
         return f"{endpoint} {world.job}"
     if world.job:
         return f"{world.launcher} {world.job}"
-    import secrets  # only a job without a name
-
-    return f"{host} {secrets.token_hex(8)}"
+    return f"{host} {os.urandom(8).hex()}"
 
 
 def check_run(run: Run) -> None:

@@ -69,8 +69,8 @@ def check_record(directory: str, old: Record | None, new: Record) -> None:
     if there and differences:
         last = max(steps, key=read_step, default="")
         remedy = "--output_dir ANOTHER, or --overwrite_output_dir to begin anew there"
-        if last:
-            remedy += f", or --resume_from_checkpoint {quote(f'{directory}/{last}')}"
+        for each in list_checkpoints(directory)[-1:]:
+            remedy += f", or --resume_from_checkpoint {quote(f'{directory}/{each.name}')}"
         value = f"{directory} with {last or there[0]}: {', '.join(differences)}"
         raise Refusal("the directory for results holds another run", value, remedy)
 

@@ -50,6 +50,7 @@ configs:
   data_files:
   - {split: train, path: mrpc/train.jsonl}
   - {split: validation, path: mrpc/validation.jsonl}
+  - {split: test, path: mrpc/test.jsonl}
 dataset_info:
 - config_name: mrpc
   features:
@@ -94,7 +95,7 @@ def number(row: dict[str, object], each: int) -> dict[str, object]:
 
 
 def splits(row: dict[str, object], place: str = "") -> dict[str, bytes]:
-    return {f"{place}{split}.jsonl": rows(row) for split in ("train", "validation")}
+    return {f"{place}{split}.jsonl": rows(row) for split in ("train", "validation", "test")}
 
 
 def metric(name: str, kind: str) -> dict[str, bytes]:

@@ -56,12 +56,13 @@ def test_another_run_is_told_what_is_there(tmp_path: Path) -> None:
     check_record(str(tmp_path), old, new)  # nothing but the record is there
     for step in (500, 1000):
         checkpoint(tmp_path, step)
+    (tmp_path / "checkpoint-1500").mkdir()  # half-written
     check_record(str(tmp_path), old, old)
 
     with pytest.raises(Refusal, match="holds another run") as caught:
         check_record(str(tmp_path), old, new)
 
-    assert caught.value.value == f"{tmp_path} with checkpoint-1000: --seed not set there, 1 here"
+    assert caught.value.value == f"{tmp_path} with checkpoint-1500: --seed not set there, 1 here"
     assert "--overwrite_output_dir" in caught.value.remedy and caught.value.code == 2
     assert f"--resume_from_checkpoint {tmp_path}/checkpoint-1000" in caught.value.remedy
 
