@@ -41,7 +41,8 @@ EMPTY, OWN = {"HF_HOME": "/empty"}, {"HF_HOME": "/hf"}
     [
         ("--cpu --num_processes 2 x.py", EMPTY, "--num_processes 2"),
         ("--num_machines 2 --machine_rank 1 x.py", EMPTY, "--num_machines 2"),
-        ("--enable_cpu_affinity --same_network --num_processes 2 x.py", EMPTY, "--num_processes 2"),
+        ("--enable_cpu_affinity --num_processes 2 x.py", EMPTY, "--num_processes 2"),
+        ("--same_network --num_machines 2 x.py", EMPTY, "--num_machines 2"),
         ("--cpu --num_processes 4 --num_machines 2 x.py", EMPTY, "--num_processes 4"),
         ("--config_file cpu.yaml x.py", EMPTY, "--num_processes 2, with cpu.yaml"),
         ("--config-file=cpu.json x.py", EMPTY, "--num_processes 2, with cpu.json"),
