@@ -105,7 +105,7 @@ def _wheel_layer(
 
 
 def _own_layer(lock: Lock, base: Base, sbom: str, store: Store, compiler: Compiler | None) -> Part:
-    files = entrypoint_layer.files()
+    files = entrypoint_layer.files(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",

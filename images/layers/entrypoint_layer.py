@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from images.base.base import Base
+from images.base.base import Base, Site
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import bytecode, oneccl
@@ -19,6 +19,14 @@ from images.oci.layer import Layer
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
+
+# Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
+# started. It registers a function at once, which so is the last that atexit calls, after all of the user's; most
+# programs never import torch and read no more than this line.
+AT_END = (
+    "import atexit; atexit.register(lambda: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
+    f"__import__('runpy').run_path('/{HOME}/entrypoint/jobs/at_end.py', run_name='multinode.at_end'))\n"
+)
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -96,10 +104,10 @@ def labels(lock: Lock, base: Base) -> dict[str, str]:
     }
 
 
-def files() -> dict[str, bytes]:
-    """Read the entrypoint and the files of rootfs/, as path in the image -> bytes."""
+def files(site: Site) -> dict[str, bytes]:
+    """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     sources = {HERE.parent / "entrypoint": f"{HOME}/entrypoint", HERE / "rootfs": ""}
-    found = {}
+    found = {f"{site.directory}/multinode.pth": AT_END.encode()}
     for directory, place in sources.items():
         for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
             found[f"{place}/{path.relative_to(directory).as_posix()}".lstrip("/")] = path.read_bytes()

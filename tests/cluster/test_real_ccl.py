@@ -30,6 +30,29 @@ from tests.support.harness import EXAMPLES, IMAGES, Done, built, remove_images, 
 OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 SMOKE = ("smoke", "--bf16")
 
+# A rank of a script that ends right after its work, without destroying the group: its backend's thread wants Python's
+# lock to drop a tensor. FAILS is a rank 0 that fails while the other waits for it in a collective.
+GROUP = """
+import sys, time
+import torch, torch.distributed as dist
+import oneccl_bindings_for_pytorch
+dist.init_process_group("ccl")
+tensor = torch.ones(300000)
+dist.all_reduce(tensor)
+"""
+RETURNS = f"""{GROUP}
+sys.setswitchinterval(1000)
+dist.all_reduce(torch.ones(300000), async_op=True)
+until = time.perf_counter() + 1
+while time.perf_counter() < until:
+    pass
+"""
+FAILS = f"""{GROUP}
+if dist.get_rank() == 0:
+    raise ValueError("a mistake of the script")
+dist.all_reduce(tensor)
+"""
+
 
 @pytest.fixture(scope="module")
 def wheelhouse() -> Path:
@@ -74,6 +97,25 @@ def test_a_torchrun_typed_in_a_shell_without_a_network(ccl_image: str, program: 
 
     assert done.code == 0
     assert sorted(done.out.split()) == ["0/2", "1/2"]
+
+
+def end(image: str, place: Path, script: str) -> Done:
+    """Run a script on two ranks, past the entrypoint."""
+    (place / "script.py").write_text(script)
+    options = ("--volume", f"{place}:/script:ro", "--entrypoint", "tini")
+    return run(image, "--", "torchrun", "--nproc-per-node", "2", "/script/script.py", options=options, seconds=90)
+
+
+def test_a_script_may_return_without_destroying_its_group(ccl_image: str, module_path: Path) -> None:
+    assert end(ccl_image, module_path, RETURNS).code == 0
+
+
+def test_a_rank_0_that_fails_ends_the_job(ccl_image: str, module_path: Path) -> None:
+    """Its group serves the keys of all ranks, and must not wait until they have left."""
+    done = end(ccl_image, module_path, FAILS)
+
+    assert done.code == 1
+    assert "ValueError: a mistake of the script" in done.err
 
 
 def test_doctor_forms_a_group(ccl_image: str) -> None:

@@ -9,10 +9,11 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.harness import ENTRYPOINT, call, run
+from tests.support.harness import ENTRYPOINT, Done, call, run
 
 TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
 BUSY = "while :; do :; done & while :; do :; done & wait"
@@ -27,6 +28,43 @@ os._exit(0)
 """
 
 
+# What happens to a rank whose backend's thread had no core for a while, at its worst: the thread wants Python's lock to
+# drop a tensor, and gets it no more. It is the first handler of the script, so the last that is called, because any
+# output after it would set the lock free.
+LATE = """
+import atexit, os, sys, time
+def work_at_the_end():
+    os.write(1, b"good work done\\n")
+    sys.setswitchinterval(1000)
+    dist.all_reduce(torch.ones(300000), async_op=True)
+    dist.all_reduce(tensor, async_op=True)
+    until = time.perf_counter() + 1
+    while time.perf_counter() < until:
+        pass
+atexit.register(work_at_the_end)
+import torch, torch.distributed as dist
+tensor = torch.ones(300000)
+"""
+PLAIN = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for _ in range(3):
+    dist.all_reduce(torch.ones(1000))
+"""
+TORCHRUN = "torchrun --nproc-per-node 2"
+MPIRUN = "MASTER_ADDR=127.0.0.1 mpirun -n 2 multinode python3"
+RETURNS = f"""{LATE}
+dist.init_process_group("gloo")
+"""
+TRAINS = f"""{LATE}
+sys.path.insert(0, "/opt/multinode")
+from transformers import Trainer, TrainingArguments
+from entrypoint.jobs.smoke_training import Questions, make_model
+arguments = TrainingArguments("/tmp/out", max_steps=2, use_cpu=True, report_to=[], disable_tqdm=True)
+Trainer(model=make_model(), args=arguments, train_dataset=Questions(64, 1)).train()
+"""
+
+
 @pytest.fixture(scope="module")
 def busy(bare_image: str) -> Iterator[str]:
     """Keep two cores busy in a container; whatever runs beside it is gone with it."""
@@ -35,6 +73,38 @@ def busy(bare_image: str) -> Iterator[str]:
     assert call([*start, "--entrypoint", "tini", bare_image, "--", "bash", "-c", BUSY]).code == 0
     yield name
     call(["docker", "rm", "--force", name])
+
+
+def end(image: str, place: Path, script: str, command: str) -> Done:
+    """Run a command of a shell with a script, past the entrypoint, as a pod's `command` does."""
+    (place / "script.py").write_text(script)
+    options = ("--volume", f"{place}:/script:ro", "--entrypoint", "tini")
+    return run(image, "--", "bash", "-c", f"{command} /script/script.py", options=options)
+
+
+def assert_ended_well(done: Done) -> None:
+    assert done.code == 0
+    assert done.out.count("good work done") == 2
+    assert "Exception ignored" not in done.err
+
+
+@pytest.mark.parametrize(
+    "command", [TORCHRUN, pytest.param(MPIRUN, marks=pytest.mark.slow)], ids=["torchrun", "mpirun"]
+)
+def test_a_script_may_return_without_destroying_its_group(bare_image: str, module_path: Path, command: str) -> None:
+    assert_ended_well(end(bare_image, module_path, RETURNS, command))
+
+
+def test_a_script_may_end_with_its_training(bare_image: str, module_path: Path) -> None:
+    assert_ended_well(end(bare_image, module_path, TRAINS, TORCHRUN))
+
+
+@pytest.mark.slow
+def test_scripts_return_time_after_time_on_busy_cores(busy: str) -> None:
+    """Before Python's exit was mended, one rank in thirty aborted."""
+    start = ["docker", "exec", busy, "bash", "-c", f"echo '{PLAIN}' > /tmp/plain.py && {TORCHRUN} /tmp/plain.py"]
+
+    assert [call(start, seconds=60).code for _ in range(4 * TIMES)] == [0] * 4 * TIMES
 
 
 @pytest.mark.slow
