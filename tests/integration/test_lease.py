@@ -1,0 +1,72 @@
+"""The process that renews a lease beside a training, which has become another program by exec."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from entrypoint.runs.lease import create, make_text, read_lease
+from tests.support.harness import ROOT
+
+# Renews ten times a second, so that a test need not wait; the training is `sleep`.
+START = """\
+import os, sys
+from entrypoint.runs import keeper
+from entrypoint.runs.lease import create, make_text
+keeper.RENEW = 0.1
+path = sys.argv[1]
+create(path, make_text("mine", "here"))
+keeper.keep(path, "mine", "here")
+os.execvp("sleep", ["sleep", "60"])
+"""
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "not within 20 seconds"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "lease.json")
+
+
+@pytest.fixture
+def training(path: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a training that holds the lease, and end it whatever happens."""
+    with subprocess.Popen([sys.executable, "-c", START, path], cwd=ROOT, stderr=subprocess.PIPE) as process:
+        wait(lambda: read_lease(path) is not None)
+        yield process
+        process.kill()
+
+
+def test_it_is_renewed_and_released_at_the_end(training: subprocess.Popen[bytes], path: str) -> None:
+    first = read_lease(path)
+    wait(lambda: read_lease(path) not in (first, None))
+    training.send_signal(signal.SIGKILL)
+    wait(lambda: read_lease(path) is None)
+    _, said = training.communicate(timeout=20)  # nobody holds the stream open
+    assert said == b""
+
+
+def test_it_comes_again_where_it_was_lost(training: subprocess.Popen[bytes], path: str) -> None:
+    Path(path).unlink()
+    wait(lambda: read_lease(path) is not None)
+
+
+def test_who_has_lost_it_to_another_says_so(training: subprocess.Popen[bytes], path: str) -> None:
+    assert training.stderr is not None
+    Path(path).unlink()
+    while not create(path, make_text("other", "there")):
+        Path(path).unlink()
+    assert b"a job on there has taken the directory for results" in training.stderr.readline()
+    held = read_lease(path)
+    assert held is not None and held.owner == "other"
