@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +123,18 @@ def test_mpirun_on_two_nodes(pods: Cluster) -> None:
     assert {each["bf16"] for each in ranks(done)} == {True}
 
 
-def run_job(pods: Cluster, command: list[str]) -> list[dict[str, Any]]:
-    """Run the command of a job in both pods, past the entrypoint, to a good end; return what the ranks said."""
+def run_job(pods: Cluster, command: list[str]) -> list[Done]:
+    """Run the command of a job in both pods, past the entrypoint, to a good end; return what the pods said."""
     variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
     children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
     pods.started.extend(children)
     done = [child.finish() for child in children]
     assert [each.code for each in done] == [0, 0]
+    return done
+
+
+def ranks_of(done: Sequence[Done]) -> list[dict[str, Any]]:
+    """Read what the ranks of several pods said of themselves, in the order of their numbers."""
     return sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
 
 
@@ -138,7 +143,7 @@ def run_job(pods: Cluster, command: list[str]) -> list[dict[str, Any]]:
     [pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell"), pytest.param(POD_WORDS, id="words")],
 )
 def test_the_command_of_a_pytorchjob_takes_the_place_of_the_entrypoint(pods: Cluster, command: list[str]) -> None:
-    said = run_job(pods, command)
+    said = ranks_of(run_job(pods, command))
 
     assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
     assert {each["asked_threads"] for each in said} == {"56"}

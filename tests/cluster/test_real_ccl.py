@@ -18,8 +18,10 @@ from tests.cluster.test_guide import (
     MPIRUN_ON_TWO_NODES,
     POD_SHELL,
     POD_WORDS,
+    SETVARS,
     hostfile,
     ranks,
+    ranks_of,
     run_job,
     world,
 )
@@ -29,6 +31,8 @@ from tests.support.harness import EXAMPLES, IMAGES, Done, built, remove_images, 
 # The tasks that want least.
 OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 SMOKE = ("smoke", "--bf16")
+# The same, where the guide's commands have run_qa.py; the small script in the place of that one only forms the group.
+SCRIPT = "/opt/multinode/smoke.py"
 
 # A rank of a script that ends right after its work, without destroying the group: its backend's thread wants Python's
 # lock to drop a tensor. FAILS is a rank 0 that fails while the other waits for it in a collective.
@@ -153,12 +157,23 @@ def test_launch_over_ssh_on_two_nodes(pods: Cluster) -> None:
     assert passed(pods.nodes[0].run(*pods.launch(*SMOKE)), 2)
 
 
-@pytest.mark.parametrize(
-    "entrypoint",
-    [pytest.param(True, id="by the entrypoint", marks=pytest.mark.slow), pytest.param(False, id="past it")],
-)
+def test_the_guides_mpirun_trains_past_the_entrypoint(pods: Cluster) -> None:
+    """As in `kubectl exec`: the image's own environment has to do, and the end has to be a good one."""
+    variables = "export CCL_WORKER_COUNT=1\nexport MASTER_ADDR=127.0.0.1\n"
+    mpirun = f"mpirun -n 2 -genv OMP_NUM_THREADS=1 python3 {SCRIPT} --bf16 --use_ipex"
+
+    assert passed(pods.nodes[0].shell(SETVARS + variables + mpirun, seconds=150), 2)
+
+
+def test_the_command_of_a_pod_trains_past_the_entrypoint(pods: Cluster) -> None:
+    done = run_job(pods, ["env", "OMP_NUM_THREADS=1", "torchrun", SCRIPT, "--bf16", "--use_ipex"])
+
+    assert passed(Done(0, done[0].text + done[1].text, ""), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entrypoint", [True, False], ids=["by the entrypoint", "past it"])
 def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
-    """Past it as in `kubectl exec`: the image's own environment has to do."""
     node = pods.nodes[0]
 
     done = node.run("bash", "-c", MPIRUN_ON_ONE_NODE) if entrypoint else node.shell(MPIRUN_ON_ONE_NODE)
@@ -177,15 +192,10 @@ def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell", marks=pytest.mark.slow),
-        pytest.param(POD_WORDS, id="words"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])
 def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
-    assert world(run_job(pods, command)) == [(0, 2, "ccl"), (1, 2, "ccl")]
+    assert world(ranks_of(run_job(pods, command))) == [(0, 2, "ccl"), (1, 2, "ccl")]
 
 
 @pytest.mark.slow
