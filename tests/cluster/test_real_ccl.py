@@ -199,6 +199,11 @@ def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
 
 
 @pytest.mark.slow
+def test_the_script_of_a_pytorchjob_may_return_without_destroying_its_group(pods: Cluster) -> None:
+    run_job(pods, ["/bin/bash", "-c", f"echo '{RETURNS}' > /tmp/script.py; torchrun /tmp/script.py"])
+
+
+@pytest.mark.slow
 def test_the_last_release_that_knew_ccl(engine: None, wheelhouse: Path) -> None:
     release = ("--transformers", "4.46.3", "--base", "debian", "--examples", "none")
     tag = f"{IMAGES}:real-ccl-4.46.3"
