@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.pods import Podman, missing, podman
+from tests.support.harness import call
 from tests.support.manifests import list_pods, run
+from tests.support.mpi_operator import make_mpi_pods, write_hostfile
 from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
 
 pytestmark = pytest.mark.slow
@@ -74,6 +76,35 @@ def test_two_pods_of_a_trainjob_train_together(pulled: str, node: Podman) -> Non
 
     assert codes == [0, 0]
     assert "smoke: passed: world_size=2 " in node.logs("smoke-node-0-0-node")
+
+
+def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Path) -> None:
+    words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, "smoke", "--bf16")
+    manifest = run("mpijob", *words).manifest
+    prepare_mounts(tmp_path, write_hostfile(manifest))
+    addresses = node.addresses(3)
+    pods = make_mpi_pods(manifest, tmp_path, addresses)
+
+    node.play(pods, addresses)
+    code = node.wait("smoke-launcher-launcher", 180)
+
+    workers = "".join(node.logs(f"smoke-worker-{index}-worker") for index in range(2))
+    assert code == 0, workers
+    assert "smoke: passed: world_size=2 " in node.logs("smoke-launcher-launcher")
+
+
+def prepare_mounts(place: Path, hostfile: str) -> None:
+    """Write the key and the hostfile of an MPIJob, as a kubelet does."""
+    keys, config = place / "keys", place / "config"
+    for directory in (keys, config):
+        directory.mkdir()
+        directory.chmod(0o755)
+    make = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f", str(keys / "id_rsa")]
+    assert call(make).code == 0
+    (keys / "authorized_keys").write_bytes((keys / "id_rsa.pub").read_bytes())
+    (config / "hostfile").write_text(hostfile)
+    for path in (*keys.iterdir(), *config.iterdir()):
+        path.chmod(0o644)
 
 
 def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None:
