@@ -28,6 +28,14 @@ HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
 BIG: Files = {"big": random.Random(1).randbytes(3_000_000)}
 
 
+def new_to_every_registry(seed: int) -> Files:
+    """Return a layer that no other test pushes.
+
+    skopeo remembers which repositories of a host and port have a layer, and takes it from there instead of sending it.
+    """
+    return {"big": random.Random(seed).randbytes(3_000_000)}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> None:
     """Skip where there is no registry to push to."""
@@ -91,9 +99,9 @@ def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
 
 
 def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
-    made = finished(store, {"first": random.Random(2).randbytes(1_000_000)}, BIG)
+    made = finished(store, new_to_every_registry(2), new_to_every_registry(3))
     with line(registry) as way:
-        way.limit = 2_000_000
+        way.limit = 4_000_000
         with pytest.raises(WorldFault, match="cannot push") as caught:
             push(made, f"{way.host}/d/e:1", store)
         assert manifest(f"{registry}/d/e:1") is None
@@ -107,7 +115,7 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
 
 
 def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, store: Store) -> None:
-    old, new = finished(store, SMALL), finished(store, SMALL, BIG)
+    old, new = finished(store, SMALL), finished(store, SMALL, new_to_every_registry(4))
     push(old, f"{registry}/f/g:1", store)
     with line(registry) as way:
         way.limit = 1_000_000
