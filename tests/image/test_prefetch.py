@@ -126,6 +126,7 @@ def test_a_gated_repository_is_said(prefetch: Prefetch, hub: Hub) -> None:
     assert any(headers.get("Authorization") == "Bearer hf_closed" for _, _, headers in hub.requests)
 
 
+@pytest.mark.slow
 def test_a_token_with_access_opens_a_gated_repository(prefetch: Prefetch, hub: Hub) -> None:
     hub.gated, hub.private = {"models/ours/bert"}, {"datasets/ours/questions"}
     done = prefetch(*QA, "--token", hub.token)

@@ -119,8 +119,8 @@ def test_smoke_trains_in_the_last_release_before_the_newest_line(engine: None) -
     ("options", "command", "reason"),
     [
         ((), ("smoke", "--world_size", "2"), r"world"),
-        ((), ("smoke", "--foo"), r"not a flag of the Trainer: --foo"),
-        ((), ("smoke", "--learning_rate", "0"), r"loss"),
+        pytest.param((), ("smoke", "--foo"), r"not a flag of the Trainer: --foo", marks=pytest.mark.slow),
+        pytest.param((), ("smoke", "--learning_rate", "0"), r"loss", marks=pytest.mark.slow),
         (("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"), ("--nproc", "2", "smoke"), r"weights"),
     ],
 )
@@ -184,6 +184,7 @@ def test_a_mounted_metric_is_found_without_a_network(image: str) -> None:
     assert "{'accuracy': 0.5}" in done.out
 
 
+@pytest.mark.slow
 def test_a_mounted_metric_hides_no_data_set_of_its_name(image: str) -> None:
     script = "from datasets import load_dataset as load; from evaluate import load as metric;"
     script += "metric('accuracy'); load('accuracy')"
