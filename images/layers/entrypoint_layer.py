@@ -22,10 +22,12 @@ USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
 # started. It registers a function at once, which so is the last that atexit calls, after all of the user's; most
-# programs never import torch and read no more than this line.
+# programs never import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
+# the import check without an engine, or in an image that copied them.
 AT_END = (
-    "import atexit; atexit.register(lambda: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
-    f"__import__('runpy').run_path('/{HOME}/entrypoint/jobs/at_end.py', run_name='multinode.at_end'))\n"
+    "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
+    "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "
+    f"'/{HOME}/entrypoint/jobs/at_end.py')\n"
 )
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import runpy
 import sys
 from collections.abc import Callable
@@ -31,19 +32,31 @@ def test_it_is_one_line_that_site_runs() -> None:
     assert AT_END.count("\n") == 1
 
 
-def test_it_runs_the_program_at_the_end_where_torch_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def at_exit(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
+    """Run the line, and return what is called at the end."""
     registered: list[Callable[[], object]] = []
-    ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(atexit, "register", registered.append)
-    monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
+    monkeypatch.setattr(atexit, "register", lambda function, *words: registered.append(lambda: function(*words)))
     exec(AT_END, {})
     (end,) = registered
+    return end
 
-    monkeypatch.delitem(sys.modules, DISTRIBUTED, raising=False)
-    end()
-    assert ran == []
 
-    monkeypatch.setitem(sys.modules, DISTRIBUTED, object())
-    end()
-    ((path, name),) = ran
-    assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("imported", [True, False])
+def test_the_program_runs_where_it_is_there_and_torch_was_imported(
+    monkeypatch: pytest.MonkeyPatch, at_exit: Callable[[], object], there: bool, imported: bool
+) -> None:
+    ran: list[tuple[str, str]] = []
+    monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
+    monkeypatch.setattr(os.path, "exists", lambda _: there)
+    if imported:
+        monkeypatch.setitem(sys.modules, DISTRIBUTED, object())
+    else:
+        monkeypatch.delitem(sys.modules, DISTRIBUTED, raising=False)
+
+    at_exit()
+
+    assert len(ran) == (there and imported)
+    for path, name in ran:
+        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
