@@ -16,7 +16,7 @@ from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
 from entrypoint.settings import forget
-from entrypoint.streams import print_error, print_output
+from entrypoint.streams import print_error, print_note, print_output
 from entrypoint.training import job as jobs
 from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
 
@@ -165,7 +165,7 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.hub.metrics import place_metrics
 
         for note in place_metrics(environ, METRICS):
-            print_error(f"multinode: {one_row(note)}")
+            print_note(note)
     if job.kind == jobs.WORKER:
         from entrypoint.cluster.sshd import serve
 
@@ -186,7 +186,7 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.runs.lease import Clock
         from entrypoint.runs.output import open_run
 
-        open_run(decision.run, Clock(), lambda note: print_error(f"multinode: {one_row(note)}"))
+        open_run(decision.run, Clock(), print_note)
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.cluster.rank import supervise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,15 @@ def module_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="multinode-test-") as name:
         Path(name).chmod(0o755)  # another user may read it
         yield Path(name)
+
+
+@pytest.fixture
+def volume(module_path: Path) -> Iterator[Path]:
+    """Lend a directory that the user of an image may write, and whose files belong to that user."""
+    place = Path(tempfile.mkdtemp(dir=module_path))
+    place.chmod(0o777)
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

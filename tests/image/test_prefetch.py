@@ -59,19 +59,9 @@ def hub(network: tuple[str, str], authority: Path) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def cache(module_path: Path) -> Iterator[Path]:
-    """Lend a volume for HF_HOME that the user of the image may write."""
-    place = module_path / uuid.uuid4().hex
-    place.mkdir()
-    place.chmod(0o777)
-    yield place
-    call(["rm", "-rf", str(place)])
-
-
-@pytest.fixture
-def prefetch(image: str, hub: Hub, network: tuple[str, str], authority: Path, cache: Path) -> Prefetch:
+def prefetch(image: str, hub: Hub, network: tuple[str, str], authority: Path, volume: Path) -> Prefetch:
     """Return how to fetch in a container that reaches nothing but the hub."""
-    return Prefetch(image, hub, network[0], authority, cache)
+    return Prefetch(image, hub, network[0], authority, volume)
 
 
 class Prefetch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.stand_in import Image
+from tests.support.web import in_background
 
 TOKEN = "a-token-that-only-the-login-gives"
 
@@ -97,12 +97,6 @@ def serving(faulty: Faulty) -> Iterator[Faulty]:
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=httpd.serve_forever)
-    thread.start()
     faulty.host = f"127.0.0.1:{httpd.server_port}"
-    try:
+    with in_background(httpd):
         yield faulty
-    finally:
-        httpd.shutdown()
-        thread.join(timeout=30)
-        httpd.server_close()

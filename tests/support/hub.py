@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import ssl
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from tests.support.web import in_background
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REVISIONS = ("main", COMMIT)
@@ -150,10 +151,17 @@ def send(hub: Hub, repository: str, name: str, headers: Mapping[str, str]) -> An
     return Answer(206, part, data[first : last + 1], cut=name == hub.cut)
 
 
-@contextmanager
-def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
-    """Serve on a free port of an address, also as a proxy that is every host itself, if there is a certificate."""
-    hub = Hub()
+class Quiet(ThreadingHTTPServer):
+    """A server whose clients may be killed."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        pass  # a client that was killed hangs up
+
+
+def handler(hub: Hub, certificate: Path | None) -> type[BaseHTTPRequestHandler]:
+    """Return what handles a request to a hub; with a certificate also CONNECT, as every host itself."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -189,18 +197,14 @@ def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    class Quiet(ThreadingHTTPServer):
-        daemon_threads = True
+    return Handler
 
-        def handle_error(self, *_: object) -> None:
-            pass  # a client that was killed hangs up
 
-    server = Quiet((address, 0), Handler)
+@contextmanager
+def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
+    """Serve on a free port of an address, also as a proxy that is every host itself, if there is a certificate."""
+    hub = Hub()
+    server = Quiet((address, 0), handler(hub, certificate))
     hub.url = f"http://{address}:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with in_background(server):
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()

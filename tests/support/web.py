@@ -77,10 +77,17 @@ def serving(certificate: Path | None = None) -> Iterator[Server]:
         context.load_cert_chain(certificate, certificate.with_suffix(".key"))
         httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
     server.url = f"{'https://localhost' if certificate else 'http://127.0.0.1'}:{httpd.server_port}"
+    with in_background(httpd):
+        yield server
+
+
+@contextmanager
+def in_background(httpd: ThreadingHTTPServer) -> Iterator[None]:
+    """Let a server answer in a thread of its own, and close it afterwards."""
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
     try:
-        yield server
+        yield
     finally:
         httpd.shutdown()
         thread.join(timeout=30)
