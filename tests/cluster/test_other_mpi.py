@@ -106,7 +106,9 @@ def test_one_mpi_inside_a_rank_of_another_is_refused(mpi_image: str) -> None:
     done = on_one_node(mpi_image, f"{MPICH.mpirun} -n 2 {OPEN_MPI.mpirun} -n 3 multinode smoke")
 
     assert done.code != 0
-    assert done.err.count("two launchers give this process different places") == 6
+    # The first rank that refuses ends its mpirun, which may end the others before they have said why.
+    assert "two launchers give this process different places" in done.err
+    assert "smoke: " not in done.out
 
 
 def test_prterun_gives_a_rank_and_no_size(mpi_image: str) -> None:
