@@ -25,13 +25,17 @@ class Era(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One value of a flag, the releases that know it, and what replaces it elsewhere, as in Era."""
+    """One value of a flag, the releases that know it, and what replaces it elsewhere, as in Era.
+
+    why: the reason, where it is no release of transformers.
+    """
 
     name: str
     value: str
     since: tuple[int, int]
     until: tuple[int, int]
     instead: str = ""
+    why: str = ""
 
 
 # Read from the wheels of all minor releases from 4.30 to 5.23: the fields of transformers/training_args.py; and, for
@@ -95,6 +99,19 @@ CHOICES = (
     Choice("train_sampling_strategy", "random", (5, 2), STILL),
     Choice("include_for_metrics", "inputs", (4, 46), STILL, "include_inputs_for_metrics=True"),
 )
+
+# Data sets that the hub has moved to their owners, and to which it redirects. From huggingface_hub 1.16 on, `datasets`
+# finds none without an owner (huggingface/datasets#8612); transformers 5 is the first that takes a 1.x.
+OWNERS = {
+    "ag_news": "fancyzhx", "beans": "AI-Lab-Makerere", "cifar10": "uoft-cs", "cnn_dailymail": "abisee",
+    "glue": "nyu-mll", "imdb": "stanfordnlp", "librispeech_asr": "openslr", "mnist": "ylecun", "squad": "rajpurkar",
+    "squad_v2": "rajpurkar", "swag": "allenai", "wikitext": "Salesforce", "wmt16": "wmt", "xnli": "facebook",
+}  # fmt: skip
+MOVED = tuple(
+    Choice("dataset_name", name, ALWAYS, (5, 0), f"dataset_name={owner}/{name}",
+           "datasets finds no data set without its owner since huggingface_hub 1.16")
+    for name, owner in OWNERS.items()
+)  # fmt: skip
 
 # Scripts without the Trainer have none of its flags: accelerate reads the environment, and such a script always trains
 # and evaluates (examples/pytorch/*/run_*_no_trainer.py).

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.image import release
 from entrypoint.streams import hide
-from entrypoint.training.eras import CCL_DROPPED, CHOICES, ERAS, SHARE, Choice, Era
+from entrypoint.training.eras import CCL_DROPPED, CHOICES, ERAS, MOVED, SHARE, Choice, Era
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +158,7 @@ def knows(row: Era | Choice, stack: Stack) -> bool:
 
 def find_choice(flag: Flag, stack: Stack) -> Choice | None:
     """Return the row of a value that the installed release does not know."""
-    rows = (row for row in CHOICES if row.name == plain(flag.name) and holds(row, flag))
+    rows = (row for row in (*CHOICES, *MOVED) if row.name == plain(flag.name) and holds(row, flag))
     return next((row for row in rows if not knows(row, stack)), None)
 
 
@@ -191,6 +191,8 @@ def has_ccl(stack: Stack) -> bool:
 
 def reason(row: Era | Choice, stack: Stack) -> str:
     """Return why a flag could not stay as it was typed."""
+    if isinstance(row, Choice) and row.why:
+        return row.why
     installed = release(stack.transformers)
     if row.since <= installed < row.until:
         return "this image has no oneCCL bindings"

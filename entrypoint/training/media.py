@@ -26,21 +26,21 @@ IMAGES, VOICE = "image-pretraining/run_", "speech-recognition/run_speech_recogni
 MEDIA = {
     "image-classification": Task(
         "image-classification/run_image_classification.py",
-        "--dataset_name beans --label_column_name labels --remove_unused_columns False " + TRAIN
+        "--dataset_name AI-Lab-Makerere/beans --label_column_name labels --remove_unused_columns False " + TRAIN
         + "--learning_rate 2e-5 --num_train_epochs 5 " + BATCH.format(8) + EVAL.format(8) + BEST,
         "classification of images",
         since=(4, 37),
     ),
     "image-classification-no-trainer": Task(
         "image-classification/run_image_classification_no_trainer.py",
-        "--dataset_name cifar10 --image_column_name img",
+        "--dataset_name uoft-cs/cifar10 --image_column_name img",
         "classification of images",
         ACCELERATE,
         (4, 37),
     ),
     "mae": Task(
         IMAGES + "mae.py",
-        "--dataset_name cifar10 --remove_unused_columns False --label_names pixel_values --mask_ratio 0.75 "
+        "--dataset_name uoft-cs/cifar10 --remove_unused_columns False --label_names pixel_values --mask_ratio 0.75 "
         "--norm_pix_loss " + TRAIN + "--base_learning_rate 1.5e-4 --lr_scheduler_type cosine --weight_decay 0.05 "
         "--num_train_epochs 800 --warmup_steps 0.05 " + BATCH.format(8) + EVAL.format(8) + BEST,
         "masked autoencoder of images",
@@ -140,7 +140,8 @@ MEDIA = {
     ),
     "wav2vec2-no-trainer": Task(
         "speech-pretraining/run_wav2vec2_pretraining_no_trainer.py",
-        "--dataset_name librispeech_asr --dataset_config_names clean clean --dataset_split_names validation test "
+        "--dataset_name openslr/librispeech_asr --dataset_config_names clean clean "
+        "--dataset_split_names validation test "
         "--model_name_or_path patrickvonplaten/wav2vec2-base-v2 --max_train_steps 20000 --num_warmup_steps 32000 "
         "--gradient_accumulation_steps 8 --learning_rate 0.005 --weight_decay 0.01 --max_duration_in_seconds 20.0 "
         "--min_duration_in_seconds 2.0 --logging_steps 1 --saving_steps 10000 --adam_beta1 0.9 --adam_beta2 0.98 "

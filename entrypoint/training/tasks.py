@@ -20,35 +20,37 @@ QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "langua
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
 # the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
-# logs or wants a GPU; ner has its data set without the script that datasets 4 loads no more. A ~ is a space within one
-# value.
+# logs or wants a GPU; data sets have the names that eras.py says, and ner has one without the script that datasets 4
+# loads no more. A ~ is a space within one value.
 TASKS = {
     "qa": Task(
         QA + "qa.py",
-        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad " + TRAIN + SQUAD.format(12),
+        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad " + TRAIN
+        + SQUAD.format(12),
         "extractive question answering",
     ),
     "qa-no-trainer": Task(
         QA + "qa_no_trainer.py",
-        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad " + SQUAD.format(12),
+        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad " + SQUAD.format(12),
         "extractive question answering",
         ACCELERATE,
     ),
     "qa-beam": Task(
         QA + "qa_beam_search.py",
-        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name squad " + TRAIN + SQUAD.format(4) + " "
+        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad " + TRAIN + SQUAD.format(4) + " "
         + EVAL.format(4) + "--save_steps 5000",
         "extractive question answering, beam search",
     ),
     "qa-beam-no-trainer": Task(
         QA + "qa_beam_search_no_trainer.py",
-        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name squad " + SQUAD.format(4) + " " + EVAL.format(4),
+        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad " + SQUAD.format(4) + " "
+        + EVAL.format(4),
         "extractive question answering, beam search",
         ACCELERATE,
     ),
     "qa-seq2seq": Task(
         QA + "seq2seq_qa.py",
-        "--model_name_or_path google-t5/t5-small --dataset_name squad_v2 --context_column context "
+        "--model_name_or_path google-t5/t5-small --dataset_name rajpurkar/squad_v2 --context_column context "
         "--question_column question --answer_column answers " + TRAIN + SQUAD.format(12),
         "generative question answering",
     ),
@@ -112,7 +114,7 @@ TASKS = {
     ),
     "swag-no-trainer": Task(
         "multiple-choice/run_swag_no_trainer.py",
-        "--model_name_or_path google-bert/bert-base-cased --dataset_name swag --max_seq_length 128 " + THREE,
+        "--model_name_or_path google-bert/bert-base-cased --dataset_name allenai/swag --max_seq_length 128 " + THREE,
         "multiple choice",
         ACCELERATE,
     ),

@@ -140,7 +140,7 @@ def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
     assert done.code == 0
     said = json.loads(done.out.strip().splitlines()[-1])
     assert said["model"] == "distilbert/distilbert-base-uncased"
-    assert said["dataset"] == "squad"
+    assert said["dataset"] == "rajpurkar/squad"
     assert (said["max_seq_length"], said["batch"], said["learning_rate"]) == (384, 4, 3e-5)
     assert said["bf16"] is True
     assert said["device"] == "cpu"

@@ -17,7 +17,7 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "
 GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
 OLD = GUIDE._replace(transformers="4.31.0", backend="gloo")
 QA = (
-    "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name squad --do_train --do_eval "
+    "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad --do_train --do_eval "
     "--per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 "
     "--doc_stride 128 --output_dir /workspace/output/qa --use_cpu"
 )

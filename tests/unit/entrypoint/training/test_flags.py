@@ -55,6 +55,7 @@ def turn(line: str, transformers: str, backend: str = "gloo") -> tuple[str, Tran
         ("--use_auth_token", "4.41.0", ""),
         ("--ddp_backend ccl", "5.23.0", "--ddp_backend gloo"),
         ("--ddp_backend=ccl", "4.46.0", "--ddp_backend=gloo"),
+        ("--dataset_name squad", "5.0.0", "--dataset_name rajpurkar/squad"),
     ],
 )
 def test_what_another_release_has_is_translated(line: str, release: str, result: str) -> None:
@@ -75,6 +76,8 @@ def test_what_another_release_has_is_translated(line: str, release: str, result:
         ("--include_for_metrics inputs loss", "4.45.0"),
         ("--gradient_checkpointing", "5.23.0"),
         ("--past_index 2", "5.0.0"),
+        ("--dataset_name=squad", "4.57.6"),
+        ("--dataset_name mine/squad", "5.0.0"),
         ("--mine 1 2 --other=-3 --bf16", "5.23.0"),
     ],
 )
@@ -121,6 +124,8 @@ def test_ccl_stays_where_the_bindings_are() -> None:
         ("--use_cpu", "4.31.0", "--use_cpu became --no_cuda: new in transformers 4.32, installed is 4.31.0"),
         ("--ddp_backend ccl", "4.46.0",
          "--ddp_backend ccl became --ddp_backend gloo: this image has no oneCCL bindings"),
+        ("--dataset_name squad", "5.23.0", "--dataset_name squad became --dataset_name rajpurkar/squad: "
+         "datasets finds no data set without its owner since huggingface_hub 1.16"),
         ("--push_to_hub_token hf_x", "5.0.0",
          "--push_to_hub_token *** became --hub_token ***: removed in transformers 5.0, installed is 5.0.0"),
     ],
