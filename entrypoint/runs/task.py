@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.files import read_file
 from entrypoint.container.image import release
+from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.runs.output import Run, check_run, find_resume, make_run
 from entrypoint.runs.rank import FLAG, VARIABLE
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 
     from entrypoint.container.image import Stack
 
-OVERWRITE = "overwrite_output_dir"
+OVERWRITE, PUSH = "overwrite_output_dir", "push_to_hub"
 # Before, a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with any file in
 # it (examples/pytorch/*/run_*.py). With this flag it does neither.
 LOOKS_ITSELF = (5, 0)
+# Before, the Trainer clones the repository that it pushes to into the directory for results. It empties that for the
+# clone if it may overwrite it, and fails if it may not (transformers/trainer.py, init_git_repo).
+PUSHES_FILES = (4, 32)
 # Torch loads numbers of numpy in a checkpoint no more unless it is told to, which the Trainer does since
 # (transformers/trainer.py, safe_globals). Before torch 2.6 this was how all checkpoints were loaded.
 LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
@@ -48,6 +52,10 @@ def prepare_run(
     trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
     if directory is None or (trainer and not is_on(str(program.given.get("do_train")))):
         return None, program
+    if trainer and is_on(str(program.given.get(PUSH))) and release(stack.transformers) < PUSHES_FILES:
+        remedy = f"leave --{PUSH} out and upload {directory} at the end, or an image with transformers 4.32 or later"
+        value = f"--{PUSH}, transformers {stack.transformers}"
+        raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
     typed = read_given(job.words, read_file, strict=True)
     chosen = FLAG in program.given
     run = make_run(directory, job.name, program.given, world, environ)

@@ -44,6 +44,26 @@ def test_a_restarted_task_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "transformers", "refused"),
+    [
+        (["--push_to_hub"], "4.31.0", True),
+        (["--push_to_hub", "True", "--overwrite_output_dir"], "4.30.2", True),
+        (["--push_to_hub", "False"], "4.31.0", False),
+        (["--push_to_hub"], "4.32.0", False),
+    ],
+)
+def test_a_release_that_empties_the_directory_does_not_push(
+    tmp_path: Path, words: list[str], transformers: str, refused: bool
+) -> None:
+    words, stack = [*words, "--output_dir", str(tmp_path)], NEW._replace(transformers=transformers)
+    if not refused:
+        prepare(words, stack)
+        return
+    with pytest.raises(Refusal, match="empties the directory for results"):
+        prepare(words, stack)
+
+
+@pytest.mark.parametrize(
     ("words", "anew"),
     [(["--overwrite_output_dir"], True), (["--resume_from_checkpoint", "/mine"], True), (["--seed", "1"], None)],
 )
