@@ -79,8 +79,7 @@ def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     values = options.read_values(kind, typed)
     if kind == PVC:
         return storage.write_claim(options.make_claim(values)), []
-    job = options.make_job(kind, values, task.choose_words(kind, typed["words"]))
-    task.check_task(job)
+    job = task.finish_task(options.make_job(kind, values, task.choose_words(kind, typed["words"])))
     notes = [] if "@" in job.pod.image else ["the image has no digest, so that pods may get different ones of a tag"]
     if kind == PREFETCH:
         return storage.write_prefetch(job), notes

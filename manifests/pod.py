@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from manifests.request import Job, Pod
+from manifests.request import DOWNLOADS, Job, Pod
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run
@@ -17,7 +17,7 @@ GROUP = 0
 
 def write_variables(pod: Pod) -> list[dict[str, Any]]:
     """Return the variables of a pod: downloads on the claim, the user's own, and the token from its Secret."""
-    plain = {"HF_HOME": f"{pod.mount}/huggingface", **pod.variables}
+    plain = {"HF_HOME": f"{pod.mount}/{DOWNLOADS}", **pod.variables}
     rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in plain.items()]
     if pod.token:
         name, key = pod.token

@@ -13,6 +13,7 @@ PVC, PREFETCH = "pvc", "prefetch"
 JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
 PODS = (*JOBS, RUNTIME, PREFETCH)
 ALL = (*PODS, PVC)
+DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 
 
 @dataclass(frozen=True)

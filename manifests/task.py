@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import check_online
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import OUTPUT, find_output, read_given
+from entrypoint.training.arguments import OUTPUT, find_output, is_argfile, read_given
+from entrypoint.training.task import OTHER
+from entrypoint.training.tasks import TASKS
 from manifests.fields import is_text
-from manifests.request import PREFETCH, Job
+from manifests.request import DOWNLOADS, JOBS, PREFETCH, Job
 
 GUIDE = ("qa", "--bf16")  # what the Hugging Face guide trains
 # Programs of the image that somebody may start in the place of a task.
@@ -18,6 +21,7 @@ PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
+FLAG = "output_dir"
 # Arguments of the examples and of the Trainer that are a token of the hub.
 TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
 
@@ -30,14 +34,25 @@ def choose_words(kind: str, typed: Sequence[str]) -> tuple[str, ...]:
     return words or (GUIDE[:1] if kind == PREFETCH else GUIDE)
 
 
-def check_task(job: Job) -> None:
-    """Raise Refusal for a task that the entrypoint would refuse, or whose results would be lost with the pod."""
+def finish_task(job: Job) -> Job:
+    """Return the job with a directory for its results, where its task has one and its arguments name none.
+
+    Raise Refusal for a task that the entrypoint would refuse, or whose results would be lost with the pod.
+    """
     for word in job.words:
         if not is_text(word) or len(word) > LONGEST_WORD:
             raise Refusal("an argument is no text that a container can be given", repr(word[:40]), "a shorter one")
+    check_task(job)
+    job = replace(job, words=(*job.words, *write_output(job)))
     if len(job.words) > MOST_WORDS:
         fact = f"a job takes at most {MOST_WORDS} arguments"
         raise Refusal(fact, len(job.words), "a file of arguments on the claim: qa args.json")
+    check_output(job)
+    return job
+
+
+def check_task(job: Job) -> None:
+    """Raise Refusal for a task that the entrypoint would refuse, and for one that tells a secret."""
     if job.words[0].startswith("-"):
         fact = "an option of manifest.py is unknown, or comes after the task"
         raise Refusal(fact, job.words[0], f"--help shows the options of {job.kind}; those of the task come after it")
@@ -48,7 +63,6 @@ def check_task(job: Job) -> None:
     if job.kind == PREFETCH:
         check_online(job.pod.variables)
     check_token(job)
-    check_output(job, read)
 
 
 def check_token(job: Job) -> None:
@@ -67,11 +81,29 @@ def read_task(words: Sequence[str]) -> jobs.Job:
     return jobs.read_job(list(words), {}, lambda name, _: name if "/" in name or name in PROGRAMS else None)
 
 
-def check_output(job: Job, read: jobs.Job) -> None:
+def write_output(job: Job) -> list[str]:
+    """Return the argument that gives results a directory of the job's name: two jobs of one task share the claim.
+
+    Empty for what has no such argument, for one that is there (argparse takes its beginning for the whole), and for a
+    runtime, whose jobs have names of their own.
+    """
+    read = read_task(job.words)
+    if read.kind != jobs.TASK or job.kind not in JOBS or is_argfile(read.words) or TASKS[read.name].kind == OTHER:
+        return []
+    given = read_given(read.words, lambda _: None, strict=False)
+    if any(name and FLAG.startswith(name) for name in given):
+        return []
+    return [f"--{FLAG}", f"{job.pod.mount}/{job.name}"]
+
+
+def check_output(job: Job) -> None:
     """Raise Refusal for a task whose results do not go to the claim; the root of the container is read-only."""
-    if read.kind != jobs.TASK or job.kind == PREFETCH or (len(read.words) == 1 and read.words[0].endswith(".json")):
+    read = read_task(job.words)
+    if read.kind != jobs.TASK or job.kind == PREFETCH or is_argfile(read.words):
         return
     output = find_output(read_given(read.words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
+    if f"{output}/".startswith(f"{job.pod.mount}/{DOWNLOADS}/"):
+        raise Refusal("downloads are in this directory of the claim", output, f"--{FLAG} {job.pod.mount}/{read.name}")
     if output != job.pod.mount and not output.startswith(f"{job.pod.mount}/"):
         fact = "results would not be on the claim, and be lost with the pod"
         raise Refusal(fact, f"{output}, not in {job.pod.mount}", f"--output_dir {job.pod.mount}/{read.name}")

@@ -60,8 +60,12 @@ MISTAKES = [
     ("pytorchjob", ["--mount", "/workspace/"], "a volume there would hide", "/workspace", "--mount /workspace/output"),
     ("pytorchjob", ["--mount", "/opt"], "a volume there would hide", "--mount /opt", "--mount /workspace/output"),
     ("pytorchjob", ["--mount", "/usr/lib"], "a volume there would hide", "/usr/lib", "--mount /workspace/output"),
-    ("pytorchjob", ["--mount", "/data"], "results would not be on the claim", "/workspace/output/qa, not in /data",
+    ("pytorchjob", ["--mount", "/data", "qa", "--output_dir", "/workspace/output/qa"], "would not be on the claim",
+     "/workspace/output/qa, not in /data", "--output_dir /data/qa"),
+    ("runtime", ["--mount", "/data"], "results would not be on the claim", "/workspace/output/qa, not in /data",
      "--output_dir /data/qa"),
+    ("pytorchjob", ["--name", "huggingface"], "downloads are in this directory", "/workspace/output/huggingface",
+     "--output_dir /workspace/output/qa"),
     ("pytorchjob", ["glue", "--output_dir=/tmp/x"], "results would not be on the claim", "/tmp/x",
      "--output_dir /workspace/output/glue"),
     ("pytorchjob", ["--node-selector", "spr"], "--node-selector takes the label", "'spr'", "node-type=spr"),
@@ -115,7 +119,7 @@ MISTAKES = [
     ("prefetch", ["--env", "HF_HUB_OFFLINE=1"], "prefetch asks the hub, and may not", "HF_HUB_OFFLINE=1", "unset"),
     ("prefetch", ["smoke"], "nothing that can be fetched", "smoke", "a task, such as qa"),
     ("prefetch", ["train.py"], "nothing that can be fetched", "train.py", "a task, such as qa"),
-    ("pytorchjob", ["qa", *["--bf16"] * 128], "at most 128 arguments", "129", "a file of arguments"),
+    ("pytorchjob", ["qa", *["--bf16"] * 128], "at most 128 arguments", "131", "a file of arguments"),
     ("pytorchjob", ["qa", "a\0b"], "no text that a container can be given", "a\\x00b", "a shorter one"),
     ("pytorchjob", ["qa", "\udcff"], "no text that a container can be given", "udcff", "a shorter one"),
     ("pytorchjob", ["qa", "a" * ((1 << 20) + 1)], "no text that a container can be given", "'aaa", "a shorter one"),
@@ -162,6 +166,29 @@ def test_every_option_has_a_mistake() -> None:
     wrong = {word for _, words, *_ in MISTAKES for word in words if word.startswith("--")}
 
     assert {each.name for each in OPTIONS} <= wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "args"),
+    [
+        ("pytorchjob", "--name mine", "qa --bf16 --output_dir /workspace/output/mine"),
+        ("trainjob", "--name mine --mount /data glue", "glue --output_dir /data/mine"),
+        ("mpijob", "qa-no-trainer", "qa-no-trainer --output_dir /workspace/output/transformers-mpijob"),
+        ("pytorchjob", "qa --output-dir=/workspace/output", "qa --output-dir=/workspace/output"),
+        ("pytorchjob", "qa --output_d /workspace/output/a", "qa --output_d /workspace/output/a"),
+        ("pytorchjob", "qa args.json", "qa args.json"),
+        ("pytorchjob", "generation", "generation"),
+        ("pytorchjob", "smoke", "smoke"),
+        ("pytorchjob", "train.py", "train.py"),
+        ("runtime", "--name mine", "qa --bf16"),
+        ("prefetch", "--name mine", "prefetch qa"),
+    ],
+)
+def test_results_go_to_a_directory_of_the_jobs_name(kind: str, typed: str, args: str) -> None:
+    manifest = write(kind, *typed.split()).manifest
+    trainer = manifest["spec"].get("trainer") or list_pods(manifest)[0]["containers"][0]
+
+    assert trainer["args"] == args.split()
 
 
 @pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch", "pvc"])

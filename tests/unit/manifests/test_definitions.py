@@ -99,7 +99,10 @@ def test_a_wrong_field_is_found_by_all_of_them() -> None:
         ApiClient().deserialize(
             SimpleNamespace(data=json.dumps({"spec": {"pytorchReplicaSpecs": {}}})), "KubeflowOrgV1PyTorchJob"
         )
-    assert "extra" not in models.TrainerV1alpha1TrainJob.from_dict({"extra": 1}).to_dict()
+    for kind in ("TrainJob", "ClusterTrainingRuntime"):
+        assert "extra" not in getattr(models, f"TrainerV1alpha1{kind}").from_dict({"extra": 1}).to_dict()
+    with pytest.raises(ValueError, match="numNodes"):
+        models.TrainerV1alpha1ClusterTrainingRuntime.from_dict({"spec": {"mlPolicy": {"numNodes": "four"}}})
 
 
 TEXTS = [name for name in FORMS if name.endswith(", all")]

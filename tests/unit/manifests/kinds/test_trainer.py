@@ -18,7 +18,7 @@ def test_a_job_says_what_it_trains_and_patches_how() -> None:
 
     assert spec["runtimeRef"] == {"name": "mine"}
     assert (spec["trainer"]["numNodes"], spec["trainer"]["numProcPerNode"]) == (2, 4)
-    assert spec["trainer"]["args"] == ["glue"]
+    assert spec["trainer"]["args"] == ["glue", "--output_dir", "/workspace/output/transformers-trainjob"]
     assert "command" not in spec["trainer"]
 
 
