@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.nodes import Cluster, Container, Node
-from tests.support.harness import HARDENED, call
+from tests.cluster.pods import Podman, missing, podman
+from tests.support.harness import HARDENED, ROOT, call
 
 COMPOSE = Path(__file__).with_name("compose.yaml")
+# The image with scripts that load from a hub, and train.
+OFFLINE = "FROM {image}\nCOPY --chown=0:0 examples /workspace/transformers/examples\n"
 
 
 @pytest.fixture(scope="session")
@@ -128,3 +132,30 @@ def container(
     for each in made:
         call(["docker", "logs", each.name])
         call(["docker", "rm", "--force", each.name])
+
+
+@pytest.fixture(scope="session")
+def pulled(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Hand the image over from Docker to podman, and add scripts that load from a hub."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(lacking)
+    place, own = tmp_path_factory.mktemp("podman"), f"localhost/{image}-pods"
+    (place / "Dockerfile").write_text(OFFLINE.format(image=f"docker.io/library/{image}"))
+    with podman(place, f"multinode-{uuid.uuid4().hex[:8]}") as engine:
+        try:
+            assert engine.call("pull", "--quiet", f"docker-daemon:{image}", seconds=300).code == 0
+            build = ("build", "--quiet", "--tag", own, "--file", str(place / "Dockerfile"))
+            assert engine.call(*build, str(ROOT / "tests" / "data" / "offline"), seconds=300).code == 0
+            yield own
+        finally:
+            engine.call("rmi", "--force", own, f"docker.io/library/{image}")
+
+
+@pytest.fixture
+def node(pulled: str, tmp_path: Path) -> Iterator[Podman]:
+    """Lend podman with a network for one job, and remove its claim."""
+    name = f"multinode-{uuid.uuid4().hex[:8]}"
+    with podman(tmp_path, name) as lent:
+        yield lent
+    lent.call("volume", "rm", "--force", name)

@@ -75,9 +75,18 @@ class Podman:
 
     def addresses(self, count: int) -> list[str]:
         """Return so many addresses of the network."""
+        return [str(self.subnet[FIRST + number]) for number in range(count)]
+
+    @property
+    def gateway(self) -> str:
+        """Return the address that this machine has in the network as soon as there is a pod."""
+        return str(self.subnet[1])
+
+    @property
+    def subnet(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+        """Return the addresses of the network."""
         [found] = json.loads(self.call("network", "inspect", self.network).out)
-        subnet = ipaddress.ip_network(found["subnets"][0]["subnet"])
-        return [str(subnet[FIRST + number]) for number in range(count)]
+        return ipaddress.ip_network(found["subnets"][0]["subnet"])
 
     def play(self, pods: Sequence[Mapping[str, Any]], addresses: Sequence[str]) -> None:
         """Start pods, all of them whatever becomes of one; the address of each is where its Service leads."""
@@ -108,12 +117,15 @@ class Podman:
 
 
 @contextmanager
-def podman(directory: Path, name: str) -> Iterator[Podman]:
-    """Lend podman with a network of this name; whatever was played in it is gone afterwards."""
+def podman(directory: Path, name: str, *, internal: bool = False) -> Iterator[Podman]:
+    """Lend podman with a network of this name; whatever was played in it is gone afterwards.
+
+    internal: whether nothing but its own pods can be reached in the network, this machine neither.
+    """
     environ = {**os.environ, "CONTAINERS_CONF": str(write_limits(directory))}
     lent = Podman(directory, name, environ)
     try:
-        assert lent.call("network", "create", name).code == 0
+        assert lent.call("network", "create", *(["--internal"] if internal else []), name).code == 0
         yield lent
     finally:
         lent.down()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.pods import Podman, missing, podman
+from tests.cluster.pods import Podman
 from tests.support.harness import call
 from tests.support.manifests import list_pods, run
 from tests.support.mpi_operator import make_mpi_pods, write_hostfile
@@ -18,27 +16,6 @@ from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_
 pytestmark = pytest.mark.slow
 
 SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
-
-
-@pytest.fixture(scope="module")
-def pulled(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Hand the image over from Docker to podman."""
-    lacking = missing()
-    if lacking:
-        pytest.skip(lacking)
-    with podman(tmp_path_factory.mktemp("podman"), f"multinode-{uuid.uuid4().hex[:8]}") as engine:
-        assert engine.call("pull", "--quiet", f"docker-daemon:{image}", seconds=300).code == 0
-        yield f"docker.io/library/{image}"
-        engine.call("rmi", "--force", f"docker.io/library/{image}")
-
-
-@pytest.fixture
-def node(pulled: str, tmp_path: Path) -> Iterator[Podman]:
-    """Lend podman with a network for one job, and remove its claim."""
-    name = f"multinode-{uuid.uuid4().hex[:8]}"
-    with podman(tmp_path, name) as lent:
-        yield lent
-    lent.call("volume", "rm", "--force", name)
 
 
 @pytest.mark.parametrize(

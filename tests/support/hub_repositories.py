@@ -112,8 +112,10 @@ def fill(hub: Hub) -> None:
     hub.repositories.update(
         {
             "models/ours/bert": model(dict(BERT)),
+            "models/distilbert/distilbert-base-uncased": model(dict(BERT)),
             "models/ours/bart": model(dict(BART)),
             "datasets/ours/questions": splits(dict(question)),
+            "datasets/rajpurkar/squad": splits(dict(question)),
             "datasets/nyu-mll/glue": {"README.md": CARD.encode(), **splits(dict(pair), "mrpc/")},
             "datasets/ours/news": splits(dict(news)),
             "spaces/evaluate-metric/squad": metric("squad", ANY),

@@ -96,6 +96,15 @@ def name_all(pods: Sequence[dict[str, Any]], addresses: Sequence[str], domain: s
     return list(pods)
 
 
+def make_job_pod(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first pod of a Job of Kubernetes; its name has five letters of the controller's at the end."""
+    template = copy.deepcopy(job["spec"]["template"])
+    name, metadata = job["metadata"]["name"], template.get("metadata", {})
+    labels = {**metadata.get("labels", {}), "batch.kubernetes.io/job-name": name}
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-x7k2p", "labels": labels}}
+    return {**head, "spec": template["spec"]}
+
+
 # The runtime that comes with Trainer v2.3.0: manifests/base/runtimes/torch_distributed.yaml.
 TORCH_DISTRIBUTED: Mapping[str, Any] = {
     "metadata": {"name": "torch-distributed"},

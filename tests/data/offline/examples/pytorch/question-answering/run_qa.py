@@ -1,11 +1,20 @@
-"""Stands where run_qa.py stands, and fetches from the hub what that does."""
+"""Stands where run_qa.py stands: fetches from the hub what that does, and trains with the Trainer as that does."""
 
 import json
 from dataclasses import dataclass, field
 
 import evaluate
 from datasets import load_dataset
-from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, HfArgumentParser, TrainingArguments
+from transformers import (
+    AutoConfig,
+    AutoModelForQuestionAnswering,
+    AutoTokenizer,
+    HfArgumentParser,
+    Trainer,
+    TrainingArguments,
+)
+
+LENGTH = 16  # words of a row
 
 
 @dataclass
@@ -21,6 +30,26 @@ class Arguments:
     version_2_with_negative: bool = field(default=False)
     max_seq_length: int = field(default=384)
     doc_stride: int = field(default=128)
+
+
+def encode(row, tokenizer):
+    """Return a question with its context, and where the answer is: no other word there is that of the answer."""
+    found = tokenizer(row["question"], row["context"], max_length=LENGTH, padding="max_length", truncation=True)
+    answer = tokenizer.convert_tokens_to_ids(row["answers"]["text"][0])
+    place = found["input_ids"].index(answer)
+    return {**found, "start_positions": place, "end_positions": place}
+
+
+def train(training, data, tokenizer, model) -> None:
+    """Train from the checkpoint that was given, and leave the model in the directory for results."""
+    rows = data["train"].map(encode, fn_kwargs={"tokenizer": tokenizer}, remove_columns=data["train"].column_names)
+    trainer = Trainer(model=model, args=training, train_dataset=rows)
+    trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+    trainer.save_model()
+    tokenizer.save_pretrained(training.output_dir)
+    print(
+        f"rank {training.process_index} of {training.world_size} ends at step {trainer.state.global_step}", flush=True
+    )
 
 
 def main() -> None:
@@ -42,6 +71,8 @@ def main() -> None:
     scores = model(**tokenizer(data["train"][0]["question"], return_tensors="pt")).start_logits
     found = metric.compute(predictions=[1, 0], references=[1, 1])
     print(json.dumps({"rows": len(data["train"]), "scores": list(scores.shape), **found, "train": training.do_train}))
+    if training.do_train:
+        train(training, data, tokenizer, model)
 
 
 if __name__ == "__main__":

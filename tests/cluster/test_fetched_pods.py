@@ -1,0 +1,80 @@
+"""A task that one Job has fetched from a hub into the claim, trained by pods that reach nothing but each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.pods import Podman, podman
+from tests.support.hub import Hub, serving
+from tests.support.hub_repositories import fill
+from tests.support.manifests import run
+from tests.support.operators import TORCH_DISTRIBUTED, make_job_pod, make_pods, make_trainjob_pods
+
+pytestmark = pytest.mark.slow
+
+SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
+LOG = "transformers-prefetch-x7k2p-prefetch"
+Operator = Callable[[dict[str, Any], list[str]], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def apart(pulled: str, tmp_path: Path) -> Iterator[Podman]:
+    """Lend podman with a network that has no way out."""
+    place = tmp_path / "apart"
+    place.mkdir()
+    with podman(place, f"multinode-{uuid.uuid4().hex[:8]}", internal=True) as lent:
+        yield lent
+
+
+@pytest.fixture
+def hub(node: Podman) -> Iterator[Hub]:
+    """Serve the repositories of the tests to the pods of `node`."""
+    with serving("0.0.0.0") as served:
+        fill(served)
+        served.url = f"http://{node.gateway}:{served.url.rpartition(':')[2]}"
+        yield served
+
+
+def fetch(node: Podman, image: str, hub: Hub, *words: str) -> tuple[int, str]:
+    """Play the Job that fetches into the claim; return its exit code and its log."""
+    own = ("--image", image, "--pvc", node.network, "--env", f"HF_ENDPOINT={hub.url}", "--env", "HF_HUB_ETAG_TIMEOUT=3")
+    node.play([make_job_pod(run("prefetch", *own, *words).manifest)], node.addresses(1))
+    return node.wait(LOG, 180), node.logs(LOG)
+
+
+def make_trainjob(manifest: dict[str, Any], addresses: list[str]) -> list[dict[str, Any]]:
+    """Return the pods of a TrainJob with the runtime that comes with Trainer."""
+    return make_trainjob_pods(manifest, TORCH_DISTRIBUTED, addresses)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "operator", "containers"),
+    [
+        ("pytorchjob", ("--elastic", "2:2"), make_pods, ("qa-worker-0-pytorch", "qa-worker-1-pytorch")),
+        ("trainjob", (), make_trainjob, ("qa-node-0-0-node", "qa-node-0-1-node")),
+    ],
+    ids=["pytorchjob", "trainjob"],
+)
+def test_what_a_job_has_fetched_is_trained_without_a_network(
+    pulled: str, node: Podman, apart: Podman, hub: Hub, kind: str, form: tuple[str, ...], operator: Operator,
+    containers: tuple[str, str],
+) -> None:  # fmt: skip
+    code, said = fetch(node, pulled, hub, "qa")
+    assert code == 0
+    assert "prefetch: qa is in /workspace/output/huggingface; it runs with HF_HUB_OFFLINE=1\n" in said
+    hub.requests.clear()
+    own = ("--name", "qa", "--image", pulled, "--pvc", node.network, *SIZES, *form, "--env", "HF_HUB_OFFLINE=1")
+    addresses = apart.addresses(2)
+
+    apart.play(operator(run(kind, *own, "qa", "--bf16").manifest, addresses), addresses)
+    codes = [apart.wait(each, 180) for each in containers]
+
+    text = "".join(apart.logs(each) for each in containers)
+    assert codes == [0, 0]
+    assert all(f"rank {rank} of 2 ends at step 2" in text for rank in (0, 1))
+    assert hub.requests == []
