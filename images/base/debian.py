@@ -52,6 +52,9 @@ UNSAFE = "etc/dpkg/dpkg.cfg.d/unsafe-io"
 SOURCES = f"{REPOSITORY}/sources.list"
 # apt runs outside of the root, whose place only the hooks know: as root and in a user namespace alike.
 BEFORE = f'echo "deb [trusted=yes] file:$1/{REPOSITORY} ./" >"$1/etc/apt/sources.list"'
+# What the package usrmerge does with a program in Perl. Made first, these links let usr-is-merged take its place:
+# init-system-helpers takes either (https://wiki.debian.org/UsrMerge).
+MERGED = 'for name in bin lib lib64 sbin; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
 AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
 
 
@@ -155,11 +158,8 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
     command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
     command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
-    command += [
-        f"--setup-hook=tar-in {shlex.quote(str(parts))} /",
-        f"--setup-hook={BEFORE}",
-        f"--customize-hook={AFTER}",
-    ]
+    before = (f"tar-in {shlex.quote(str(parts))} /", BEFORE, MERGED)
+    command += [*(f"--setup-hook={hook}" for hook in before), f"--customize-hook={AFTER}"]
     nowhere = ""  # neither a suite nor a mirror: the first hook brings them
     done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY)
     if done.code:

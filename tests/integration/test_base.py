@@ -25,6 +25,7 @@ from tests.support import locks
 from tests.support.harness import call
 
 ROW = catalog.load().debian
+MERGED = {name: f"usr/{name}" for name in ("bin", "lib", "lib64", "sbin")}
 DAY, NEXT = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)
 
 
@@ -78,6 +79,9 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert list(fresh.choice.debs) == sorted(fresh.choice.debs)
     for deb in fresh.choice.debs:
         assert fresh.store.whole(deb.sha256, deb.filename)
+    assert "perl-base" in fresh.base.facts.packages  # essential; the rest of Perl is what usrmerge would bring
+    assert fresh.base.facts.packages.keys().isdisjoint(("perl", "usrmerge"))
+    assert {name: fresh.base.facts.directories.links[name] for name in ("bin", "lib", "lib64", "sbin")} == MERGED
     assert not list((fresh.store.root / "aside").iterdir())
 
 
