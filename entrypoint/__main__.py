@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
+from entrypoint.container.limits import read_memory_limit
 from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
@@ -182,16 +183,30 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.launchers.ready import check_master
 
         check_master(decision.world)
+    open_directory(decision)
+    if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
+        from entrypoint.cluster.rank import supervise
+
+        return supervise(argv, environ, decision.world.rank)
+    if has_limit(job, argv):
+        from entrypoint.faults.child import watch
+
+        return watch(argv, environ, decision.world.rank)
+    return execute(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
+
+
+def has_limit(job: jobs.Job, argv: list[str]) -> bool:
+    """Return whether a training may reach a memory limit, and nobody but us would say so: torchrun's agent does it."""
+    return job.trains and argv[0] != TORCHRUN_COMMAND and read_memory_limit(read_text) is not None
+
+
+def open_directory(decision: Decision) -> None:
+    """Take the directory for results of a run, if there is one."""
     if decision.run is not None:
         from entrypoint.runs.lease import Clock
         from entrypoint.runs.output import open_run
 
         open_run(decision.run, Clock(), print_note)
-    if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.cluster.rank import supervise
-
-        return supervise(argv, environ, decision.world.rank)
-    return execute(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
 
 
 def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> int:

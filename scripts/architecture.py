@@ -35,7 +35,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("errors",),
         ("numbers", "settings", "streams"),
         ("container",),
-        ("launchers",),
+        ("launchers", "faults"),
         ("tuning", "training"),
         ("runs",),
         ("explain",),

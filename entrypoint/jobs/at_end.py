@@ -11,14 +11,17 @@ The group of oneCCL's rank 0 serves the keys by which ranks find each other, and
 have left. One of them that waits in a collective for rank 0 never does, so a rank 0 that failed would never end, and no
 launcher would learn of it. So a group of oneCCL is kept, and ends with the process.
 
-No other rank is waited for, and the exit code stays the program's own.
+No other rank is waited for, and the exit code stays the program's own. Before all this, what ended a program by an
+error is said in words (faults/words.py): the last row of a log is what people read first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -102,12 +105,29 @@ def keep(kept: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
-def main(modules: Mapping[str, Any]) -> None:
-    """Do both."""
+def say(error: BaseException | None, root: str) -> None:
+    """Print why this process ends, if an error ends it that we know; root: the directory of the package."""
+    if error is None:
+        return
+    sys.path.insert(0, root)
+    from entrypoint.container.files import read_text
+    from entrypoint.faults.disks import find_full, list_mounts
+    from entrypoint.faults.words import Place, explain
+    from entrypoint.streams import print_error
+
+    reason = explain(error, Place(os.environ, read_text, lambda: find_full(list_mounts(read_text))))
+    if reason is not None:
+        print_error(reason)
+
+
+def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> None:
+    """Do all of it."""
+    with contextlib.suppress(Exception):  # the program's own error is what counts
+        say(error, root)
     settle(look_around, time.sleep, time.monotonic)
     for group in groups_of_oneccl(modules):
         keep(group)
 
 
 if __name__ == "multinode.at_end":  # as the image's .pth file runs it
-    main(sys.modules)
+    main(sys.modules, getattr(sys, "last_value", None), str(Path(__file__).parents[2]))

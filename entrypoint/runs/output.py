@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.faults.disks import MORE_DISK, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import keep
 from entrypoint.runs.lease import Clock, create, release, take
@@ -90,6 +92,12 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> None:
     except PermissionError as error:
         remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {place}"
         raise Refusal("the directory for results belongs to another user", error.filename, remedy) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Refusal(
+            "no space is left in the directory for results", describe_disk(run.directory), MORE_DISK
+        ) from None
 
 
 def sign(run: Run) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
+from entrypoint.faults import peers
 from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
+from entrypoint.numbers import number
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
 from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
@@ -73,6 +75,12 @@ def insisted(scene: Scene) -> str | None:
     return scene.world.asked if scene.training and not unknown else None
 
 
+def patience(scene: Scene) -> str | None:
+    """Return how many seconds a node may be silent before the others end; raise Refusal for a wrong number."""
+    number(scene.environ, peers.VARIABLE)
+    return str(peers.DEFAULT) if scene.training and scene.world.several_nodes else None
+
+
 TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("OMP_NUM_THREADS", threads, "the cores of one rank: affinity, quota and siblings counted"),
     ("KMP_BLOCKTIME", lambda scene: "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
@@ -94,6 +102,7 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("I_MPI_PIN", lambda scene: None if scene.machine.owned else "0",
      "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
     ("MULTINODE_WORLD_SIZE", insisted, "what was asked for"),
+    (peers.VARIABLE, patience, "a node that is gone without a word ends the job after so many seconds"),
     ("MULTINODE_JOB", lambda scene: (scene.training and scene.world.job) or None, "only its ranks share this"),
 )  # fmt: skip
 

@@ -18,16 +18,20 @@ from images.oci.layer import Layer
 
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
+PEERS = f"/{HOME}/entrypoint/faults/peers.py"
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
 # started. It registers a function at once, which so is the last that atexit calls, after all of the user's; most
 # programs never import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
 # the import check without an engine, or in an image that copied them.
+# The second line begins a thread in the ranks of several nodes, which have this variable from the entrypoint.
 AT_END = (
     "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
     "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "
     f"'/{HOME}/entrypoint/jobs/at_end.py')\n"
+    f"import os; os.environ.get('MULTINODE_PEER_TIMEOUT') and os.path.exists('{PEERS}') and "
+    f"__import__('runpy').run_path('{PEERS}', run_name='multinode.peers')\n"
 )
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.faults.peers import VARIABLE
 from entrypoint.jobs.at_end import DISTRIBUTED
 from images.base.base import Site
 from images.layers.entrypoint_layer import AT_END, HOME, files
@@ -27,9 +28,29 @@ def test_it_lies_where_this_python_imports_from() -> None:
     )
 
 
-def test_it_is_one_line_that_site_runs() -> None:
-    assert AT_END.startswith("import ")
-    assert AT_END.count("\n") == 1
+def test_it_is_lines_that_site_runs() -> None:
+    lines = AT_END.splitlines()
+
+    assert len(lines) == 2
+    assert [line for line in lines if not line.startswith("import ")] == []
+
+
+@pytest.mark.parametrize(("value", "there"), [("300", True), ("300", False), ("", True), (None, True)])
+def test_a_rank_of_several_nodes_watches_its_peers(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, there: bool
+) -> None:
+    ran: list[tuple[str, str]] = []
+    monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
+    monkeypatch.setattr(os.path, "exists", lambda _: there)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
+
+    exec(AT_END.splitlines()[1], {})
+
+    assert len(ran) == bool(value and there)
+    for path, name in ran:
+        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
 
 
 @pytest.fixture

@@ -1,0 +1,69 @@
+"""The file systems that a process writes to, and which of them are full."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.container.limits import write_size
+from entrypoint.container.places import unescape
+
+if TYPE_CHECKING:
+    from entrypoint.container.cgroup import Files
+
+# What a program does not run out of space in.
+NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")
+# A writer gives up with less than this left, in bytes and as a share of the whole.
+LITTLE, SHARE = 1 << 20, 50
+
+MORE_DISK = (
+    "remove what is not needed there, mount a larger volume, or keep fewer checkpoints (--save_total_limit 2); "
+    "the same command then goes on from the last whole one"
+)
+
+
+class Disk(NamedTuple):
+    """Where a file system is mounted, its size, and what is free for a plain user, in bytes."""
+
+    path: str
+    size: int
+    free: int
+
+
+def list_mounts(files: Files) -> list[str]:
+    """List the mount points of this container that may be written (proc(5), mountinfo)."""
+    found = []
+    for line in (files("/proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        words, kind = before.split(), after.partition(" ")[0]
+        if len(words) > 5 and kind not in NEVER and "ro" not in words[5].split(","):
+            found.append(unescape(words[4]))
+    return found
+
+
+def measure(path: str) -> Disk | None:
+    """Return the file system at a path; None if it cannot be asked, or is a single file."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    disk = Disk(path, found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
+    return disk if disk.size and os.path.isdir(path) else None
+
+
+def write_disk(disk: Disk) -> str:
+    """Return where a file system is, and how much of it is free."""
+    return f"{disk.path} ({write_size(disk.size)}, {write_size(disk.free)} free)"
+
+
+def describe_disk(directory: str) -> str:
+    """Return the directory of a run, with the size of what it is on."""
+    disk = measure(directory)
+    return write_disk(disk) if disk else directory
+
+
+def find_full(paths: list[str], measure: Callable[[str], Disk | None] = measure) -> list[Disk]:
+    """Return the file systems with next to nothing left, each once."""
+    disks = [disk for path in paths if (disk := measure(path))]
+    full = [disk for disk in disks if disk.free < max(LITTLE, disk.size // SHARE)]
+    return list({(disk.size, disk.free): disk for disk in reversed(full)}.values())[::-1]

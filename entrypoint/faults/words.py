@@ -1,0 +1,132 @@
+"""Say in words what ended a process of a training, after Python has printed its traceback.
+
+The program of an image's .pth file (jobs/at_end.py) calls this at the exit of every Python that has imported torch: of
+a rank, and of torchrun's agent, which outlives a rank that was killed.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from entrypoint.container.limits import SHM, write_size
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.faults.disks import MORE_DISK, Disk, write_disk
+from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from entrypoint.container.cgroup import Files
+
+MORE_SHM = (
+    "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer DataLoader workers"
+)
+OTHER_RANK = (
+    "read the log of that rank first: it has ended, or the network to its node is cut; "
+    "the same command goes on from the last checkpoint"
+)
+NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded|PytorchStreamWriter failed writing"
+NO_SHM = r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_"
+KILLED = r"DataLoader worker .*killed by signal: Killed"
+NO_MEMORY = r"can't allocate memory|MemoryError|std::bad_alloc"
+# The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store (c10d/socket.cpp), after a sign
+# that they are theirs: a hub's server may reset a connection, too.
+GONE = (
+    r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"
+    r"|Broken pipe|No route to host|Timed out waiting \d+ms for|[Ww]ait timeout after|failed to recv|timed out)"
+)
+PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
+
+
+class Place(NamedTuple):
+    """What can be asked where a process ends: its variables, files of the kernel, and the disks it writes to."""
+
+    environ: Mapping[str, str]
+    files: Files
+    disks: Callable[[], list[Disk]]
+
+
+def explain(error: BaseException, place: Place) -> Refusal | None:
+    """Return what to print about the error that ends this process; None where its own words are enough."""
+    text = "\n".join(f"{type(each).__name__}: {each}" for each in list_causes(error))
+    failures = getattr(error, "failures", None)
+    if isinstance(failures, dict) and failures:
+        return explain_rank(failures, place)
+    for pattern, rule in RULES:
+        if found := re.search(pattern, text):
+            return rule(text, found.group(found.lastindex or 0), place)
+    return None
+
+
+def list_causes(error: BaseException) -> list[BaseException]:
+    """List an error and those that it came from."""
+    found: list[BaseException] = []
+    now: BaseException | None = error
+    while now is not None and now not in found:
+        found.append(now)
+        now = now.__cause__ or now.__context__
+    return found
+
+
+def name_rank(environ: Mapping[str, str]) -> str:
+    """Return how this process is called in a message."""
+    host = socket.gethostname()
+    return f"rank {environ['RANK']} on {host}" if environ.get("RANK") else f"the training on {host}"
+
+
+def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal | None:
+    """Return which rank of this node failed first, for torchrun's agent (elastic/multiprocessing/errors)."""
+    rank, failure = min(failures.items(), key=lambda row: int(getattr(row[1], "timestamp", 0)))
+    code, name = int(getattr(failure, "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
+    if code >= 0:
+        return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
+    if code == -9 and count_kills(place.files):
+        return Refusal(f"{name} was killed by signal 9", explain_memory(place.files), REMEDY, WORLD)
+    return Refusal(f"{name} was killed by signal", -code, "find out who sent it; the same command goes on", WORLD)
+
+
+def explain_disk(text: str, found: str, place: Place) -> Refusal:
+    """Return which directory is full."""
+    if "/torch_" in text:
+        return explain_shm(text, found, place)
+    disks = place.disks()
+    value = ", ".join(map(write_disk, disks)) or found
+    return Refusal(f"no space is left for {name_rank(place.environ)}", value, MORE_DISK, WORLD)
+
+
+def explain_shm(text: str, found: str, place: Place) -> Refusal:
+    """Return how large /dev/shm is."""
+    sizes = [write_size(each.size) for each in place.disks() if each.path == SHM]
+    value = f"{SHM}{f' ({sizes[0]})' if sizes else ''}"
+    return Refusal(f"no shared memory is left for {name_rank(place.environ)}", value, MORE_SHM, WORLD)
+
+
+def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
+    """Return why a worker of a DataLoader was killed, if that was for want of memory."""
+    if not count_kills(place.files):
+        return None
+    name = f"a DataLoader worker of {name_rank(place.environ)} was killed by signal 9"
+    return Refusal(name, explain_memory(place.files), f"{REMEDY}, or fewer --dataloader_num_workers", WORLD)
+
+
+def explain_allocation(text: str, found: str, place: Place) -> Refusal:
+    """Return that memory was asked for in vain."""
+    return Refusal(f"{name_rank(place.environ)} got no memory", found, REMEDY, WORLD)
+
+
+def explain_peer(text: str, found: str, place: Place) -> Refusal:
+    """Return where the other rank was."""
+    peers = [each.group(1) for each in PEER.finditer(text)]
+    value = f"{found}{f', {peers[-1]}' if peers else ''}"
+    return Refusal(f"{name_rank(place.environ)} has lost another rank", value, OTHER_RANK, WORLD)
+
+
+RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
+    (NO_SHM, explain_shm),
+    (NO_SPACE, explain_disk),
+    (KILLED, explain_killed),
+    (NO_MEMORY, explain_allocation),
+    (GONE, explain_peer),
+)

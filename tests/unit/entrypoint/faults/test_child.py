@@ -1,0 +1,23 @@
+"""Whether a training that is a child of ours gets the signals of its container from tini."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.faults.child import has_group
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "reached"),
+    [
+        pytest.param("tini\0-s\0-g\0--\0python3\0-I\0", True, id="the image's own"),
+        pytest.param("/usr/bin/tini\0-g\0--\0python3\0", True, id="by its path"),
+        pytest.param("tini\0--\0python3\0-g\0", False, id="without groups"),
+        pytest.param("/sbin/docker-init\0--\0python3\0", False, id="of the engine"),
+        pytest.param("bash\0-g\0", False, id="a shell"),
+        pytest.param("", False, id="the kernel"),
+        pytest.param(None, False, id="a parent outside"),
+    ],
+)
+def test_the_signals_of_a_group(cmdline: str | None, reached: bool) -> None:
+    assert has_group(cmdline) == reached

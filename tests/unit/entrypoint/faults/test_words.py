@@ -1,0 +1,114 @@
+"""What is printed for an error that ends a process, in the words of torch, gloo and the kernel."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from entrypoint.faults.disks import Disk
+from entrypoint.faults.words import Place, explain
+
+HOST = socket.gethostname()
+FILES = {
+    "/proc/self/cgroup": "0::/\n",
+    "/sys/fs/cgroup/memory.max": "838860800\n",
+    "/sys/fs/cgroup/memory.events": "oom_kill 1\n",
+}
+FULL = [Disk("/workspace/output", 64 << 20, 0), Disk("/dev/shm", 32 << 20, 0)]
+NO_SPACE = "No space left on device"
+LIMIT = "the memory limit of this container, 800 MB, was reached"
+
+
+class Ended(Exception):
+    """What torchrun's agent raises: the failures of its ranks."""
+
+    def __init__(self, failures: dict[int, SimpleNamespace]) -> None:
+        super().__init__("FAILED")
+        self.failures = failures
+
+
+class SafetensorError(Exception):
+    """Not a subclass of OSError."""
+
+
+def failed(code: int, when: int = 1) -> SimpleNamespace:
+    return SimpleNamespace(exitcode=code, timestamp=when)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, NO_SPACE), ("no space is left for rank 3", "/workspace/output (64 MB, 0 MB free)")),
+        (SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"), ("no space is left", "--save_total_limit")),
+        (
+            RuntimeError("[enforce fail at inline_container.cc:672] . PytorchStreamWriter failed writing file data/2"),
+            ("no space is left", "/workspace/output"),
+        ),
+        (
+            RuntimeError("DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that"),
+            ("no shared memory is left for rank 3", "/dev/shm (32 MB)", "--shm-size"),
+        ),
+        (
+            RuntimeError("unable to write to file </torch_12_34>: No space left on device (28)"),
+            ("no shared memory is left", "--shm-size"),
+        ),
+        (
+            RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. "),
+            ("a DataLoader worker of rank 3", LIMIT, "--dataloader_num_workers"),
+        ),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+            ("got no memory", "--per_device_train_batch_size"),
+        ),
+        (
+            RuntimeError("[/x/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
+            (f"rank 3 on {HOST} has lost another rank: Connection timed out, 10.0.0.2", "network"),
+        ),
+        (
+            RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [fd00::2]:9."),
+            ("Connection closed by peer, fd00::2", "log of that rank"),
+        ),
+        (
+            caused(OSError("The connection to the C10d store has failed."), RuntimeError("wait timeout after 60000ms")),
+            ("has lost another rank: wait timeout after",),
+        ),
+        (Ended({1: failed(-15, 9), 0: failed(-9, 8)}), (f"rank 0 on {HOST} was killed by signal 9: {LIMIT}",)),
+        (Ended({2: failed(7)}), (f"rank 2 on {HOST} ended with exit code: 7", "above")),
+        (Ended({2: failed(-11)}), (f"rank 2 on {HOST} was killed by signal: 11",)),
+    ],
+)  # fmt: skip
+def test_an_error_is_said_in_words(error: BaseException, said: tuple[str, ...]) -> None:
+    found = str(explain(error, Place({"RANK": "3"}, FILES.get, lambda: FULL)))
+
+    assert [each for each in said if each not in found] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("--max_steps"), id="the program's own"),
+        pytest.param(ConnectionResetError(104, "Connection reset by peer"), id="a hub's server"),
+        pytest.param(BrokenPipeError(32, "Broken pipe"), id="a reader that is gone"),
+    ],
+)
+def test_other_errors_speak_for_themselves(error: BaseException) -> None:
+    assert explain(error, Place({}, FILES.get, lambda: FULL)) is None
+
+
+def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
+    error = RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. ")
+
+    assert explain(error, Place({}, lambda _: None, lambda: [])) is None
+
+
+def test_without_a_rank_the_training_is_named() -> None:
+    found = explain(OSError(28, "No space left on device"), Place({}, FILES.get, lambda: []))
+
+    assert f"no space is left for the training on {HOST}: No space left on device" in str(found)
