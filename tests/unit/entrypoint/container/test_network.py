@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from entrypoint.container.network import (
     read_routes,
     resolve,
 )
+from entrypoint.launchers.world import PORTS
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 ETH0 = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
@@ -100,11 +103,21 @@ def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch
     assert find_interface([], "nowhere") is None
 
 
-def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def given_up() -> Iterator[threading.Event]:
+    """Lend what is set when a test has ended."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, given_up: threading.Event
+) -> None:
     monkeypatch.setattr(network, "SECONDS", 0.01)
 
     def answer_late(host: str, port: int | None, kind: int, found: list[network.Place]) -> None:
-        threading.Event().wait(1)
+        given_up.wait(60)
         found.append((socket.AF_INET, ("127.0.0.1", 9)))
 
     monkeypatch.setattr(network, "append_addresses", answer_late)
@@ -134,10 +147,10 @@ def test_no_answer_where_no_route_leads() -> None:
 
 
 def test_a_port_that_is_listened_on_is_not_free() -> None:
-    with socket.socket() as server:
-        server.bind(("", 0))
-        server.listen()
-        port = server.getsockname()[1]
+    """One that Linux gives nobody: another process may get those of port 0 at any time."""
+    port = find_free_port(PORTS, os.getpid() % len(PORTS))
+    assert port
+    with socket.create_server(("", port)):
         assert not is_free(port)
     assert is_free(port)
 
