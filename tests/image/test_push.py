@@ -45,8 +45,9 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> 
         way.limit, way.stall = 150_000_000, True
         command = [sys.executable, "build.py", *SMALL, "--push", f"{way.host}/team/image:1"]
         with subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as child:
-            assert way.reached.wait(timeout=600)
+            reached = way.reached.wait(timeout=600)
             os.killpg(child.pid, signal.SIGKILL)
+        assert reached
         assert manifest(f"{registry}/team/image:1") is None
     with line(registry) as way:
         answer = built(*SMALL, "--push", f"{way.host}/team/image:1", "--push", f"{registry}/team/image:2")

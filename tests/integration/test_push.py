@@ -84,7 +84,8 @@ def test_the_registry_has_the_digest_that_is_printed(
 
 
 def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
-    first, second = finished(store, BIG, SMALL), finished(store, BIG, SMALL, {"etc/group": b"root:x:0:\n"})
+    big = new_to_every_registry(5)
+    first, second = finished(store, big, SMALL), finished(store, big, SMALL, {"etc/group": b"root:x:0:\n"})
     with line(registry) as way:
         push(first, f"{way.host}/b/c:1", store)
         whole, way.sent = way.sent, 0

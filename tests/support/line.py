@@ -58,6 +58,7 @@ class Line:
         """End every connection, and wait for the threads."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join(timeout=30)  # nothing is opened after it
         self._listener.close()
         for each in self._open:
             with suppress(OSError):
