@@ -1,54 +1,92 @@
 """Measure: runs alternate; medians and ratios are printed, with the machine they come from.
 
-python -m benchmarks build     our build against benchmarks/Dockerfile under BuildKit, from the same wheels
-python -m benchmarks start     what the entrypoint adds to the start of a command
+python -m benchmarks build     our build by itself, and against two Dockerfiles from the same wheels under BuildKit
+python -m benchmarks image     sizes, with bytecode and without, against a Dockerfile's
+python -m benchmarks start     what the entrypoint adds to a command, and the way to the first step of a training
+python -m benchmarks train     a step of training: tuned and untuned, alone and together, by gloo and oneCCL
+python -m benchmarks store     many releases of transformers in one store
+python -m benchmarks write     write the figures of docs/benchmarks.json into the pages, and draw the plots
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import datetime
+import os
 import sys
-import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from benchmarks import builds, start
+from benchmarks.build import measure as build
+from benchmarks.figures import file, holds
+from benchmarks.figures.measured import Figures, of_json
+from benchmarks.host import machine, workshop
+from benchmarks.image import measure as image
+from benchmarks.report import pages, tables
+from benchmarks.start import measure as start
+from benchmarks.store import measure as store
+from benchmarks.train import measure as train
 from images.host.errors import Fault, Parser, UserFault
 
+PARTS: Mapping[str, ModuleType] = {"build": build, "image": image, "start": start, "train": train, "store": store}
+INTERRUPTED = 130
 
-def main(argv: Sequence[str]) -> int:
-    """Run a benchmark; return the exit code."""
+
+def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opened) -> int:
+    """Run a part; return 0, 1 when a promise of a ratio, a size or memory is missed, 2 for a mistake of the user."""
     parser = Parser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("build", "start"))
-    parser.add_argument("--runs", type=int, metavar="N", help="of each side (default: 3 builds, 31 starts)")
-    parser.add_argument("--json", metavar="FILE", help="write every figure there")
+    parser.add_argument("what", choices=(*PARTS, "write"))
+    parser.add_argument("--runs", type=int, metavar="N", help="of each side; of store, releases (default: for a table)")
+    parser.add_argument("--json", metavar="FILE", help="put every figure there; those of other parts stay")
     try:
         options = parser.parse_args(argv)
         _check(options)
-        if options.what == "start":
-            measured = start.measure(options.runs or 31)
-            print(start.table(measured))
-        else:
-            with tempfile.TemporaryDirectory(prefix="multinode-benchmark-") as work:
-                measured = builds.measure(Path(work), options.runs or 3)
-            print(builds.table(measured))
+        if options.what == "write":
+            pages.write()
+            return 0
+        part = _measure(options, open_workshop)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; nothing was kept", file=sys.stderr)
+        return INTERRUPTED
     if options.json:
-        Path(options.json).write_text(json.dumps(measured, indent=1) + "\n")
-    return 0
+        file.put(Path(options.json), options.what, part)
+    print(tables.whole(options.what, part))
+    return int(any(each.fails for each in holds.judge({options.what: of_json(part)})))
+
+
+def _measure(options: argparse.Namespace, open_workshop: Callable[..., Any]) -> dict[str, Any]:
+    """Run a part and return what the file has of it."""
+    part, began = PARTS[options.what], time.monotonic()
+    runs, figures = options.runs or int(part.RUNS), Figures()
+    described = machine.describe(os.getloadavg()[0])
+    with open_workshop() as opened:
+        part.measure(opened, figures, runs)
+    return {
+        "day": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "runs": runs,
+        "minutes": round((time.monotonic() - began) / 60, 1),
+        "machine": described,
+        **figures.as_json(),
+    }
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse before the measuring what would fail after it."""
     if options.runs is not None and options.runs < 1:
         raise UserFault("cannot measure with that many runs", options.runs, "--runs 3")
-    if options.json and not Path(options.json).absolute().parent.is_dir():
+    if not options.json:
+        return
+    if not Path(options.json).absolute().parent.is_dir():
         raise UserFault("there is no such directory", Path(options.json).parent, "--json FILE in one that exists")
+    file.read(Path(options.json))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as benchmarks
-from benchmarks import start
+from benchmarks.figures.measured import Figures
+from benchmarks.host import machine
+from benchmarks.image import measure as image
+
+DOCKERFILE = 800_000_000
+
+
+@contextlib.contextmanager
+def workshop() -> Iterator[None]:
+    yield None
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describe a machine without asking its engine."""
+    found = {"cores": 2, "cpu": "X", "units": [], "kernel": "6", "memory_gb": 8, "engine": "Docker", "load": 0.0}
+    monkeypatch.setattr(machine, "describe", lambda load: found)
 
 
 @pytest.mark.parametrize(
@@ -16,16 +35,15 @@ from benchmarks import start
         (["start", "--runs", "0"], "0"),
         (["start", "--runs", "many"], "'many'"),
         (["start", "--json", "/no/such/directory/figures.json"], "/no/such/directory"),
+        (["start", "--json", __file__], "test_main.py"),
         (["stop"], "'stop'"),
         ([], "what"),
     ],
 )
 def test_a_mistake_is_named_before_anything_is_measured(
-    words: list[str], value: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(start, "measure", lambda _: pytest.fail("measured"))
-
-    code = benchmarks.main(words)
+    code = benchmarks.main(words, lambda: pytest.fail("measured"))
 
     first, second = capsys.readouterr().err.splitlines()
     assert code == 2
@@ -33,13 +51,34 @@ def test_a_mistake_is_named_before_anything_is_measured(
     assert second.startswith("  try: ")
 
 
-def test_figures_are_printed_and_written(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("size", "code"), [(300_000_000, 0), (412_500_000, 1)])
+def test_a_missed_size_is_a_failure_and_the_figures_are_written(
+    size: int,
+    code: int,
+    quiet: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(start, "measure", lambda runs: {"runs": runs})
-    monkeypatch.setattr(start, "table", lambda measured: f"a table of {measured['runs']}")
+    def measure(_: object, figures: Figures, runs: int) -> None:
+        figures.add("ours with bytecode", size, "bytes")
+        figures.add("expert without bytecode", DOCKERFILE, "bytes")
 
-    assert benchmarks.main(["start", "--runs", "5", "--json", str(tmp_path / "figures.json")]) == 0
+    monkeypatch.setattr(image, "measure", measure)
 
-    assert capsys.readouterr().out == "a table of 5\n"
-    assert (tmp_path / "figures.json").read_text() == '{\n "runs": 5\n}\n'
+    assert benchmarks.main(["image", "--runs", "5", "--json", str(tmp_path / "figures.json")], workshop) == code
+
+    assert f"{size / 1e6:.1f} MB" in capsys.readouterr().out
+    part = json.loads((tmp_path / "figures.json").read_text())["image"]
+    assert part["runs"] == 5
+    assert part["figures"]["ours with bytecode"] == {"unit": "bytes", "values": [size]}
+
+
+def test_an_interrupted_run_writes_nothing(quiet: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measure(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(image, "measure", measure)
+
+    assert benchmarks.main(["image", "--json", str(tmp_path / "figures.json")], workshop) == 130
+    assert list(tmp_path.iterdir()) == []

@@ -64,8 +64,8 @@ def stored(work: Path) -> int:
     return sum(path.stat().st_size for path in files if path.is_file())
 
 
-def manifest_size(address: str, name: str, tag: str) -> int:
-    """Return the compressed size of an image in the registry, in bytes."""
+def layers(address: str, name: str, tag: str) -> list[int]:
+    """Return the compressed sizes of an image's layers in the registry, in bytes."""
     request = urllib.request.Request(f"http://{address}/v2/{name}/manifests/{tag}", headers={"Accept": MANIFESTS})
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return sum(layer["size"] for layer in json.load(answer)["layers"])
+        return [layer["size"] for layer in json.load(answer)["layers"]]

@@ -1,0 +1,1 @@
+"""Builds: ours, and Dockerfiles from the same wheels."""

@@ -1,0 +1,124 @@
+"""Our build against Dockerfiles, from the same wheels on the same base."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.build import clients, context, registry
+from benchmarks.build.clients import Client
+from benchmarks.build.context import Recipe
+from benchmarks.build.ours import WHOLE, Ours
+from benchmarks.figures.measured import Figures
+from benchmarks.host.commands import call
+from benchmarks.host.workshop import Workshop, remove_image
+
+RELEASES = ("5.23.0", "5.22.2")  # what is built first, and what is changed to
+ROWS = ("first", "next")
+# Neither side ships bytecode or examples. Two tasks are left out: they need packages without a wheel, and pip would run
+# the code of those.
+TASKS = "language-modeling,multiple-choice,question-answering,text-classification,text-generation,translation"
+OPTIONS = (*WHOLE, "--no-bytecode", "--tasks", TASKS)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A Dockerfile and the client that builds it, with the contexts of both releases."""
+
+    name: str
+    file: Path
+    client: Client
+    contexts: tuple[Path, ...]
+
+    @property
+    def tag(self) -> str:
+        """Return its name as a part of a tag."""
+        return self.name.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every run needs."""
+
+    workshop: Workshop
+    figures: Figures
+    ours: Ours
+
+    def sides(self, contexts: tuple[Path, ...]) -> list[Side]:
+        """Return the expert's Dockerfile by every client, and the guide's by the first."""
+        found = clients.find(os.environ)
+        self.figures.facts["clients"] = {f"expert{each.suffix}": each.title for each in found}
+        experts = [Side(f"expert{each.suffix}", context.EXPERT, each, contexts) for each in found]
+        return [*experts, Side("guide", context.GUIDE, found[0], contexts)]
+
+
+def measure(workshop: Workshop, figures: Figures, ours: Ours, runs: int) -> None:
+    """Build all ways in turn, each time from nothing but the downloaded parts, then once more with a new release.
+
+    The guide's Dockerfile is built in the first run only: it takes the longest, and no promise is about it.
+    """
+    bench = Bench(workshop, figures, Ours(ours.work, OPTIONS))
+    workshop.say("preparing: two releases, their wheels, the base")
+    made = [bench.ours.build(release) for release in RELEASES]
+    contexts = tuple(context.lay_out(ours.work / f"context-{each}", bench.ours.bundle(each)) for each in RELEASES)
+    context.load_base(bench.ours.lowest(RELEASES[0]), ours.work, workshop.image("base"))
+    figures.add("ours unpacked", made[0]["unpacked"], "bytes")
+    for number in range(runs):
+        run_ours(bench, number, runs)
+        for side in bench.sides(contexts):
+            if number == 0 or side.name != "guide":
+                run_theirs(bench, side, number)
+
+
+def run_ours(bench: Bench, number: int, runs: int) -> None:
+    """Build layouts of both releases and push each."""
+    bench.ours.forget()
+    with registry.running(bench.ours.work) as address:
+        for row, release in zip(ROWS, RELEASES, strict=True):
+            bench.workshop.say(f"run {number + 1} of {runs}: multinode, {row}")
+            began, before = time.monotonic(), registry.stored(bench.ours.work)
+            bench.ours.build(release)
+            built = time.monotonic() - began
+            target = f"docker://{address}/ours:{release}"
+            layout = f"oci:{bench.ours.layout(release)}"
+            call(["skopeo", "copy", "--quiet", "--dest-tls-verify=false", layout, target])
+            seconds = (built, time.monotonic() - began)
+            sizes = sum(registry.layers(address, "ours", release)), registry.stored(bench.ours.work) - before
+            keep(bench.figures, f"ours {row}", seconds, sizes)
+
+
+def run_theirs(bench: Bench, side: Side, number: int) -> None:
+    """Build a Dockerfile for both releases into the engine and push from there."""
+    work = bench.ours.work
+    with registry.running(work) as address:
+        for row, place in zip(ROWS, side.contexts, strict=True):
+            bench.workshop.say(f"run {number + 1}: Dockerfile ({side.name}), {row}")
+            context.mark(place, number)
+            tag, kept = f"{address}/theirs:{place.name}", bench.workshop.image(f"{side.tag}-{row}")
+            recipe = Recipe(side.file, place, bench.workshop.image("base"))
+            began, before = time.monotonic(), registry.stored(work)
+            recipe.build(side.client, tag, kept)
+            built = time.monotonic() - began
+            try:
+                call([side.client.path, "push", "--quiet", tag])
+            finally:
+                remove_image(tag)
+            seconds = (built, time.monotonic() - began)
+            sizes = sum(registry.layers(address, "theirs", place.name)), registry.stored(work) - before
+            keep(bench.figures, f"{side.name} {row}", seconds, sizes)
+    bench.figures.add(f"{side.name} unpacked", unpacked(bench.workshop.image(f"{side.tag}-first")), "bytes")
+
+
+def unpacked(image: str) -> int:
+    """Return the size of an image in the engine, in bytes."""
+    return int(call(["docker", "image", "inspect", "--format", "{{.Size}}", image]))
+
+
+def keep(figures: Figures, name: str, seconds: tuple[float, float], sizes: tuple[int, int]) -> None:
+    """Keep a build's seconds until it can be pushed and until it is, its compressed bytes, and those that were sent."""
+    for field, value in zip(("built", "pushed"), seconds, strict=True):
+        figures.add(f"{name} {field}", value)
+    for field, size in zip(("size", "sent"), sizes, strict=True):
+        figures.add(f"{name} {field}", size, "bytes")

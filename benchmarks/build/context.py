@@ -1,0 +1,69 @@
+"""What the Dockerfiles are given: a context with the wheels of our bundle, and the base of our image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from benchmarks.build.clients import Client
+from benchmarks.host.commands import ROOT, call
+
+EXPERT = Path(__file__).with_name("expert.Dockerfile")
+GUIDE = Path(__file__).with_name("guide.Dockerfile")
+# What changes rarely is a layer of its own below the rest.
+STABLE = ("torch", "impi_rt", "intel_openmp", "intel_cmplr_lib_ur", "umf", "tcmlib", "pip")
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A Dockerfile, the directory that it is given, the image it starts from, and pip's word for bytecode."""
+
+    file: Path
+    context: Path
+    base: str
+    compile: str = "--no-compile"
+
+    def build(self, client: Client, *tags: str) -> None:
+        """Build it into the engine."""
+        words = [word for tag in tags for word in ("--tag", tag)]
+        words += ["--build-arg", f"BASE={self.base}"]
+        words += ["--build-arg", f"COMPILE={self.compile}"] if self.file == EXPERT else []
+        call([client.path, "build", *words, "--file", str(self.file), str(self.context)])
+
+
+def lay_out(place: Path, bundle: Path) -> Path:
+    """Write a build context: links to the wheels of a bundle, and the entrypoint as it is in this repository."""
+    for wheel in (bundle / "wheels").glob("*.whl"):
+        project = wheel.name.partition("-")[0].lower()
+        directory = place / ("stable" if project in STABLE else "changing")
+        directory.mkdir(parents=True, exist_ok=True)
+        os.link(wheel, directory / wheel.name)
+        if project == "pip":
+            (place / "pip").mkdir()
+            os.link(wheel, place / "pip" / "pip.whl")
+    own = place / "own"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "entrypoint", own / "opt/multinode/entrypoint", ignore=ignored)
+    for directory in (ROOT / "images" / "rootfs").iterdir():
+        shutil.copytree(directory, own / directory.name, ignore=ignored, dirs_exist_ok=True)
+    return place
+
+
+def mark(place: Path, number: int) -> None:
+    """Make BuildKit forget earlier runs, but not the layer below within one run: a mounted file is part of its key."""
+    for directory in ("stable", "changing"):
+        (place / directory / "run").write_text(f"{os.getpid()} {number}")
+
+
+def load_base(layer: Path, place: Path, name: str) -> None:
+    """Load the lowest layer of our image, which is the Debian base, into the engine as an image of its own."""
+    tar = place / "base.tar"
+    with layer.open("rb") as compressed, tar.open("wb") as file:
+        zstandard.ZstdDecompressor().copy_stream(compressed, file)
+    call(["docker", "import", "--change", f"ENV {PATH}", str(tar), name])
+    tar.unlink()

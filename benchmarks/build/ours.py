@@ -1,0 +1,68 @@
+"""Our side: a store of its own, the command lines of build.py, and the layouts that they write."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.host.commands import build_py, call
+from images.host.store import Store
+
+# Without examples, which come from a place that not every machine reaches.
+WHOLE = ("--base", "debian", "--examples", "none")
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A directory for store, layouts and bundles, and the options of every build; shared: use the user's store."""
+
+    work: Path
+    options: tuple[str, ...] = WHOLE
+    shared: bool = False
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Return the variables that choose the store of every build."""
+        return {} if self.shared else {"XDG_CACHE_HOME": str(self.work / "cache")}
+
+    def build(self, release: str, *more: str) -> dict[str, Any]:
+        """Build a layout; return what build.py says of it."""
+        layout = self.layout(release)
+        shutil.rmtree(layout, ignore_errors=True)
+        return self.run("--transformers", release, "--no-load", "--output", f"{layout}/", *more)
+
+    def run(self, *words: str) -> dict[str, Any]:
+        """Run build.py and return what it says of the image."""
+        answer: dict[str, Any] = json.loads(call(build_py(*self.options, *words, "--json"), self.environ))
+        return answer
+
+    def layout(self, release: str) -> Path:
+        """Return the directory of the OCI layout of a release."""
+        return self.work / f"layout-{release}"
+
+    def bundle(self, release: str) -> Path:
+        """Write the lock of a release and all its files into a directory."""
+        place = self.work / f"bundle-{release}"
+        call(build_py("bundle", *self.options, "--transformers", release, "--output", str(place)), self.environ)
+        return place
+
+    def lowest(self, release: str) -> Path:
+        """Return the file with the lowest layer of a layout."""
+        index = json.loads((self.layout(release) / "index.json").read_text())
+        manifest = json.loads(self._blob(release, index["manifests"][0]["digest"]).read_text())
+        return self._blob(release, manifest["layers"][0]["digest"])
+
+    def forget(self) -> None:
+        """Keep the downloads and the base, nothing that a build has made of them."""
+        store = Store(self.work / "cache" / "multinode")
+        store.forget("layers", "bytecode", "packed", "sonames", "sboms", "import checks")
+
+    def forget_everything(self) -> None:
+        """Remove the store."""
+        shutil.rmtree(self.work / "cache", ignore_errors=True)
+
+    def _blob(self, release: str, digest: str) -> Path:
+        return self.layout(release) / "blobs" / digest.replace(":", "/")

@@ -1,0 +1,162 @@
+"""What the project holds itself to: a table of figures with their limits, and which of them are missed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures.measured import Figures, written
+
+MB = 1_000_000
+KEPT, MISSED, SHOWN, UNKNOWN = "kept", "missed", "shown", "not measured"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One promise: a figure, or its ratio to another (`against`), with a limit; unit: ratio, bytes or s.
+
+    Without a limit the figure is shown only. `how` says how it is measured; `short` is for the README, with {} for
+    the value.
+    """
+
+    part: str
+    what: str
+    figure: str
+    how: str
+    against: str = ""
+    most: float | None = None
+    least: float | None = None
+    unit: str = "ratio"
+    short: str = ""
+
+    @property
+    def limit(self) -> str:
+        """Write the limit."""
+        if self.most is not None:
+            return f"≤ {written(self.most, self.unit)}"
+        return f"≥ {written(self.least, self.unit)}" if self.least is not None else "—"
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether missing it is a failure; seconds depend on the machine and are reported."""
+        return self.unit != "s"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a promise: the value that was measured, and kept, missed, shown or not measured."""
+
+    hold: Hold
+    value: float | None
+    state: str
+
+    @property
+    def fails(self) -> bool:
+        """Return whether the benchmark ends with a code other than zero for it."""
+        return self.hold.is_strict and self.state in (MISSED, UNKNOWN)
+
+    @property
+    def text(self) -> str:
+        """Write the value."""
+        return "—" if self.value is None else written(self.value, self.hold.unit)
+
+
+HOLDS: Sequence[Hold] = (
+    Hold(
+        "build", "built and pushed, against the expert's Dockerfile", "ours first pushed",
+        "from downloaded wheels and the same Debian base to an empty registry on loopback, without bytecode",
+        "expert first pushed", most=0.10, short="a build and its push take {} of the time of an expert's Dockerfile",
+    ),
+    Hold(
+        "build", "rebuilt for another transformers and pushed, against the expert's Dockerfile", "ours next pushed",
+        "the second build of the same run, pushed to the same registry", "expert next pushed", most=0.04,
+        short="{} after a change of transformers",
+    ),
+    Hold(
+        "build", "bytes sent by the push for another transformers", "ours next sent",
+        "what the registry has more afterwards", most=8 * MB, unit="bytes",
+    ),
+    Hold(
+        "build", "from nothing to a loaded image", "from nothing", "an empty store; index and mirror of this machine",
+        most=45, unit="s",
+    ),
+    Hold(
+        "build", "a build with nothing to do", "nothing to do", "the same command again, loaded already",
+        most=0.6, unit="s",
+    ),
+    Hold("build", "`--help`", "help", "the whole process", most=0.25, unit="s"),
+    Hold("build", "`plan`", "plan", "the whole process", most=0.25, unit="s"),
+    Hold(
+        "build", "memory of the builder", "memory",
+        "the peak of it and its children, shared pages counted once, from nothing",
+        most=400 * MB, unit="bytes",
+    ),
+    Hold(
+        "image", "image for all text tasks with bytecode, compressed", "ours with bytecode",
+        "the layers as they are pushed",
+        most=320 * MB, unit="bytes", short="the image has {} compressed",
+    ),
+    Hold(
+        "image", "that image with bytecode, against the expert's Dockerfile without", "ours with bytecode",
+        "that image as it is pushed by Docker", "expert without bytecode", most=0.50,
+        short="{} of the Dockerfile's, which has no bytecode",
+    ),
+    Hold(
+        "start", "container start to the first step, against the same image without bytecode", "step with bytecode",
+        "from the call of Docker until `smoke` says that its first step is done", "step without bytecode", most=0.50,
+    ),
+    Hold(
+        "start", "container start to the first step, against the Dockerfile's image with bytecode",
+        "step with bytecode", "that image runs the same training without the entrypoint", "step expert", most=0.90,
+        short="a training is at its first step in {} of the time",
+    ),
+    Hold(
+        "start", "what the entrypoint adds to the start of a command", "added",
+        "`true` through it and without it, in turn",
+        most=0.035, unit="s",
+    ),
+    Hold(
+        "train", "two containers together against two apart, 12 x 384", "apart 12x384",
+        "a core each, a distilbert-sized model in bfloat16; seconds of a step", "together 12x384", least=0.95,
+        short="two containers train at {} of the speed of two apart",
+    ),
+    Hold(
+        "train", "two containers together against two apart, 8 x 128", "apart 8x128",
+        "smaller batches: less to compute for the same gradients", "together 8x128",
+    ),
+    Hold(
+        "train", "two containers together against two apart, 8 x 128 with 1 Gbit/s", "apart 8x128",
+        "a token bucket on both interfaces", "together 8x128 1gbit",
+    ),
+    Hold(
+        "train", "tuned against untuned, a quota of half the cores, `smoke`", "smoke half untuned",
+        "seconds of 80 steps: with the entrypoint, and its script alone", "smoke half tuned", least=2.0,
+        short="with half the cores, `smoke` trains {} times as fast as untuned",
+    ),
+    Hold(
+        "train", "tuned against untuned, a quota of half the cores, a distilbert-sized model",
+        "distilbert half untuned", "seconds of a step, 8 x 128, bfloat16", "distilbert half tuned", least=1.4,
+        short="a distilbert-sized model {} times",
+    ),
+    Hold(
+        "store", "disk that each further release takes, against the first", "disk of a further release",
+        "1, 10, 50 releases of transformers on one torch in one store", "disk of the first",
+    ),
+)  # fmt: skip
+
+
+def judge(figures: Mapping[str, Figures], holds: Sequence[Hold] = HOLDS) -> list[Verdict]:
+    """Return what became of the promises of the parts that were measured."""
+    return [verdict(hold, figures[hold.part]) for hold in holds if hold.part in figures]
+
+
+def verdict(hold: Hold, figures: Figures) -> Verdict:
+    """Return what became of a promise."""
+    value = figures.ratio(hold.figure, hold.against) if hold.against else figures.median(hold.figure)
+    if value is None:
+        return Verdict(hold, None, UNKNOWN if hold.limit != "—" else SHOWN)
+    if hold.most is None and hold.least is None:
+        return Verdict(hold, value, SHOWN)
+    is_high = hold.most is not None and value > hold.most
+    is_low = hold.least is not None and value < hold.least
+    return Verdict(hold, value, MISSED if is_high or is_low else KEPT)

@@ -1,0 +1,72 @@
+"""The figures of one part of the benchmarks: values by name, why some are missing, medians and ratios."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from images.host.errors import Fault
+
+
+@dataclass
+class Figures:
+    """What is measured, as it comes: each figure has a unit (s, bytes, ...) and one value of each run."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, name: str, value: float, unit: str = "s") -> None:
+        """Add the value of a run."""
+        self.units[name] = unit
+        self.values.setdefault(name, []).append(round(value, 4))
+
+    @contextlib.contextmanager
+    def optional(self, what: str) -> Iterator[None]:
+        """Go on without what cannot be measured here, and keep why."""
+        try:
+            yield
+        except Fault as fault:
+            self.missing[what] = str(fault).partition("\n")[0].removeprefix("error: ")[:300]
+            print(fault, file=sys.stderr)
+
+    def median(self, name: str) -> float | None:
+        """Return the median of a figure; None if it was not measured."""
+        found = self.values.get(name)
+        return statistics.median(found) if found else None
+
+    def ratio(self, name: str, other: str) -> float | None:
+        """Return the median of one figure in that of another; None unless both were measured."""
+        pair = self.median(name), self.median(other)
+        return pair[0] / pair[1] if pair[0] is not None and pair[1] else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, as JSON has it."""
+        named = {name: {"unit": self.units[name], "values": each} for name, each in self.values.items()}
+        return {"figures": named, "missing": self.missing, "facts": self.facts}
+
+
+def of_json(part: Mapping[str, Any]) -> Figures:
+    """Return the figures of a part as it is in the file."""
+    made = Figures(missing=dict(part.get("missing", {})), facts=dict(part.get("facts", {})))
+    for name, figure in part.get("figures", {}).items():
+        made.units[name], made.values[name] = figure["unit"], list(figure["values"])
+    return made
+
+
+def written(value: float, unit: str) -> str:
+    """Write a value as a page shows it; unit: that of the figure, or `ratio`."""
+    if unit == "bytes":
+        return f"{value / 1e6:.1f} MB"
+    if unit == "ratio":
+        return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+    if unit == "s" and value < 0.1:
+        return f"{value * 1000:.1f} ms"
+    if unit == "s":
+        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return f"{value:.4g} {unit}".strip()

@@ -1,0 +1,76 @@
+"""Containers of a benchmark: started with its label, waited for with a deadline, and read."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.host.commands import call
+from benchmarks.host.workshop import Workshop
+from images.host.errors import WorldFault
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a container is given besides its image and command."""
+
+    limits: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[Path, str] = field(default_factory=dict)
+    entrypoint: str = ""
+    network: str = "none"
+    name: str = ""
+
+
+@contextlib.contextmanager
+def started(workshop: Workshop, image: str, command: Sequence[str], setting: Setting) -> Iterator[str]:
+    """Start a container in the background and yield its id; it is gone at the end."""
+    words = ["docker", "run", "--detach", "--shm-size", "1g", "--label", workshop.label]
+    words += ["--network", setting.network, *setting.limits]
+    words += [word for name, value in setting.environ.items() for word in ("--env", f"{name}={value}")]
+    words += [word for path, place in setting.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
+    words += ["--name", setting.name, "--hostname", setting.name] if setting.name else []
+    words += ["--entrypoint", setting.entrypoint] if setting.entrypoint else []
+    made = call([*words, image, *command], seconds=60).strip()
+    try:
+        yield made
+    finally:
+        call(["docker", "rm", "--force", "--volumes", made], seconds=60)
+
+
+def outcome(container: str, seconds: float) -> str:
+    """Wait for a container's end and return what it printed on stdout; raise WorldFault if it failed."""
+    code = call(["docker", "wait", container], seconds=seconds).strip()
+    if code != "0":
+        raise WorldFault("a training failed", f"exit code {code}: {errors(container)[-500:]}", "run it by hand")
+    return call(["docker", "logs", container], seconds=60)
+
+
+def errors(container: str) -> str:
+    """Return the last lines that a container printed on stderr."""
+    return call(["sh", "-c", 'exec docker logs --tail 12 "$0" 2>&1 >/dev/null', container], seconds=60)
+
+
+def run(workshop: Workshop, image: str, command: Sequence[str], setting: Setting, seconds: float) -> str:
+    """Run a container to its end and return what it printed on stdout."""
+    with started(workshop, image, command, setting) as container:
+        return outcome(container, seconds)
+
+
+def process(container: str) -> int:
+    """Return the id of a container's first process, on this machine."""
+    return int(call(["docker", "inspect", "--format", "{{.State.Pid}}", container], seconds=60))
+
+
+@contextlib.contextmanager
+def network(workshop: Workshop) -> Iterator[str]:
+    """Make a network and yield its name."""
+    name = f"{workshop.name}-{time.monotonic_ns()}"
+    call(["docker", "network", "create", "--label", workshop.label, name], seconds=60)
+    try:
+        yield name
+    finally:
+        call(["docker", "network", "rm", name], seconds=60)

@@ -1,0 +1,48 @@
+"""Which machine and which engine were measured, and how busy they were."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from benchmarks.host.commands import call
+
+QUIET = 0.5  # processes that ran before the benchmark, by the load of the last minute, up to which figures are good
+UNITS = ("avx512_bf16", "amx_bf16", "amx_tile")
+
+
+def describe(load: float) -> dict[str, Any]:
+    """Return what decides the figures; load: processes that ran in the minute before."""
+    info = Path("/proc/cpuinfo").read_text()
+    return {
+        "cores": os.cpu_count() or 1,
+        "cpu": field(info, "model name"),
+        "units": [unit for unit in UNITS if unit in field(info, "flags").split()],
+        "kernel": platform.release().partition("-")[0],
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "engine": f"Docker {call(['docker', 'version', '--format', '{{.Server.Version}}']).strip()}",
+        "load": round(load, 2),
+    }
+
+
+def field(info: str, name: str) -> str:
+    """Return a field of the first processor in the text of /proc/cpuinfo."""
+    rows = (line.partition(":") for line in info.splitlines())
+    return next((value.strip() for key, _, value in rows if key.strip() == name), "unknown")
+
+
+def written(machine: dict[str, Any]) -> str:
+    """Return a description as a sentence of a page."""
+    units = ", ".join(machine["units"]) or "none"
+    amx = "with AMX" if any(unit.startswith("amx") for unit in machine["units"]) else "without AMX"
+    return (
+        f"{machine['cores']} cores ({machine['cpu']}, {amx}, bfloat16 units: {units}), {machine['memory_gb']} GB, "
+        f"Linux {machine['kernel']}, {machine['engine']}"
+    )
+
+
+def is_busy(machine: dict[str, Any]) -> bool:
+    """Return whether other work ran beside the benchmark."""
+    return float(machine["load"]) > QUIET

@@ -1,0 +1,163 @@
+"""Which tables a part has: titles, columns, and for each cell the name of a figure, or two names for their ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Cell = str | tuple[str, str] | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A title and its cells; a star in both stands for the rest of a figure's name."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def _side(title: str, figure: str) -> Row:
+    """Return a row of the comparison with Dockerfiles: every side, and ours in it."""
+    ours = f"ours {figure}"
+    cells: list[Cell] = [ours]
+    for side in ("expert", "guide", "expert buildx"):
+        cells += [f"{side} {figure}", (ours, f"{side} {figure}")]
+    return Row(title, tuple(cells))
+
+
+def _ratio(one: str, other: str) -> tuple[Cell, ...]:
+    """Return the cells of two figures and their ratio."""
+    return one, other, (one, other)
+
+
+def _scene(title: str, name: str) -> Row:
+    """Return a row of a limit: every mode, and how much faster the tuned one is than each other."""
+    modes = [f"{name} {mode}" for mode in ("tuned", "untuned", "guide")]
+    return Row(title, (*modes, (modes[1], modes[0]), (modes[2], modes[0])))
+
+
+def _pair(title: str, apart: str, name: str) -> Row:
+    """Return a row of two containers: apart, together, and the efficiency."""
+    return Row(title, _ratio(f"apart {apart}", f"together {name}"))
+
+
+AGAINST = (
+    "multinode", "expert's Dockerfile", "ratio", "guide's Dockerfile", "ratio", "expert's, buildx", "ratio",
+)  # fmt: skip
+BUILD = (
+    Table(
+        "Against Dockerfiles, from downloaded parts", AGAINST,
+        (
+            _side("built", "first built"),
+            _side("built and pushed", "first pushed"),
+            _side("rebuilt for another transformers", "next built"),
+            _side("rebuilt and pushed", "next pushed"),
+            _side("bytes sent by that push", "next sent"),
+            _side("image, compressed", "first size"),
+            _side("image, unpacked", "unpacked"),
+        ),
+    ),
+    Table(
+        "The build by itself", ("multinode",),
+        (
+            Row("from nothing to a loaded image", ("from nothing",)), Row("nothing to do", ("nothing to do",)),
+            Row("`--help`", ("help",)), Row("`plan`", ("plan",)), Row("memory at its peak", ("memory",)),
+        ),
+    ),
+)  # fmt: skip
+IMAGE = (
+    Table(
+        "Image for all text tasks", ("multinode", "expert's Dockerfile", "ratio"),
+        tuple(
+            Row(f"{size}, {kind}", _ratio(f"ours {way}{kind}", f"expert {way}{kind}"))
+            for size, way in (("compressed", ""), ("unpacked", "unpacked "))
+            for kind in ("with bytecode", "without bytecode")
+        ),
+    ),
+    Table(
+        "Layers, compressed", ("with bytecode", "without bytecode"),
+        (Row("*", ("layer * with bytecode", "layer * without bytecode")),),
+    ),
+)  # fmt: skip
+START = (
+    Table(
+        "From the call of Docker to the first step of `smoke`", ("seconds", "multinode with bytecode in it"),
+        (
+            Row("multinode, with bytecode", ("step with bytecode", None)),
+            Row("multinode, without", ("step without bytecode", ("step with bytecode", "step without bytecode"))),
+            Row("the Dockerfile's image, with bytecode", ("step expert", ("step with bytecode", "step expert"))),
+        ),
+    ),
+    Table(
+        "Start of a command", ("with the entrypoint", "without", "ratio"),
+        (
+            Row("`true` in a running container", _ratio("ours", "bypassed")),
+            Row("the same, in processor time", ("ours processor", "bypassed processor", None)),
+            Row("the same, against an empty Python", _ratio("ours processor", "python processor")),
+            Row("`true` as a container's only command", _ratio("container ours", "container bypassed")),
+        ),
+    ),
+)  # fmt: skip
+LIMITS = {
+    "unlimited": "no limit", "half": "quota of half the cores", "quarter": "quota of a quarter of the cores",
+    "three quarters": "quota of three quarters of the cores", "half set": "a set of half the cores",
+}  # fmt: skip
+MODES = ("tuned", "untuned", "guide's variables", "untuned / tuned", "guide's / tuned")
+TRAIN = (
+    Table(
+        "`smoke`, seconds of 80 steps", MODES,
+        tuple(_scene(title, f"smoke {name}") for name, title in LIMITS.items()),
+    ),
+    Table(
+        "Distilbert-sized model, 8 x 128, bfloat16, seconds of a step", MODES,
+        tuple(_scene(title, f"distilbert {name}") for name, title in LIMITS.items()),
+    ),
+    Table(
+        "Two containers of a core each, seconds of a step", ("apart", "together", "efficiency"),
+        (
+            _pair("12 x 384", "12x384", "12x384"),
+            _pair("8 x 128", "8x128", "8x128"),
+            _pair("8 x 128, gradients in bfloat16", "8x128", "8x128 bf16"),
+            _pair("8 x 128, 1 Gbit/s", "8x128", "8x128 1gbit"),
+            _pair("8 x 128, 1 Gbit/s, gradients in bfloat16", "8x128", "8x128 1gbit bf16"),
+            _pair("torch 2.4.0, 8 x 128, oneCCL", "8x128 ccl", "8x128 ccl"),
+            _pair("torch 2.4.0, 8 x 128, gloo", "8x128 gloo", "8x128 gloo"),
+        ),
+    ),
+    Table(
+        "Shares and throughput", ("measured",),
+        (
+            Row("share of a step that the other rank costs, 12 x 384", ("share 12x384",)),
+            Row("the same, 8 x 128", ("share 8x128",)),
+            Row("one container with both cores, 8 x 128", ("one container 8x128",)),
+            Row("two containers of a core each, 8 x 128", ("two containers 8x128",)),
+            Row("loss of the model of `smoke` after 80 steps in two containers", ("loss float32",)),
+            Row("the same, gradients in bfloat16", ("loss bf16",)),
+        ),
+    ),
+)  # fmt: skip
+STORE = (
+    Table(
+        "Releases of transformers on torch 2.13.0 in one store", ("disk", "seconds of all builds"),
+        tuple(Row(str(count), (f"disk of {count}", f"seconds of {count}")) for count in (1, 10, 50)),
+    ),
+    Table(
+        "A further release", ("measured",),
+        (
+            Row("disk", ("disk of a further release",)), Row("seconds", ("seconds of a further release",)),
+            Row("its new layers, compressed", ("new layers of a further release",)),
+        ),
+    ),
+)  # fmt: skip
+TABLES: Mapping[str, Sequence[Table]] = {
+    "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "store": STORE,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""What many releases cost in one store."""

@@ -1,0 +1,87 @@
+"""The part `store`: many releases of transformers on one torch in one store, disk and seconds after each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from benchmarks.build.ours import Ours
+from benchmarks.figures.measured import Figures
+from benchmarks.host.workshop import Workshop
+from images.host.errors import Fault
+from images.plan import catalog, planner
+from images.plan.request import Request
+
+TORCH = "2.13.0"
+RUNS = 50  # releases
+MARKS = (1, 10, 50)
+
+
+def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+    """Build the newest releases, from the newest on; `runs` says how many."""
+    ours, curve = Ours(workshop.directory), list[list[float]]()
+    before = 0
+    for number, release in enumerate(releases(runs), 1):
+        began = time.monotonic()
+        made = ours.run("--torch", TORCH, "--transformers", release, "--no-load")
+        seconds, used = time.monotonic() - began, disk(workshop.directory / "cache")
+        workshop.say(f"{number} of {runs}: {release}, {seconds:.1f} s, {used / 1e6:.0f} MB")
+        curve.append([number, used, round(seconds, 2)])
+        figures.add("disk of the first" if number == 1 else "disk of a further release", used - before, "bytes")
+        figures.add("seconds of the first" if number == 1 else "seconds of a further release", seconds)
+        if number > 1:
+            figures.add("new layers of a further release", changed_bytes(made["layers"]), "bytes")
+        before = used
+    keep(figures, curve)
+    figures.facts["curve"] = curve
+
+
+def keep(figures: Figures, curve: list[list[float]]) -> None:
+    """Keep disk and seconds after 1, 10 and 50 releases, as figures of their own."""
+    for mark in MARKS:
+        if len(curve) >= mark:
+            figures.add(f"disk of {mark}", curve[mark - 1][1], "bytes")
+            figures.add(f"seconds of {mark}", sum(row[2] for row in curve[:mark]))
+
+
+def releases(most: int) -> list[str]:
+    """Return the newest releases of transformers that work with the torch and are not yanked, newest first."""
+    table, found = catalog.load(), list[str]()
+    for version in sorted(table.transformers, reverse=True):
+        if len(found) == most:
+            break
+        if not table.transformers[version].yanked and _works(str(version), table):
+            found.append(str(version))
+    return found
+
+
+def _works(release: str, table: catalog.Catalog) -> bool:
+    """Return whether a release can be planned."""
+    try:
+        planner.resolve(Request(torch=TORCH, transformers=release), table)
+    except Fault:
+        return False
+    return True
+
+
+def disk(place: Path) -> int:
+    """Return the bytes that a directory takes on the disk, a file with several names counted once."""
+    seen: set[tuple[int, int]] = set()
+    return sum(_taken(Path(directory), names, seen) for directory, _, names in os.walk(place))
+
+
+def _taken(directory: Path, names: Collection[str], seen: set[tuple[int, int]]) -> int:
+    total = 0
+    for name in names:
+        found = (directory / name).lstat()
+        if (found.st_dev, found.st_ino) not in seen:
+            seen.add((found.st_dev, found.st_ino))
+            total += found.st_blocks * 512
+    return total
+
+
+def changed_bytes(layers: list[dict[str, object]]) -> int:
+    """Return the compressed bytes of the layers that a build could not take from another."""
+    return sum(int(str(layer["size"])) for layer in layers if not layer["reused"])

@@ -1,0 +1,27 @@
+"""The part `train`: seconds of a step, with models of random weights, so without a network."""
+
+from __future__ import annotations
+
+import os
+
+from benchmarks.build.ours import Ours
+from benchmarks.figures.measured import Figures
+from benchmarks.host.workshop import Workshop
+from benchmarks.train import oneccl, pair, scenes
+from images.host.errors import UserFault
+
+RUNS = 2
+
+
+def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+    """Train alone in all scenes, then in two containers, then with oneCCL."""
+    cores = os.cpu_count() or 1
+    if cores < 2:
+        raise UserFault("two containers of a core each need two cores", cores, "run it on a larger machine")
+    image = workshop.image("train")
+    workshop.say("the image")
+    Ours(workshop.directory, shared=True).run("--tag", image)
+    pair.measure(workshop, figures, image, runs)
+    pair.converge(workshop, figures, image)
+    scenes.measure(workshop, figures, image, cores, runs)
+    oneccl.measure(workshop, figures, min(runs, 1))

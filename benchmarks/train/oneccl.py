@@ -1,0 +1,54 @@
+"""oneCCL against gloo, where the wheels of its stack can be had."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.build.ours import Ours
+from benchmarks.figures.measured import Figures
+from benchmarks.host.commands import call
+from benchmarks.host.workshop import Workshop
+from benchmarks.train.pair import SMALL, Two, keep
+from benchmarks.train.scenes import step
+from images.host.context import default_root
+from images.host.errors import UserFault
+
+VARIABLE = "MULTINODE_CCL"
+WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.4.0")
+OPTIONS = ("--torch", "2.4.0", "--transformers", "4.46.3", "--tasks", "question-answering", "--base", "debian")
+
+
+def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+    """Train two containers of the stack with oneCCL by both backends, in turn."""
+    with figures.optional("oneCCL"):
+        workshop.say("the image with oneCCL")
+        wheels = str(wheelhouse(os.environ, workshop.directory / "wheelhouse"))
+        image = workshop.image("ccl")
+        Ours(workshop.directory, (), shared=True).run(
+            *OPTIONS, "--examples", "none", "--wheelhouse", wheels, "--tag", image
+        )
+        two = Two(workshop, image)
+        for number in range(runs):
+            workshop.say(f"oneCCL against gloo, {number + 1} of {runs}")
+            figures.add("stack with oneCCL apart 8x128", apart := two.apart(SMALL))
+            for backend in ("ccl", "gloo"):
+                seconds = step(two.together([*SMALL.words, "--backend", backend]))
+                keep(figures, f"8x128 {backend}", apart, seconds)
+
+
+def wheelhouse(environ: Mapping[str, str], place: Path) -> Path:
+    """Return a directory with the wheels: the one that the tests keep beside the store, or one made now.
+
+    Raises UserFault when nothing says how they are made.
+    """
+    kept = default_root(environ).with_name("multinode-ccl")
+    if all(list(kept.glob(f"{name}*.whl")) for name in WHEELS):
+        return kept
+    maker = environ.get(VARIABLE)
+    if not maker:
+        raise UserFault("nothing makes the wheels with oneCCL", f"{VARIABLE} is not set", f"{VARIABLE}=DIRECTORY")
+    place.mkdir()
+    call([f"{maker}/wheelhouse", str(place)])
+    return place

@@ -1,0 +1,126 @@
+"""Two containers of a core each: training together, and at the same time apart."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures.measured import Figures
+from benchmarks.host.commands import call
+from benchmarks.host.containers import Setting, network, outcome, process, run, started
+from benchmarks.host.workshop import Workshop
+from benchmarks.train.scenes import MOST, PLACE, STEPS, WARM, answer, step
+
+CORES = ("0", "1")
+GIGABIT = "1gbit"
+# A bucket of a megabyte: the kernel's timer ticks at least every four milliseconds, in which 0.5 MB pass.
+BUCKET = ("tbf", "rate", GIGABIT, "burst", "1mb", "latency", "50ms")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a batch, and how many steps are measured."""
+
+    batch: int
+    length: int
+    steps: int = 3
+
+    @property
+    def name(self) -> str:
+        """Return it as `8x128`."""
+        return f"{self.batch}x{self.length}"
+
+    @property
+    def words(self) -> list[str]:
+        """Return the words for steps.py."""
+        sizes = ["--batch", str(self.batch), "--length", str(self.length)]
+        return [*sizes, "--steps", str(WARM + self.steps)]
+
+
+LARGE, SMALL = Shape(12, 384), Shape(8, 128, 5)
+
+
+@dataclass(frozen=True)
+class Two:
+    """An image of which two containers are started."""
+
+    workshop: Workshop
+    image: str
+
+    def apart(self, shape: Shape) -> float:
+        """Return the mean seconds of a step of two containers that train at the same time, each for itself."""
+        with contextlib.ExitStack() as stack:
+            made = [stack.enter_context(self._start(core, shape.words, Setting())) for core in CORES]
+            return statistics.mean(step(outcome(each, MOST)) for each in made)
+
+    def together(self, words: Sequence[str], limited: bool = False) -> str:
+        """Train as two ranks and return what rank 0 printed; limited: with 1 Gbit/s on both interfaces."""
+        with contextlib.ExitStack() as stack:
+            name = stack.enter_context(network(self.workshop))
+            made = []
+            for core in CORES:
+                environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
+                given = Setting(environ=environ, network=name, name=f"{name}-{core}")
+                made.append(stack.enter_context(self._start(core, words, given)))
+                if limited:
+                    limit(made[-1])
+            first, _ = [outcome(each, MOST) for each in made]
+            return first
+
+    def alone(self, shape: Shape) -> float:
+        """Return the seconds of a step of one container with both cores."""
+        given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={STEPS: PLACE})
+        return step(run(self.workshop, self.image, [PLACE, *shape.words], given, MOST))
+
+    def _start(self, core: str, words: Sequence[str], given: Setting) -> contextlib.AbstractContextManager[str]:
+        limits = ("--cpuset-cpus", core)
+        setting = Setting(limits, given.environ, {STEPS: PLACE}, network=given.network, name=given.name)
+        return started(self.workshop, self.image, [PLACE, *words], setting)
+
+
+def limit(container: str) -> None:
+    """Let a container send 1 Gbit/s; it needs no right for that, the one who calls this has to be root."""
+    call(
+        ["nsenter", "--target", str(process(container)), "--net", "tc", "qdisc", "add", "dev", "eth0", "root", *BUCKET]
+    )
+
+
+def measure(workshop: Workshop, figures: Figures, image: str, runs: int) -> None:
+    """Train both shapes apart and together in turn, the small one also with less network and smaller gradients."""
+    two = Two(workshop, image)
+    for number in range(runs):
+        for shape in (LARGE, SMALL):
+            workshop.say(f"two containers, {shape.name}, {number + 1} of {runs}")
+            apart, together = two.apart(shape), step(two.together(shape.words))
+            keep(figures, shape.name, apart, together)
+        figures.add("one container 8x128", SMALL.batch / two.alone(SMALL), "samples/s")
+        figures.add("two containers 8x128", 2 * SMALL.batch / together, "samples/s")
+        variants(figures, two)
+
+
+def keep(figures: Figures, name: str, apart: float, together: float) -> None:
+    """Keep both, and the share of a step that is spent on the other rank."""
+    figures.add(f"apart {name}", apart)
+    figures.add(f"together {name}", together)
+    figures.add(f"share {name}", 1 - apart / together, "ratio")
+
+
+def variants(figures: Figures, two: Two) -> None:
+    """Train the small shape with gradients in bfloat16, with 1 Gbit/s, and with both."""
+    halved = [*SMALL.words, "--halve"]
+    two.workshop.say("two containers, 8x128, bfloat16 gradients and 1 Gbit/s")
+    figures.add("together 8x128 bf16", step(two.together(halved)))
+    with figures.optional("a limit of 1 Gbit/s"):
+        figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
+        figures.add("together 8x128 1gbit bf16", step(two.together(halved, limited=True)))
+
+
+def converge(workshop: Workshop, figures: Figures, image: str) -> None:
+    """Train the small model of `smoke` to its end, with gradients as they are and in bfloat16."""
+    two = Two(workshop, image)
+    for name, more in (("float32", []), ("bf16", ["--halve"])):
+        workshop.say(f"to convergence, gradients in {name}")
+        text = two.together(["--model", "tiny", "--steps", "80", *more])
+        figures.add(f"loss {name}", float(str(answer(text)["loss"])), "")

@@ -1,0 +1,136 @@
+"""Train a model with random weights in a container, and print the seconds of every step; no network is needed.
+
+It runs with the image's Python: torch and transformers are there, nothing of this repository but the entrypoint's jobs.
+The last line on stdout is JSON: {"steps": [seconds, ...], "loss": of `tiny`, "world": ranks, "threads": of torch}
+"""
+
+# No postponed annotations in this file: DDP reads those of a communication hook while it runs.
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+sys.path.insert(0, "/opt/multinode")
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import Dataset
+from transformers import DistilBertConfig, DistilBertForQuestionAnswering, Trainer, TrainerCallback, TrainingArguments
+
+from entrypoint.jobs.smoke import leave
+from entrypoint.jobs.smoke_training import Questions, make_model, measure_loss
+
+SEED = 11
+
+
+class Words(Dataset[dict[str, torch.Tensor]]):
+    """Random words; where their answers begin and end means nothing, for only the seconds are asked for."""
+
+    def __init__(self, count: int, length: int) -> None:
+        """Draw all of them at once."""
+        random = torch.Generator().manual_seed(SEED)
+        self.words = torch.randint(1000, 30000, (count, length), generator=random)
+        self.length = length
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.words)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        """Return a row as the model takes it."""
+        place = torch.tensor(index % self.length)
+        mask = torch.ones(self.length, dtype=torch.long)
+        return {
+            "input_ids": self.words[index],
+            "attention_mask": mask,
+            "start_positions": place,
+            "end_positions": place,
+        }
+
+
+class Clock(TrainerCallback):
+    """Keep the seconds of every step, the reading of its batch left out."""
+
+    def __init__(self, halve: bool) -> None:
+        """Keep nothing yet; halve: send gradients as bfloat16."""
+        self.trainer: Any = None
+        self.halve, self.began = halve, 0.0
+        self.steps: list[float] = []
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Hook into DDP, which exists only from here on."""
+        wrapped = getattr(self.trainer, "model_wrapped", None)
+        if self.halve and isinstance(wrapped, DistributedDataParallel):
+            wrapped.register_comm_hook(None, halved)
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Start the clock."""
+        self.began = time.perf_counter()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        """Stop it."""
+        self.steps.append(time.perf_counter() - self.began)
+
+
+def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average a bucket of gradients in bfloat16, which is half as many bytes; torch's own hook refuses the CPU."""
+    whole = bucket.buffer()
+    small = whole.to(torch.bfloat16).div_(dist.get_world_size())
+    sent = dist.all_reduce(small, async_op=True).get_future()
+    return sent.then(lambda future: whole.copy_(future.value()[0]))
+
+
+def read(argv: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=("distilbert", "tiny"), default="distilbert")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--backend", default="gloo")
+    parser.add_argument("--halve", action="store_true")
+    return parser.parse_args(argv)
+
+
+def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the model and its data."""
+    torch.manual_seed(SEED)
+    if options.model == "tiny":
+        return make_model(), Questions(4096, SEED)
+    count = options.batch * options.steps * int(os.environ.get("WORLD_SIZE", "1"))
+    return DistilBertForQuestionAnswering(DistilBertConfig()), Words(count, options.length)
+
+
+def arguments(options: argparse.Namespace, output: str) -> TrainingArguments:
+    """Return what the Trainer is told: what `smoke` tells it, with these sizes."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    same: dict[str, Any] = {"ddp_backend": options.backend} if world > 1 else {}
+    return TrainingArguments(
+        output, use_cpu=True, bf16=True, max_steps=options.steps, per_device_train_batch_size=options.batch,
+        learning_rate=4e-3 if options.model == "tiny" else 3e-5, warmup_steps=10, seed=SEED, data_seed=SEED,
+        save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, dataloader_drop_last=True,
+        dataloader_pin_memory=False, ddp_find_unused_parameters=False, **same,
+    )  # fmt: skip
+
+
+def main(argv: list[str]) -> None:
+    """Train, print, and end all ranks together, as `smoke` does."""
+    options = read(argv)
+    with tempfile.TemporaryDirectory() as output:
+        told = arguments(options, output)
+        (model, data), clock = prepare(options), Clock(options.halve)
+        clock.trainer = Trainer(model=model, args=told, train_dataset=data, callbacks=[clock])
+        clock.trainer.train()
+    loss = measure_loss(model) if options.model == "tiny" else None
+    answer = {"steps": clock.steps, "loss": loss, "world": int(told.world_size), "threads": torch.get_num_threads()}
+    print(json.dumps(answer), flush=True)
+    leave(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,123 @@
+"""What is printed of a part, from figures made by hand."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.build import against
+from benchmarks.figures.file import PARTS
+from benchmarks.figures.holds import HOLDS
+from benchmarks.figures.measured import Figures
+from benchmarks.report import tables
+from benchmarks.report.rows import TABLES, Row, Table
+from benchmarks.start import entrypoint
+from tests.support.harness import ROOT
+
+MACHINE = {
+    "cores": 2, "cpu": "AMD EPYC", "units": ["avx512_bf16"], "kernel": "6.18.44", "memory_gb": 25,
+    "engine": "Docker 20.10.24", "load": 0.1,
+}  # fmt: skip
+TABLE = Table("Sizes", ("multinode", "Dockerfile", "ratio"), (Row("image", ("ours", "theirs", ("ours", "theirs"))),))
+
+# Figures of the comparison with Dockerfiles are named by these and by what is built.
+SIDES, FIELDS = ("ours", "expert", "guide", "expert buildx"), ("built", "pushed", "size", "sent")
+
+
+def part(figures: Figures, **more: Any) -> dict[str, Any]:
+    return {"day": "2026-11-22", "runs": 3, "minutes": 12.5, "machine": MACHINE, **figures.as_json(), **more}
+
+
+def test_medians_and_ratios_stand_side_by_side() -> None:
+    figures = Figures()
+    figures.add("ours", 350e6, "bytes")
+    figures.add("theirs", 700e6, "bytes")
+
+    lines = tables.written_table(TABLE, figures).splitlines()
+
+    assert lines[0] == "**Sizes**"
+    assert lines[2:] == [
+        "| | multinode | Dockerfile | ratio |",
+        "|---|---|---|---|",
+        "| image | 350.0 MB | 700.0 MB | 0.50 |",
+    ]
+
+
+def test_columns_and_tables_without_a_figure_are_left_out() -> None:
+    figures = Figures()
+    assert tables.written_table(TABLE, figures) == ""
+
+    figures.add("ours", 350e6, "bytes")
+
+    assert tables.written_table(TABLE, figures).splitlines()[2:] == [
+        "| | multinode |",
+        "|---|---|",
+        "| image | 350.0 MB |",
+    ]
+
+
+def test_a_star_makes_a_row_of_every_such_figure() -> None:
+    figures = Figures()
+    for name in ("layer torch with bytecode", "layer base with bytecode", "layer torch without bytecode"):
+        figures.add(name, 1e6, "bytes")
+    row = Row("*", ("layer * with bytecode", "layer * without bytecode"))
+
+    found = tables.expand(Table("Layers", ("with", "without"), (row,)), figures)
+
+    assert [each.title for each in found] == ["torch", "base"]
+    assert found[0].cells == ("layer torch with bytecode", "layer torch without bytecode")
+
+
+def test_a_busy_machine_is_named() -> None:
+    quiet, busy = part(Figures()), part(Figures(), machine={**MACHINE, "load": 3.2})
+
+    assert "Other work" not in tables.header(quiet)
+    assert "without AMX" in tables.header(quiet) and "Docker 20.10.24" in tables.header(quiet)
+    assert "Other work ran beside it" in tables.header(busy) and "3.2" in tables.header(busy)
+
+
+def test_what_was_missed_and_what_was_not_measured_is_said() -> None:
+    figures = Figures(missing={"oneCCL": "MULTINODE_CCL is not set"})
+    figures.add("apart 12x384", 5.0)
+    figures.add("together 12x384", 10.0)
+
+    text = tables.whole("train", part(figures))
+
+    assert "| ≥ 0.95 | 0.50 | **missed** |" in text
+    assert "| ≥ 2.00 | — | not measured |" in text
+    assert "Not measured: oneCCL (MULTINODE_CCL is not set)." in text
+
+
+def literals(package: str) -> list[str]:
+    """List the texts in the modules of a package, what is put into them left open."""
+    found = []
+    for path in sorted(Path(ROOT, "benchmarks", package).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                pieces = (str(each.value) if isinstance(each, ast.Constant) else "*" for each in node.values)
+                found.append("".join(pieces))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def names(name: str) -> set[str]:
+    """Return the figures that the tables and promises of a part name."""
+    cells = [cell for table in TABLES[name] for row in table.rows for cell in row.cells if cell]
+    texts = {text for cell in cells for text in ((cell,) if isinstance(cell, str) else cell)}
+    holds = {text for hold in HOLDS if hold.part == name for text in (hold.figure, hold.against) if text}
+    return {text for text in texts | holds if "*" not in text}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_figure_of_a_table_is_measured_somewhere(name: str) -> None:
+    """A misspelt name would leave a row out without a word."""
+    made = {f"{command}{kind}" for command in entrypoint.COMMANDS for kind in ("", " processor")}
+    made |= {f"{side} {row} {field}" for side in SIDES for row in against.ROWS for field in FIELDS}
+    patterns = [re.escape(text).replace(r"\*", ".+") for text in literals(name) if text.strip("* ")]
+
+    assert [each for each in sorted(names(name) - made) if not any(re.fullmatch(one, each) for one in patterns)] == []
