@@ -90,7 +90,7 @@ def pairs(docker_services: object, docker_compose_project_name: str) -> dict[str
 def fresh(nodes: tuple[Node, Node]) -> Iterator[Cluster]:
     """Restart both nodes, so that nothing of an earlier test runs there, and end in the end what was started."""
     names = [node.container for node in nodes]
-    assert call(["docker", "restart", "--time", "0", *names], seconds=60).code == 0
+    assert call(["docker", "restart", "--time", "0", *names]).code == 0
     cluster = Cluster(nodes)
     yield cluster
     for child in cluster.started:

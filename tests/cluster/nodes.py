@@ -17,10 +17,11 @@ from tests.support.harness import ENTRYPOINT, Done, call
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
+GRACE = 30  # seconds: terminationGracePeriodSeconds of a pod that says nothing else
 KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
 # No rank is left, and no process that nobody has waited for.
 UNTIL_CLEAN = (
-    f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 20 ] || exit 1; sleep 0.2; done"
+    f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 60 ] || exit 1; sleep 0.2; done"
 )
 
 
@@ -31,7 +32,7 @@ class Node:
     host: str
     container: str
 
-    def run(self, *command: str, environ: dict[str, str] | None = None, seconds: float = 120) -> Done:
+    def run(self, *command: str, environ: dict[str, str] | None = None, seconds: float = 300) -> Done:
         """Run a command through the entrypoint, as `docker run` would."""
         return call(self.command(*command, environ=environ), seconds=seconds)
 
@@ -71,12 +72,12 @@ class Started:
         """Give what it has said so far."""
         return "".join(self._lines)
 
-    def said(self, text: str, seconds: float = 60) -> bool:
+    def said(self, text: str, seconds: float = 180) -> bool:
         """Wait until it says something."""
         with self._news:
             return self._news.wait_for(lambda: text in self.text, seconds)
 
-    def finish(self, seconds: float = 150) -> Done:
+    def finish(self, seconds: float = 300) -> Done:
         """Wait for its end."""
         try:
             code = self._child.wait(seconds)
@@ -104,7 +105,7 @@ def places(text: str) -> list[str]:
     return [f"{rank['host']} {rank['local']}" for rank in world]
 
 
-def one_said(text: str, children: Sequence[Started], seconds: float = 90) -> bool:
+def one_said(text: str, children: Sequence[Started], seconds: float = 180) -> bool:
     """Wait until any of them says something: which node has rank 0 is torchrun's choice."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -138,7 +139,7 @@ class Cluster:
         self.started.append(self.nodes[number].start(*command, environ=environ))
         return self.started[-1]
 
-    def both(self, *command: str, environ: Sequence[dict[str, str]], seconds: float = 150) -> list[Done]:
+    def both(self, *command: str, environ: Sequence[dict[str, str]], seconds: float = 300) -> list[Done]:
         """Run one command on both nodes at once, each with variables of its own."""
         children = [self.start(number, *command, environ=each) for number, each in enumerate(environ)]
         return [child.finish(seconds) for child in children]
@@ -174,13 +175,13 @@ class Container:
 
     name: str
 
-    def stop(self) -> float:
-        """Send SIGTERM and wait for the end; answer the seconds it took."""
+    def stop(self) -> bool:
+        """Send SIGTERM and wait for the end; answer whether it came before SIGKILL, as soon as Kubernetes wants it."""
         began = time.monotonic()
-        assert call(["docker", "stop", "--time", "30", self.name], seconds=60).code == 0
-        return time.monotonic() - began
+        assert call(["docker", "stop", "--time", str(GRACE), self.name], seconds=GRACE + 60).code == 0
+        return time.monotonic() - began < GRACE
 
-    def code(self, seconds: float = 90) -> int:
+    def code(self, seconds: float = 180) -> int:
         """Wait for its end and answer its exit code."""
         return int(call(["docker", "wait", self.name], seconds=seconds).out)
 

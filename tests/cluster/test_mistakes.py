@@ -82,8 +82,9 @@ def test_a_host_that_refuses_ssh(cluster: Cluster) -> None:
     make = "mkdir /tmp/other && ssh-keygen -q -t ed25519 -N '' -f /tmp/other/id_ed25519"
     assert cluster.nodes[1].run("bash", "-c", make).code == 0
     cluster.start(1, "worker", environ={"MULTINODE_SSH_KEYS": "/tmp/other"})
+    assert cluster.nodes[1].shell("until (< /dev/tcp/node1/2222) 2> /dev/null; do sleep 0.2; done").code == 0
 
-    done = cluster.nodes[0].run("launch", "--hosts", "node0,node1", "--timeout", "6", "smoke")
+    done = cluster.nodes[0].run("launch", "--hosts", "node0,node1", "--timeout", "10", "smoke")
 
     assert done.code == 1
     assert "node1 (ssh is refused: the server there does not have our key" in done.err

@@ -83,7 +83,7 @@ def has_docker() -> bool:
     """Say whether a Docker daemon answers."""
     if shutil.which("docker") is None:
         return False
-    return subprocess.run(["docker", "version"], capture_output=True, timeout=30, check=False).returncode == 0
+    return subprocess.run(["docker", "version"], capture_output=True, timeout=120, check=False).returncode == 0
 
 
 def tags() -> list[str]:
