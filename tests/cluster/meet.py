@@ -25,7 +25,7 @@ def main() -> None:
     mine = {"host": os.uname().nodename, "local": local, **{key: environ.get(name) for key, name in names.items()}}
     met: list[Any] = [mine]
     if "RANK" in environ:
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+        dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=5))  # a test may let it wait for another job
         met = [None] * dist.get_world_size()
         dist.all_gather_object(met, mine)
     if environ.get("MULTINODE_WORLD_SIZE", str(len(met))) != str(len(met)):

@@ -44,6 +44,7 @@ SelectTypeParameters=CR_CPU
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 KillWait=5
+MessageTimeout=60
 ReturnToService=2
 MailProg=/bin/true
 LaunchParameters=use_interactive_step
@@ -77,7 +78,7 @@ class Slurm:
         """Write the command line of a line of shell that the image's user types at the controller."""
         return ["docker", "exec", "--user", "1000:0", f"{self.name}-{CONTROLLER}", "bash", "-c", script]
 
-    def run(self, script: str, seconds: float = 60) -> Done:
+    def run(self, script: str, seconds: float = 180) -> Done:
         """Run a line of shell at the controller."""
         return call(self.command(script), seconds=seconds)
 
@@ -90,13 +91,13 @@ class Slurm:
         """Run a line of shell on a node, beside Slurm."""
         return call(["docker", "exec", f"{self.name}-{node}", "bash", "-c", script], seconds=seconds)
 
-    def batch(self, options: str, script: str, seconds: float = 60) -> Done:
+    def batch(self, options: str, script: str, seconds: float = 180) -> Done:
         """Submit a batch script and wait; return what its jobs said and the largest of their exit codes."""
         file, wrapped = "--output=$place/%j.out", shlex.quote(script)
         return self.run(
             f"place=$(mktemp --directory --tmpdir={SHARED}) && cd $place\n"
             f"job=$(sbatch --parsable {file} {options} --wrap {wrapped}) || exit 99\n"
-            'while [ -n "$(squeue --noheader --jobs $job)" ]; do sleep 0.2; done\n'
+            'until left=$(squeue --noheader --jobs $job) && [ -z "$left" ]; do sleep 0.2; done\n'
             "cat $place/*.out\n"
             "exit $(scontrol show job $job | sed -n 's/.* ExitCode=\\([0-9]*\\):.*/\\1/p' | sort -n | tail -1)",
             seconds,
@@ -113,7 +114,7 @@ class Slurm:
         for child in self.started:
             child.end()
         self.started.clear()
-        assert self.until("squeue --noheader", "", 20)
+        assert self.until("squeue --noheader", "", 90)
 
 
 @contextlib.contextmanager
@@ -127,7 +128,7 @@ def up(tag: str, name: str, task: str = "none") -> Iterator[Slurm]:
         assert call(["docker", "network", "create", name]).code == 0
         for host, daemon in DAEMONS.items():
             run_container(name, host, tag, ["bash", "-c", START.format(task=task, daemon=daemon)])
-        assert slurm.until("sinfo --noheader --format=%D/%T", f"{len(NODES)}/idle", 30)
+        assert slurm.until("sinfo --noheader --format=%D/%T", f"{len(NODES)}/idle", 120)
         yield slurm
     finally:
         for host in DAEMONS:

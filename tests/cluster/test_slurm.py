@@ -138,7 +138,7 @@ def test_two_jobs_on_the_same_nodes_stay_two(cluster: Slurm) -> None:
     second = cluster.run(f"srun {SPREAD} {RANK}")
     cluster.run(f"touch {SHARED}/go")
 
-    ended = first.finish(60)
+    ended = first.finish()
     assert (second.code, ended.code) == (0, 0)
     ((one,),), ((other,),) = jobs(ended.out), jobs(second.out)
     assert one != other
