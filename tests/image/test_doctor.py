@@ -80,7 +80,7 @@ def test_bad_arguments_are_refused_before_the_training(
     (tmp_path / "args.json").write_text(text)
     (tmp_path / "train.py").write_text("raise SystemExit('it was started')\n")
 
-    done = run(image, *command, options=("--volume", f"{tmp_path}:/given:ro"), seconds=60)
+    done = run(image, *command, options=("--volume", f"{tmp_path}:/given:ro"))
 
     assert done.code == 2
     assert said in done.err and "try:" in done.err
@@ -95,7 +95,7 @@ def test_a_training_is_warned_once_and_another_command_is_not(image: str, tmp_pa
 
     def warnings(local_rank: int, *command: str) -> int:
         numbers = ("--env", f"PMI_RANK={local_rank}", "--env", f"MPI_LOCALRANKID={local_rank}")
-        done = run(image, *command, options=(*small, *rank, *numbers), seconds=60)
+        done = run(image, *command, options=(*small, *rank, *numbers))
         return sum(word in done.err for word in ("/dev/shm has 64 MB", "512 MB of memory for 2 ranks"))
 
     assert [warnings(number, "/given/train.py") for number in (0, 1)] == [2, 0]

