@@ -12,6 +12,7 @@ from images.base.base import Base
 from images.foreign import sandbox
 from images.host.context import Context
 from images.host.errors import Fault, UserFault
+from images.host.store import Store
 from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
@@ -162,8 +163,13 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
-    made = oci.Image(tags, config, manifest, parts)
-    return Finished(made, base, lock, import_check.modules(wheel.path for wheel in found))
+    return Finished(oci.Image(tags, config, manifest, parts), base, lock, _modules(found, context.store))
+
+
+def _modules(found: Sequence[collect.Wheel], store: Store) -> list[str]:
+    """Return the modules that can be imported; to open a hundred wheels for that once is enough."""
+    made = store.cached("modules", [w.sha256 for w in found], lambda: import_check.modules(w.path for w in found))
+    return list(made.value)
 
 
 def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:

@@ -21,6 +21,7 @@ CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 HELD = "held"
 NEW = ".new-"  # of a directory that has no lock yet
+EARLIER = 1  # seconds since 1970, of what is kept: the time of any change shows, even where clocks count in ticks
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
 
@@ -92,10 +93,7 @@ class Store:
         return self.root / "blobs" / Sha256(digest) / FileName(name)
 
     def blob(self, digest: str, name: str = "blob", size: int | None = None) -> Path | None:
-        """Return where a blob is, by its sha256 in hexadecimal; None where there is none.
-
-        One of another size than is known (bytes) is damaged: it is removed, so that it is made or fetched again.
-        """
+        """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
         if path.is_symlink() or not path.is_file():
             return None
@@ -110,9 +108,9 @@ class Store:
             path.unlink(missing_ok=True)
 
     def whole(self, digest: str, name: str) -> Path | None:
-        """Return where a blob is, after reading it through; a damaged one is removed, and None returned."""
+        """Return where a blob is that has this sha256; a damaged one is removed, and None returned."""
         path = self.blob(digest, name)
-        if path and sha256(path) != digest:
+        if path and self.sha256(path) != digest:
             self.drop(path)
             return None
         return path
@@ -125,8 +123,17 @@ class Store:
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
             with aside.open("rb") as file:
                 os.fsync(file.fileno())  # else a power cut leaves an empty file under a good name
+            os.utime(aside, (EARLIER, EARLIER))
             aside.replace(path)
+        self.sha256(path, digest)
         return path
+
+    def sha256(self, path: Path, known: str | None = None) -> str:
+        """Return the sha256 of a file; one that is not `known` is read, once as long as size, times and place stay."""
+        stat = path.stat()
+        # A program can set the time of a file's modification (st_mtime), but not that of its last change (st_ctime).
+        seen = [str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+        return str(self.cached("hashes", seen, lambda: known or sha256(path)).value)
 
     def cached(
         self, kind: str, inputs: object, make: Callable[[], Any], usable: Callable[[Any], bool] = lambda _: True
@@ -160,10 +167,7 @@ class Store:
             path.replace(place)
 
     def forget(self, *kinds: str) -> None:
-        """Remove the records of these kinds and every unpacked tree, so that the next build makes all of that again.
-
-        Blobs stay: what was downloaded is not downloaded again. For benchmarks; not to be called while a build runs.
-        """
+        """Remove the records of these kinds and all trees, but no blob. For benchmarks, while no build runs."""
         for kind in kinds:
             shutil.rmtree(self.root / "records" / kind, ignore_errors=True)
         shutil.rmtree(self.root / "trees", ignore_errors=True)

@@ -16,7 +16,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.wheels import archive
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
@@ -85,17 +85,10 @@ def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     for path in sorted(directory.iterdir()):
         if path.name.endswith(INSTALLED_FROM) and path.is_file():
             try:
-                found.append((path.name, _sha256(path, store)))
+                found.append((path.name, store.sha256(path)))
             except PermissionError as error:
                 raise UserFault("cannot read a file of the wheelhouse", path, f"chmod a+r {path}") from error
     return found
-
-
-def _sha256(path: Path, store: Store) -> str:
-    stat = path.stat()
-    # A program can set the time of a file's modification (st_mtime), but not that of its last change (st_ctime).
-    seen = [str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
-    return str(store.cached("hashes", seen, lambda: sha256(path)).value)
 
 
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str) -> None:

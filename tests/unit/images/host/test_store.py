@@ -42,6 +42,20 @@ def test_a_damaged_blob_is_removed(tmp_path: Path) -> None:
     assert store.blob(digest) is None
 
 
+def test_a_blob_is_read_again_only_when_it_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = Store(tmp_path), []
+    place = store.place(digest := keep(store, b"content"))
+
+    def counted(path: Path) -> str:
+        read.append(path)
+        return sha256(path)
+
+    monkeypatch.setattr("images.host.store.sha256", counted)
+    assert store.whole(digest, "blob") == place and read == []
+    place.write_bytes(b"Content")  # as long as before, and within the same tick of the clock
+    assert store.whole(digest, "blob") is None and read == [place]
+
+
 def test_what_is_forgotten_is_made_again_from_the_downloads(tmp_path: Path) -> None:
     store = Store(tmp_path)
     digest = keep(store, b"a wheel", "a.whl")
