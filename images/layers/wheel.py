@@ -22,7 +22,9 @@ from images.layers.oneccl import SharedFile
 from images.oci.layer import Layer
 from images.wheels import archive
 from images.wheels.archive import Archive
-from images.wheels.record import hash_of, refuse_content
+from images.wheels.record import hash_of, refuse_content, sha256_of
+
+LARGE = 4 << 20  # bytes
 
 
 def schemes(site: Site, project: str) -> dict[str, str]:
@@ -69,6 +71,8 @@ class Destination(WheelDestination):
         if scheme in ("purelib", "platlib") and name in self._shared:
             return self._link(scheme, name, self._shared[name])
         expected = self._wheel.expected(scheme, name)
+        if expected and scheme != "scripts" and _is_large(expected) and name not in self._pyc:
+            return self._stream(scheme, name, expected, stream, executable=is_executable)
         data = archive.content(stream, expected)
         if scheme == "scripts":
             return self._write_program(name, data, expected, executable=is_executable)
@@ -96,6 +100,15 @@ class Destination(WheelDestination):
     def _add(self, scheme: str, path: str, data: bytes, *, executable: bool) -> str:
         return self._layer.file(f"{self._directories[scheme]}/{path}", data, 0o755 if executable else 0o644)
 
+    def _stream(
+        self, scheme: Scheme, name: str, expected: RecordEntry, stream: BinaryIO, *, executable: bool
+    ) -> RecordEntry:
+        """Write a large file without holding it in memory, by the hash that RECORD says, and compare that."""
+        place, mode = f"{self._directories[scheme]}/{name}", 0o755 if executable else 0o644
+        size, said = expected.size or 0, sha256_of(expected)
+        refuse_content(expected, b"", self._layer.stream(place, stream, said, size, mode))
+        return RecordEntry(name, hash_of(said), size)
+
     def _write_program(self, path: str, data: bytes, expected: RecordEntry | None, *, executable: bool) -> RecordEntry:
         """Write a file of the scheme `scripts`, whose first line may change."""
         if expected:
@@ -115,6 +128,11 @@ class Destination(WheelDestination):
         compiled = posixpath.join(directory, "__pycache__", f"{name.removesuffix('.py')}.{self._tag}.pyc")
         self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[path])
         self._compiled.append((scheme, RecordEntry(compiled, None, None)))
+
+
+def _is_large(entry: RecordEntry) -> bool:
+    """Return whether a file is better not held in memory: its name in a layer is then the sha256 that RECORD says."""
+    return (entry.size or 0) > LARGE and entry.hash_ is not None and entry.hash_.name == "sha256"
 
 
 def _in_wheel(scheme: str, path: str) -> str:

@@ -14,12 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from images.foreign import tars
+from images.foreign.paths import flaw
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
-from images.oci.layer import EPOCH, flaw
+from images.oci.layer import EPOCH
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"

@@ -21,8 +21,8 @@ from installer.sources import WheelContentElement, WheelFile
 from installer.utils import SCHEME_NAMES, parse_entrypoints
 from isal import isal_zlib
 
+from images.foreign.paths import flaw
 from images.host.errors import WorldFault
-from images.oci.layer import flaw
 from images.wheels import record
 
 # Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.

@@ -44,6 +44,15 @@ def hash_of(sha256: str) -> Hash:
     return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("="))
 
 
+def sha256_of(entry: RecordEntry) -> str:
+    """Return the sha256 of a row in hexadecimal.
+
+    Raises ValueError when its hash is not written as one.
+    """
+    text = entry.hash_.value if entry.hash_ else ""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+
+
 def _rows(text: str) -> dict[str, tuple[str, str, str]]:
     try:
         return {row[0]: row for row in parse_record_file(text.splitlines())}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from images.oci.layer import flaw
+from images.foreign.paths import flaw
 from images.wheels.archive import most_unpacked
 
 # How compressed files begin, and what reads them (RFC 1952; bzip2 and xz: their file formats).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -66,8 +67,6 @@ def test_links_of_the_base_are_followed(path: str, expected: str) -> None:
 
 
 def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
-    import hashlib
-
     written = write(tmp_path / "a", [("x", b"x" * 100_000, 0o644)])
     packed = (tmp_path / "a").read_bytes()
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)).read()
@@ -144,6 +143,47 @@ def test_one_path_has_one_file(tmp_path: Path) -> None:
         layer.finish()
 
     assert [*read(tmp_path / "a")] == ["a"]
+
+
+@pytest.mark.parametrize("said", ["of the file", "0" * 64])
+def test_a_large_file_is_written_by_the_hash_that_it_is_said_to_have(tmp_path: Path, said: str) -> None:
+    data = bytes(range(256)) * 10_000
+    digest = hashlib.sha256(data).hexdigest()
+
+    with Layer(tmp_path / "streamed", Directories()) as layer:
+        for name in ("a", "b"):
+            sha256 = digest if said == "of the file" else said
+            assert layer.stream(name, io.BytesIO(data), sha256, len(data), 0o755) == digest
+        written = layer.finish()
+
+    assert written == write(tmp_path / "whole", [("a", data, 0o755), ("b", data, 0o755)])
+
+
+def test_a_file_that_is_cut_short_has_another_hash(tmp_path: Path) -> None:
+    data = bytes(3 << 20)
+    with Layer(tmp_path / "a", Directories()) as layer:
+        found = layer.stream("a", io.BytesIO(data[:-1]), digest := hashlib.sha256(data).hexdigest(), len(data))
+
+    assert found != digest
+
+
+ENTRIES = (
+    ("short", b"x", 0o644), ("executable", b"x", 0o755), ("n" * 99, b"", 0o644), ("n" * 100, b"", 0o644),
+    ("n" * 101, b"", 0o644), ("d" * 99 + "/f", b"", 0o644), ("d" * 100 + "/f", b"", 0o644), ("ü", b"x", 0o4755),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "data", "mode"), ENTRIES, ids=range(len(ENTRIES)))
+def test_the_bytes_are_those_of_tarfile(tmp_path: Path, path: str, data: bytes, mode: int) -> None:
+    write(tmp_path / "a", [(path, data, mode), ("linked", data, mode)])
+    packed = zstandard.ZstdDecompressor().stream_reader((tmp_path / "a").read_bytes()).read()
+
+    file = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(packed)) as source, tarfile.open(fileobj=file, mode="w") as target:
+        for info in source:
+            info.pax_headers = {}
+            target.addfile(info, source.extractfile(info) if info.isreg() else None)
+    assert packed == file.getvalue()
 
 
 names = st.lists(st.sampled_from(["a", "b", "lib", "ü", "x" * 90]), min_size=1, max_size=4).map("/".join)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.base import of_debian
+from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
 from images.inspection import components, sonames
@@ -23,7 +24,7 @@ from images.lock import wheelhouse
 from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
-from images.oci.layer import Directories, Layer, flaw
+from images.oci.layer import Directories, Layer
 from images.wheels import archive
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
