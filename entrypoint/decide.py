@@ -57,6 +57,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind, isolated))
     tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
+    tuned += starters.renew_store(world, found[0]) if starts else []
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)

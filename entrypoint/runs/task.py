@@ -36,9 +36,6 @@ PUSHES_FILES = (4, 32)
 # (transformers/trainer.py, safe_globals). Before torch 2.6 this was how all checkpoints were loaded.
 LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
 LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
-# The agent keeps its store when it starts ranks again, and they read the addresses of those that died
-# (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py); with this, each start has a store of its own.
-NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
 
 
 def prepare_run(
@@ -74,9 +71,7 @@ def resume(run: Run, program: Program, world: World, exists: Callable[[str], boo
     if ranks and exists(RANK):
         why = "each start of a rank looks for the last checkpoint"
         variables = (*program.typed, Setting(VARIABLE, run.directory, why))
-        return program._replace(
-            typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why), NEW_STORE)
-        )
+        return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
     last, why = find_resume(run)
     if last is None:
         return program._replace(notes=[*program.notes, *([why] if why else [])])

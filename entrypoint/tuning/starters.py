@@ -35,14 +35,19 @@ FLAGS = (
 )  # fmt: skip
 MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
-    "--rdzv-endpoint", "--rdzv-backend", "--standalone",
+    "--rdzv-endpoint", "--rdzv-backend", "--standalone", "--max-restarts",
 )  # fmt: skip
-EACH = "--nproc-per-node"
+EACH, RESTARTS = "--nproc-per-node", "PET_MAX_RESTARTS"
 # How many ranks a node gets, and in how many all together; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
+
+# Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
+# is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
+# those that died could be reached (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, next_rendezvous).
+NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
@@ -121,7 +126,7 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
     typed = read_options(options, FLAGS)
     found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
     if found.get("PET_STANDALONE", "0") != "0":
-        return {COUNT: found.get(COUNT, "1")}
+        return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
     return {"PET_NNODES": "1", COUNT: "1", "PET_NODE_RANK": "0", **found}
 
 
@@ -177,6 +182,13 @@ def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> 
     count = str(world.local_size)
     why = "torchrun's auto is a process for every processor"
     return [] if count == (environ.get(COUNT) or "1") else [Setting(COUNT, count, why)]
+
+
+def renew_store(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what gives the ranks of a torchrun a new store at each start, where they may be started several times."""
+    starts = world.launcher in (launchers.ALONE, launchers.TORCHRUN) and world.sizes[1] > 1
+    restarts = environ.get(RESTARTS, "").strip() not in ("", "0")
+    return [NEW_STORE] if starts and (restarts or environ.get("PET_RDZV_ENDPOINT")) else []
 
 
 def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:

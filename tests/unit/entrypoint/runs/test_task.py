@@ -110,7 +110,7 @@ def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> 
     assert run is not None
     program = resume(run, Program(["run_qa.py"], [], {}), world, lambda _: True)
     assert program.words == ["run_qa.py"] and program.typed[0].value == str(tmp_path)
-    assert [each.name for each in program.defaults] == ["PYTHON_EXEC", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"]
+    assert [each.name for each in program.defaults] == ["PYTHON_EXEC"]
     alone = resume(run, Program(["run_qa.py"], [], {}), ONE, lambda _: True)
     assert alone.words == ["run_qa.py", "--resume_from_checkpoint", path]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import World
-from entrypoint.tuning.starters import check_accelerate, fix_count, read_start, replace_auto
+from entrypoint.tuning.starters import NEW_STORE, check_accelerate, fix_count, read_start, renew_store, replace_auto
 from tests.support.launchers import left_by
 
 
@@ -99,6 +99,32 @@ def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
     assert fix_count(read_start(["torchrun", "--nproc-per-node", "2", "x.py"], pod), world, pod) == []
     assert fix_count(read_start(["torchrun", "x.py"], {}), world._replace(local_size=1), {}) == []
     assert fix_count(None, world, pod) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "environ", "new"),
+    [
+        ("torchrun --nproc-per-node 2 --max-restarts 3 x.py", {}, True),
+        ("torchrun --standalone --nproc-per-node=2 --max_restarts=3 x.py", {}, True),
+        ("torchrun --nproc-per-node 2 x.py", {"PET_MAX_RESTARTS": "3"}, True),
+        ("torchrun --nnodes=1:2 --rdzv-backend=c10d --rdzv-endpoint=m:7 x.py", {}, True),
+        ("torchrun --nproc-per-node 2 --max-restarts 0 x.py", {"PET_MAX_RESTARTS": "3"}, False),
+        ("torchrun --nproc-per-node 2 x.py", {}, False),
+        ("torchrun --nproc-per-node 1 --max-restarts 3 x.py", {}, False),
+    ],
+)
+def test_ranks_that_may_be_started_again_get_a_new_store(line: str, environ: dict[str, str], new: bool) -> None:
+    start = read_start(line.split(), environ)
+    assert start is not None
+    world = read_world(start.environ, detect(start.environ), start.each)._replace(local_size=start.each)
+
+    assert renew_store(world, start.environ) == ([NEW_STORE] if new else [])
+
+
+def test_ranks_of_an_mpirun_have_no_store_of_torchrun() -> None:
+    world = World("mpi", "", (2, 2), rank=0, local_size=1)
+
+    assert renew_store(world, {"PET_MAX_RESTARTS": "3"}) == []
 
 
 @pytest.mark.parametrize(
