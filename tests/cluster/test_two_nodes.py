@@ -101,8 +101,8 @@ def test_launch_names_the_host_that_never_comes(cluster: Cluster) -> None:
 
 @fault(
     "a rank fails under `launch`",
-    "rank 1 on node1 ended with exit code 7; the job is ended",
-    codes=7, within=60, remedy="its last lines come before the message; mend what they say and type the same again",
+    "multinode: rank 1 on node1 ended with exit code 7; the job is ended",
+    codes=7, within=120, remedy="its last lines come before the message; mend what they say and type the same again",
 )  # fmt: skip
 def test_a_rank_that_fails_speaks_first(cluster: Cluster, broken: Broken) -> None:
     cluster.start(1, "worker")
@@ -115,18 +115,38 @@ def test_a_rank_that_fails_speaks_first(cluster: Cluster, broken: Broken) -> Non
     assert done.err.index("out of luck") < done.err.index("rank 1 on")
 
 
-@pytest.mark.parametrize("how", ["torchrun", "launch"])
-def test_a_killed_rank_ends_the_job(cluster: Cluster, how: str) -> None:
-    if how == "torchrun":
-        children = [cluster.start(number, *ENDLESS, environ=cluster.elastic) for number in (0, 1)]
-    else:
-        cluster.start(1, "worker")
-        children = [cluster.start(0, *cluster.launch(*ENDLESS))]
-
+@fault(
+    "a rank is killed under torchrun, and no restart is left",
+    "multinode: rank ... on node1 was killed by signal: 9",
+    "multinode: rank ... on node0 has lost another rank: Connection ...",
+    codes=1, within=120, remedy="start it again: it goes on from the last checkpoint",
+)  # fmt: skip
+def test_a_killed_rank_of_torchrun_ends_the_job(cluster: Cluster, broken: Broken) -> None:
+    children = [cluster.start(number, *ENDLESS, environ=cluster.elastic) for number in (0, 1)]
     assert one_said(TRAINS, children)
-    assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
 
-    assert all(child.finish().code for child in children)
+    with broken.happens():
+        assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
+        done = [child.finish() for child in children]
+
+    broken.ended(*done)
+
+
+@fault(
+    "a rank is killed under `launch`",
+    "multinode: rank 1 on node1 was killed by signal 9; the job is ended",
+    codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
+)  # fmt: skip
+def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) -> None:
+    cluster.start(1, "worker")
+    child = cluster.start(0, *cluster.launch(*ENDLESS))
+    assert one_said(TRAINS, [child])
+
+    with broken.happens():
+        assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
+        done = child.finish()
+
+    broken.ended(done)
 
 
 def test_sigterm_ends_a_torchrun_container_and_its_peer(cluster: Cluster, container: Callable[..., Container]) -> None:

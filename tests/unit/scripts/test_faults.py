@@ -58,6 +58,15 @@ def test_ends_as_the_row_says_are_right() -> None:
     assert broken.checked
 
 
+def test_one_code_is_that_of_all() -> None:
+    broken = Broken(Fault("a rank dies", (), {"": 1}, 30, "wait"))
+
+    broken.ended(Done(1, "", ""), Done(1, "", ""))
+
+    with pytest.raises(AssertionError):
+        broken.ended(Done(1, "", ""), Done(0, "", ""))
+
+
 @pytest.mark.parametrize(
     "ends",
     [
