@@ -65,7 +65,7 @@ def measure(workshop: Workshop, figures: Figures, ours: Ours, runs: int) -> None
     contexts = tuple(context.lay_out(ours.work / f"context-{each}", bench.ours.bundle(each)) for each in RELEASES)
     context.load_base(bench.ours.lowest(RELEASES[0]), ours.work, workshop.image("base"))
     figures.add("ours unpacked", made[0]["unpacked"], "bytes")
-    for number in range(runs):
+    for number in workshop.rounds(runs):
         run_ours(bench, number, runs)
         for side in bench.sides(contexts):
             if number == 0 or side.name != "guide":
@@ -97,7 +97,7 @@ def run_theirs(bench: Bench, side: Side, number: int) -> None:
             bench.workshop.say(f"run {number + 1}: Dockerfile ({side.name}), {row}")
             context.mark(place, number)
             tag, kept = f"{address}/theirs:{place.name}", bench.workshop.image(f"{side.tag}-{row}")
-            recipe = Recipe(side.file, place, bench.workshop.image("base"))
+            recipe = Recipe(side.file, place, bench.workshop.image("base"), bench.workshop.label)
             began, before = time.monotonic(), registry.stored(work)
             recipe.build(side.client, tag, kept)
             built = time.monotonic() - began
@@ -109,6 +109,8 @@ def run_theirs(bench: Bench, side: Side, number: int) -> None:
             sizes = sum(registry.layers(address, "theirs", place.name)), registry.stored(work) - before
             keep(bench.figures, f"{side.name} {row}", seconds, sizes)
     bench.figures.add(f"{side.name} unpacked", unpacked(bench.workshop.image(f"{side.tag}-first")), "bytes")
+    for row in ROWS:
+        remove_image(bench.workshop.image(f"{side.tag}-{row}"))
 
 
 def unpacked(image: str) -> int:

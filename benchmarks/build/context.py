@@ -21,17 +21,18 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Recipe:
-    """A Dockerfile, the directory that it is given, the image it starts from, and pip's word for bytecode."""
+    """A Dockerfile, the directory that it is given, its base and label, and pip's word for bytecode."""
 
     file: Path
     context: Path
     base: str
+    label: str
     compile: str = "--no-compile"
 
     def build(self, client: Client, *tags: str) -> None:
         """Build it into the engine."""
         words = [word for tag in tags for word in ("--tag", tag)]
-        words += ["--build-arg", f"BASE={self.base}"]
+        words += ["--label", self.label, "--build-arg", f"BASE={self.base}"]
         words += ["--build-arg", f"COMPILE={self.compile}"] if self.file == EXPERT else []
         call([client.path, "build", *words, "--file", str(self.file), str(self.context)])
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from benchmarks.host.commands import call, environment
 
+LATE = 900.0  # seconds after which no further run begins
 PATIENCE = 60.0  # seconds in which the records of builds have to go
 
 
@@ -37,6 +38,14 @@ class Workshop:
     def image(self, tag: str) -> str:
         """Return the name of an image."""
         return f"{self.name}:{tag}"
+
+    def rounds(self, runs: int) -> Iterator[int]:
+        """Yield the numbers of runs; none begins after LATE, so that a slow machine ends in time with fewer."""
+        for number in range(runs):
+            if number and time.monotonic() - self.began > LATE:
+                self.say(f"no time for more than {number} of {runs} runs")
+                return
+            yield number
 
     def say(self, what: str) -> None:
         """Print a line of progress on stderr, with the minutes since the beginning."""
@@ -67,6 +76,7 @@ def clean(workshop: Workshop, records: frozenset[str]) -> None:
     _remove(["rm", "--force", "--volumes"], _quiet(["ps", "--all", "--quiet", *mine]))
     _remove(["network", "rm"], _quiet(["network", "ls", "--quiet", *mine]))
     _remove(["rmi", "--force"], _quiet(["images", "--format", "{{.Repository}}:{{.Tag}}", workshop.name]))
+    _remove(["rmi", "--force"], _quiet(["images", "--quiet", *mine]))  # those that lost their name to a later build
     _forget_builds(records, time.monotonic() + PATIENCE)
 
 

@@ -30,7 +30,9 @@ def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
     place = prepare(workshop, ours)
     for kind, (_, word) in KINDS.items():
         workshop.say(f"Dockerfile, {kind}")
-        keep_theirs(workshop, figures, Recipe(context.EXPERT, place, workshop.image("base"), word), kind)
+        keep_theirs(
+            workshop, figures, Recipe(context.EXPERT, place, workshop.image("base"), workshop.label, word), kind
+        )
 
 
 def prepare(workshop: Workshop, ours: Ours) -> Path:

@@ -24,7 +24,7 @@ def whole(name: str, part: Mapping[str, Any]) -> str:
 
 def header(part: Mapping[str, Any]) -> str:
     """Return where and when the figures were measured, and whether other work ran there."""
-    runs = "one run" if part["runs"] == 1 else f"{part['runs']} alternating runs"
+    runs = "one run" if part["runs"] == 1 else f"up to {part['runs']} alternating runs"
     text = f"Medians of {runs} on {part['day']}: {machine.written(part['machine'])}; {part['minutes']} minutes."
     if not machine.is_busy(part["machine"]):
         return text

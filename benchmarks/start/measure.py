@@ -24,12 +24,12 @@ def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
     ours.run("--bytecode", "--tag", with_bytecode)
     ours.run("--no-bytecode", "--tag", without)
     ours.build(RELEASES[0])
-    recipe = Recipe(context.EXPERT, prepare(workshop, ours), workshop.image("base"), "--compile")
+    recipe = Recipe(context.EXPERT, prepare(workshop, ours), workshop.image("base"), workshop.label, "--compile")
     recipe.build(clients.find(os.environ)[0], workshop.image("expert"))
     workshop.say("true, with the entrypoint and without")
     entrypoint.measure(workshop, figures, with_bytecode, 4 * runs + 3)
     images = {"with bytecode": with_bytecode, "without bytecode": without, "expert": workshop.image("expert")}
-    for number in range(runs + 1):
+    for number in workshop.rounds(runs + 1):
         workshop.say(f"first step, {number} of {runs}")
         for name, image in images.items():
             seconds = first_step.seconds(workshop, image, "" if name != "expert" else "python3")

@@ -90,7 +90,7 @@ def limit(container: str) -> None:
 def measure(workshop: Workshop, figures: Figures, image: str, runs: int) -> None:
     """Train both shapes apart and together in turn, the small one also with less network and smaller gradients."""
     two = Two(workshop, image)
-    for number in range(runs):
+    for number in workshop.rounds(runs):
         for shape in (LARGE, SMALL):
             workshop.say(f"two containers, {shape.name}, {number + 1} of {runs}")
             apart, together = two.apart(shape), step(two.together(shape.words))

@@ -64,7 +64,7 @@ def setting(scene: Scene, mode: str, cores: int) -> Setting:
 
 def measure(workshop: Workshop, figures: Figures, image: str, cores: int, runs: int) -> None:
     """Train in every scene and mode in turn; more than once only where something is promised."""
-    for number in range(runs):
+    for number in workshop.rounds(runs):
         for scene in SCENES:
             if number and scene.name != "half":
                 continue

@@ -53,7 +53,7 @@ def test_only_the_expert_is_told_about_bytecode(
     called = list[list[str]]()
     monkeypatch.setattr(context, "call", called.append)
 
-    Recipe(file, tmp_path, "base:1", "--compile").build(Client("/usr/bin/docker", "Docker"), "one:1", "two:1")
+    Recipe(file, tmp_path, "base:1", "a=b", "--compile").build(Client("/usr/bin/docker", "Docker"), "one:1", "two:1")
 
     words = called[0]
     given = [after for word, after in itertools.pairwise(words) if word == "--build-arg"]
