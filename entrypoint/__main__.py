@@ -180,9 +180,10 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
 
         return launch(job.words, environ, root, decision.machine)
     elif joins(job, decision):
-        from entrypoint.launchers.ready import check_master
+        from entrypoint.launchers.ready import check_master, warn_choice
 
         check_master(decision.world)
+        warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
     open_directory(decision)
     if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.cluster.rank import supervise

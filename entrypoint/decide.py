@@ -190,9 +190,9 @@ def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: 
 
 def find_route(world: World) -> str | None:
     """Return the interface that leads to the master."""
-    from entrypoint.container.network import find_interface, read_routes  # a world on one node pays nothing for it
+    from entrypoint.container import network  # a world on one node pays nothing for it
 
-    return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), world.master)
+    return network.find_route(world.master)
 
 
 def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Setting], list[str]]:

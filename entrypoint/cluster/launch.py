@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
@@ -12,7 +13,7 @@ from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
-from entrypoint.container.network import address_of, find_free_port, is_here
+from entrypoint.container.network import address_of, find_free_port, find_route, is_here, own_address
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORT, PORTS, is_loopback
 from entrypoint.numbers import whole
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 TIMEOUT = 120
+# Names that are looked up at once.
+LOOK_UPS = 64
 NAMES = {"-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
          "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile"}  # fmt: skip
 
@@ -116,7 +119,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     jobs.read_job(request.words, environ, which)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     warn_crowd(hosts, machine)
-    away = [host.name for host in hosts if not is_here(host.name)]
+    away = find_away(hosts)
     keys = find_keys(environ) if away else None
     directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
     environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
@@ -126,7 +129,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         port = read_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
-        environ = {**environ, **bootstrap(environ, access.config, root)}
+        environ = {**environ, **bootstrap(environ, access.config, root, find_way(away[0]))}
     else:
         from entrypoint.container.files import make_private
 
@@ -161,7 +164,7 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
 
 def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
     """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master."""
-    master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name)
+    master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name)
     return {
         "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
         "MASTER_PORT": environ.get("MASTER_PORT") or str(choose_port()),
@@ -174,10 +177,30 @@ def choose_port() -> int:
     return find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
 
 
-def bootstrap(environ: Mapping[str, str], config: str, root: str) -> dict[str, str]:
-    """Return the variables by which hydra reaches the other hosts; an operator's arguments of ssh stay."""
+def find_away(hosts: list[Host]) -> list[str]:
+    """Return the names of the hosts that are not this one, all looked up at once: a name server may not answer."""
+    names = [host.name for host in hosts]
+    with ThreadPoolExecutor(min(len(names), LOOK_UPS)) as pool:
+        found = pool.map(lambda name: "" if is_here(name) else name, names)
+        return [name for name in found if name]
+
+
+def find_way(host: str) -> str | None:
+    """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
+    own = own_address(host)
+    return find_route(host) if own and ":" not in own else None
+
+
+def bootstrap(environ: Mapping[str, str], config: str, root: str, interface: str | None) -> dict[str, str]:
+    """Return the variables by which hydra reaches the other hosts, and they reach it; an operator's arguments stay.
+
+    Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
+    there: podman writes host.containers.internal into every /etc/hosts.
+    """
     extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
+    chosen = {} if interface is None or "I_MPI_HYDRA_IFACE" in environ else {"I_MPI_HYDRA_IFACE": interface}
     return {
+        **chosen,
         "I_MPI_HYDRA_BOOTSTRAP": "ssh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
 
+from entrypoint.container.files import read_text
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -84,6 +86,11 @@ def find_interface(routes: list[Route], master: str | None) -> str | None:
         return zone or next(iter(names), None)
     addresses = resolve(master) if master else []
     return next((name for name in (match(routes, address) for address in (*addresses, None)) if name), None)
+
+
+def find_route(host: str | None) -> str | None:
+    """Return the interface of this machine that leads to a host."""
+    return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), host)
 
 
 def match(routes: list[Route], address: bytes | None) -> str | None:
@@ -178,11 +185,28 @@ def loops_back(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def address_of(host: str) -> str:
-    """Return a host's address, so that all ranks use the same; the name itself where the address is on loopback."""
+def list_choices(host: str) -> list[str]:
+    """Return the interfaces among which a name on loopback does not choose; none where there is no choice.
+
+    A bridge, as an engine has one, leads to containers of this machine.
+    """
+    if not loops_back(find_route_to(host)[0]):
+        return []
+    routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
+    names = sorted({route.interface for route in routes})
+    found = [name for name in names if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
+    return found if len(found) > 1 else []
+
+
+def address_of(host: str, peer: str) -> str:
+    """Return a host's address, so that all ranks use the same; the name itself where there is none.
+
+    A name on loopback is this machine's own, as Debian writes it into /etc/hosts: the peer reaches it by the address
+    on the way there, which need not be on the default route.
+    """
     found = look_up(host, None, socket.SOCK_STREAM, SECONDS)
     address = next((write_address(place) for family, place in found if family == socket.AF_INET), host)
-    return host if loops_back(address) else address
+    return (own_address(peer) or host) if loops_back(address) else address
 
 
 def can_resolve(name: str) -> bool:

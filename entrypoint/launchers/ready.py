@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.network import can_resolve, is_free, is_here, own_address
+from entrypoint.container.network import can_resolve, is_free, is_here, list_choices, own_address
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import HERE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
@@ -82,6 +82,20 @@ def check_master(world: World) -> None:
     if world.launcher == TORCHRUN and is_here(world.master):
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
+
+
+def warn_choice(world: World, interface: str | None) -> None:
+    """Print a note where the name of the master, this node, is on loopback, and this node has several networks."""
+    if not interface or world.master is None or not world.several_nodes or world.launcher == TORCHRUN_WORKER:
+        return
+    choices = [] if world.local_rank else list_choices(world.master)
+    if choices:
+        note = (
+            f"{world.master} is on loopback in this node's /etc/hosts, so {interface} was taken of {', '.join(choices)}"
+        )
+        print_note(
+            f"{note}; if the nodes meet on another, name the master by its address, or export GLOO_SOCKET_IFNAME"
+        )
 
 
 def find_here(world: World) -> World:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from entrypoint.cluster import launch
 from entrypoint.cluster.hosts import Host
-from entrypoint.cluster.launch import bootstrap, job_variables, read_request, share_cores
+from entrypoint.cluster.launch import bootstrap, find_away, find_way, job_variables, read_request, share_cores
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
 from tests.support.machines import Box, look_at
@@ -56,9 +59,36 @@ def test_every_launch_has_a_free_port_of_its_own(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:
-    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x")
+    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x", None)
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+    assert "I_MPI_HYDRA_IFACE" not in found
+
+
+@pytest.mark.parametrize(("environ", "given"), [({}, {"I_MPI_HYDRA_IFACE": "eth1"}), ({"I_MPI_HYDRA_IFACE": "x"}, {})])
+def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, str]) -> None:
+    found = bootstrap(environ, "/c", "/opt/x", "eth1")
+    assert {name: value for name, value in found.items() if name == "I_MPI_HYDRA_IFACE"} == given
+
+
+@pytest.mark.parametrize(("own", "interface"), [("10.77.0.1", "eth1"), ("fd77::1", None), (None, None)])
+def test_the_way_to_a_host(own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "own_address", lambda host: own)
+    monkeypatch.setattr(launch, "find_route", lambda host: "eth1")
+    assert find_way("node1") == interface
+
+
+def test_all_names_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No look-up ends before all have begun."""
+    hosts = [Host("here", 1), Host("node1", 1), Host("node2", 1)]
+    together = threading.Barrier(len(hosts), timeout=10)
+
+    def is_here(name: str) -> bool:
+        together.wait()
+        return name == "here"
+
+    monkeypatch.setattr(launch, "is_here", is_here)
+    assert find_away(hosts) == ["node1", "node2"]
 
 
 @pytest.mark.parametrize(

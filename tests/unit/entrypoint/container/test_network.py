@@ -214,7 +214,7 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     ("found", "address"),
     [
         ([(socket.AF_INET6, "fd00::2"), (socket.AF_INET, "10.77.0.2")], "10.77.0.2"),
-        ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "10.77.0.2")], "node0"),
+        ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "192.0.2.2")], "10.77.0.1"),
         ([(socket.AF_INET6, "fd00::2")], "node0"),
         ([], "node0"),
     ],
@@ -222,4 +222,29 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
 def test_all_ranks_get_one_address(monkeypatch: pytest.MonkeyPatch, found: list[tuple[int, str]], address: str) -> None:
     rows: list[network.Place] = [(family, (text, 0)) for family, text in found]
     monkeypatch.setattr(network, "look_up", lambda *_: rows)
-    assert network.address_of("node0") == address
+    monkeypatch.setattr(network, "own_address", lambda host: "10.77.0.1" if host == "node1" else None)
+    assert network.address_of("node0", "node1") == address
+
+
+def test_a_name_on_loopback_without_any_network_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, ("127.0.1.1", 0))])
+    monkeypatch.setattr(network, "own_address", lambda host: None)
+    assert network.address_of("node0", "node1") == "node0"
+
+
+@pytest.mark.parametrize(
+    ("address", "bridges", "choices"),
+    [
+        ("127.0.1.1", ("docker0", "br-19ca043e9aa4"), ["eth0", "eth1", "ib0"]),
+        ("127.0.1.1", ("docker0", "br-19ca043e9aa4", "eth1", "ib0"), []),
+        ("192.0.2.9", (), []),
+        ("", (), []),
+    ],
+)
+def test_networks_among_which_a_name_on_loopback_does_not_choose(
+    address: str, bridges: tuple[str, ...], choices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "find_route_to", lambda host: (address, address))
+    monkeypatch.setattr(network, "read_text", lambda path: V4 if path == "/proc/net/route" else None)
+    monkeypatch.setattr("os.path.isdir", lambda path: path.split("/")[-2] in bridges)
+    assert network.list_choices("node0") == choices

@@ -16,6 +16,7 @@ from entrypoint.launchers.ready import (
     stop,
     wait_for_master,
     wait_for_name,
+    warn_choice,
 )
 from entrypoint.launchers.world import HERE, World
 
@@ -69,6 +70,32 @@ def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.Captur
     check_master(World("torchrun", "", (1, 4), None, 1, master="here", port=TAKEN))
 
     assert f"{TAKEN} of the rendezvous is in use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("world", "interface", "noted"),
+    [
+        (AGENT._replace(node_rank=0, master="here"), "eth0", True),
+        (RANKS._replace(master="here"), "eth0", True),
+        (RANKS._replace(master="here", local_rank=1), "eth0", False),
+        (RANKS._replace(master="here"), None, False),
+        (RANKS._replace(master="here", nodes=(1, 1)), "eth0", False),
+        (RANKS._replace(master="here", launcher="torchrun-worker"), "eth0", False),
+        (AGENT, "eth0", False),
+    ],
+)
+def test_a_name_on_loopback_does_not_choose_among_networks(
+    world: World,
+    interface: str | None,
+    noted: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(ready, "list_choices", lambda name: ["eth0", "eth1"] if name == "here" else [])
+
+    warn_choice(world, interface)
+
+    assert ("eth0 was taken of eth0, eth1" in capsys.readouterr().err) == noted
 
 
 @pytest.mark.parametrize(
