@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from entrypoint.container.places import HUB_CACHES, OLD_CACHE
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import check_online
 from entrypoint.training import job as jobs
@@ -22,6 +23,8 @@ OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
 FLAG = "output_dir"
+# Where the hub's libraries keep what they download (list_caches in entrypoint/container/places.py).
+CACHES = ("HF_HOME", "HF_DATASETS_CACHE", OLD_CACHE, *HUB_CACHES)
 # Arguments of the examples and of the Trainer that are a token of the hub.
 TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
 
@@ -62,7 +65,17 @@ def check_task(job: Job) -> None:
         raise Refusal(f"this is nothing that can be {wanted}", job.words[0], "a task, such as qa, glue or mlm")
     if job.kind == PREFETCH:
         check_online(job.pod.variables)
+        check_downloads(job)
     check_token(job)
+
+
+def check_downloads(job: Job) -> None:
+    """Raise Refusal for downloads that would not be on the claim, for their pod is the only one that has them then."""
+    places = {name: job.pod.variables[name] for name in CACHES if name in job.pod.variables}
+    away = next((name for name, place in places.items() if not f"{place}/".startswith(f"{job.pod.mount}/")), None)
+    if away:
+        value = f"--env {away}={places[away]}, not in {job.pod.mount}"
+        raise Refusal("downloads would not be on the claim, and be lost with the pod", value, f"leave {away} out")
 
 
 def check_token(job: Job) -> None:

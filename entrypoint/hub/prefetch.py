@@ -6,10 +6,12 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import read_text
+from entrypoint.container.files import can_write, read_text
 from entrypoint.container.image import REBUILD
+from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import METRIC, NLTK, Wanted, read_script
+from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 from entrypoint.training.command import read_program
 from entrypoint.training.needs import (
@@ -49,6 +51,19 @@ def check_online(environ: Mapping[str, str]) -> None:
         raise Refusal("prefetch asks the hub, and may not", f"{off}={environ[off]}", f"unset {off} for prefetch alone")
 
 
+def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
+    """Return a note if what is fetched will be lost with the container; raise Refusal where it cannot be written.
+
+    A task goes on with another cache there, which is of no use to the tasks that are fetched for.
+    """
+    for path in caches.values():
+        if not writable(path):
+            remedy = "mount a volume that this user may write: docker run -v cache:/workspace/.cache/huggingface"
+            raise Refusal("the cache cannot be written", path, remedy)
+    lost = [path for path in caches.values() if not is_mounted(os.path.realpath(path), points)]
+    return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
+
+
 def list_wanted(source: str, given: Mapping[str, object], exists: Callable[[str], bool]) -> list[Wanted]:
     """List what a script fetches from the hub; a directory of the image or a volume is there already."""
     return [each for each in read_script(source, given) if each.kind in (METRIC, NLTK) or not exists(each.name)]
@@ -69,6 +84,9 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
     job = read_task(words)
     check_online(environ)
+    points = mount_points(read_text("/proc/self/mountinfo"))
+    for note in check_caches(list_caches(environ, stack.transformers), can_write, points):
+        print_note(note)
     check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from entrypoint.errors import USER
 from entrypoint.training import job as jobs
 from manifests.pod import write_container, write_metadata, write_pod
 from manifests.request import Claim, Job
 
+PREFETCH = "prefetch"
 RETRIES = 3  # a hub that is busy, or a pod that is moved
+# A mistake, as a token without access, is not tried again: spec.podFailurePolicy of batch/v1, since Kubernetes 1.26.
+MISTAKES = {"containerName": PREFETCH, "operator": "In", "values": [USER]}
 
 
 def write_claim(claim: Claim) -> dict[str, Any]:
@@ -25,11 +29,15 @@ def write_claim(claim: Claim) -> dict[str, Any]:
 
 def write_prefetch(job: Job) -> dict[str, Any]:
     """Return the manifest of a Job whose pod runs `prefetch` with the HF_HOME of the pods that train."""
-    container = write_container("prefetch", job.pod, [jobs.PREFETCH, *job.words])
+    container = write_container(PREFETCH, job.pod, [jobs.PREFETCH, *job.words])
     pod = write_pod(job.pod, container, restartPolicy="Never")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": write_metadata(job),
-        "spec": {"backoffLimit": RETRIES, "template": {"spec": pod}},
+        "spec": {
+            "backoffLimit": RETRIES,
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": MISTAKES}]},
+            "template": {"spec": pod},
+        },
     }

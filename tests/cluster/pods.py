@@ -108,10 +108,15 @@ class Podman:
         """Return what a container has said so far."""
         return self.call("logs", container).text
 
-    def down(self) -> None:
-        """Remove the pods, and their network."""
+    def down_pods(self) -> None:
+        """Remove the pods; others may have their names then."""
         for path in self.played:
             subprocess.run(["podman", "kube", "down", str(path)], env=self.environ, capture_output=True, timeout=120)
+        self.played.clear()
+
+    def down(self) -> None:
+        """Remove the pods, and their network."""
+        self.down_pods()
         command = ["podman", "network", "rm", "--force", self.network]
         subprocess.run(command, env=self.environ, capture_output=True, timeout=120)
 

@@ -13,7 +13,7 @@ from tests.cluster.pods import Podman, podman
 from tests.support.hub import Hub, serving
 from tests.support.hub_repositories import fill
 from tests.support.manifests import run
-from tests.support.operators import TORCH_DISTRIBUTED, make_job_pod, make_pods, make_trainjob_pods
+from tests.support.operators import TORCH_DISTRIBUTED, fill_secrets, make_job_pod, make_pods, make_trainjob_pods
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +40,11 @@ def hub(node: Podman) -> Iterator[Hub]:
         yield served
 
 
-def fetch(node: Podman, image: str, hub: Hub, *words: str) -> tuple[int, str]:
+def fetch(node: Podman, image: str, hub: Hub, *words: str, token: str = "") -> tuple[int, str]:
     """Play the Job that fetches into the claim; return its exit code and its log."""
     own = ("--image", image, "--pvc", node.network, "--env", f"HF_ENDPOINT={hub.url}", "--env", "HF_HUB_ETAG_TIMEOUT=3")
-    node.play([make_job_pod(run("prefetch", *own, *words).manifest)], node.addresses(1))
+    pod = make_job_pod(run("prefetch", *own, *words).manifest)
+    node.play([fill_secrets(pod, {"hf-token": {"HF_TOKEN": token}})], node.addresses(1))
     return node.wait(LOG, 180), node.logs(LOG)
 
 
@@ -78,3 +79,54 @@ def test_what_a_job_has_fetched_is_trained_without_a_network(
     assert codes == [0, 0]
     assert all(f"rank {rank} of 2 ends at step 2" in text for rank in (0, 1))
     assert hub.requests == []
+
+
+def test_a_token_without_access_is_said_in_the_log_and_ends_the_job(pulled: str, node: Podman, hub: Hub) -> None:
+    hub.gated = {"models/distilbert/distilbert-base-uncased"}
+
+    code, said = fetch(node, pulled, hub, "--token-secret", "hf-token", "qa", token="hf_closed")
+
+    fails = run("prefetch", "--image", pulled).manifest["spec"]["podFailurePolicy"]["rules"][0]
+    assert (code, fails["action"]) == (2, "FailJob") and code in fails["onExitCodes"]["values"]
+    assert "the repository is gated, and has not been opened to this token: model distilbert" in said
+    assert f"try: ask for access on {hub.url}" in said and "hf_closed" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "message"),
+    [
+        ("prefetch", ("qa",), "the cache cannot be written: /workspace/output/huggingface"),
+        ("pytorchjob", (*SIZES, "--name", "qa", "qa"), "the directory for results cannot be written"),
+    ],
+)
+def test_a_claim_that_may_only_be_read_is_refused(
+    pulled: str, node: Podman, kind: str, words: tuple[str, ...], message: str
+) -> None:
+    manifest = run(kind, "--image", pulled, "--pvc", node.network, *words).manifest
+    pod = make_job_pod(manifest) if kind == "prefetch" else make_pods(manifest, node.addresses(2))[0]
+    [container] = pod["spec"]["containers"]
+    container["volumeMounts"][0]["readOnly"] = True
+    pod["spec"]["restartPolicy"] = "Never"
+    name = f"{pod['metadata']['name']}-{container['name']}"
+
+    node.play([pod], node.addresses(1))
+
+    assert node.wait(name, 120) == 2
+    assert message in node.logs(name)
+
+
+def test_a_directory_of_another_user_is_refused(pulled: str, node: Podman) -> None:
+    words = ("--image", pulled, "--pvc", node.network, *SIZES, "--elastic", "off", "--workers", "1", "--name", "qa")
+    first = make_pods(
+        run("pytorchjob", *words, "bash", "-c", "mkdir -m 755 /workspace/output/qa").manifest, ["10.0.0.1"]
+    )
+    second = make_pods(run("pytorchjob", *words, "--uid", "2000", "qa").manifest, ["10.0.0.1"])
+    name = "qa-master-0-pytorch"
+    for pods, code in ((first, 0), (second, 2)):
+        pods[0]["spec"]["restartPolicy"] = "Never"
+        node.play(pods, node.addresses(1))
+        assert node.wait(name, 120) == code
+        said = node.logs(name)
+        node.down_pods()
+
+    assert "the directory for results cannot be written: /workspace/output/qa" in said

@@ -156,6 +156,7 @@ def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
 def test_no_network_is_said(image: str) -> None:
     done = run(image, "prefetch", *QA, options=SCRIPTS)
     assert_refused(done, 1, "cannot be reached", "HF_ENDPOINT")
+    assert f"nothing is mounted at {CACHE}: what is fetched is lost with the container" in done.err
 
 
 @pytest.mark.slow
@@ -169,6 +170,7 @@ def test_a_full_disk_is_said(prefetch: Prefetch) -> None:
     [
         (("qaa",), (), "prefetch takes a task", "qa"),
         (QA, ("--env", "HF_HUB_OFFLINE=1"), "may not: HF_HUB_OFFLINE=1", "unset HF_HUB_OFFLINE"),
+        (QA, ("--volume", f"{ROOT}:{CACHE}:ro"), f"the cache cannot be written: {CACHE}", "mount a volume"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -105,6 +105,17 @@ def make_job_pod(job: Mapping[str, Any]) -> dict[str, Any]:
     return {**head, "spec": template["spec"]}
 
 
+def fill_secrets(pod: dict[str, Any], secrets: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return a pod whose variables have their values from Secrets, as a kubelet starts it; raise KeyError for none."""
+    filled = copy.deepcopy(pod)
+    for container in filled["spec"]["containers"]:
+        for row in container.get("env", []):
+            if "valueFrom" in row:
+                asked = row.pop("valueFrom")["secretKeyRef"]
+                row["value"] = secrets[asked["name"]][asked["key"]]
+    return filled
+
+
 # The runtime that comes with Trainer v2.3.0: manifests/base/runtimes/torch_distributed.yaml.
 TORCH_DISTRIBUTED: Mapping[str, Any] = {
     "metadata": {"name": "torch-distributed"},

@@ -117,6 +117,8 @@ MISTAKES = [
     ("pytorchjob", ["worker"], "nothing that can be trained", "worker", "a task, such as qa"),
     ("pytorchjob", ["prefetch", "qa"], "names the command `prefetch` itself", "prefetch qa", "the task alone: qa"),
     ("prefetch", ["--env", "HF_HUB_OFFLINE=1"], "prefetch asks the hub, and may not", "HF_HUB_OFFLINE=1", "unset"),
+    ("prefetch", ["--env", "HF_HOME=/tmp/hub"], "downloads would not be on the claim", "HF_HOME=/tmp/hub, not in",
+     "leave HF_HOME out"),
     ("prefetch", ["smoke"], "nothing that can be fetched", "smoke", "a task, such as qa"),
     ("prefetch", ["train.py"], "nothing that can be fetched", "train.py", "a task, such as qa"),
     ("pytorchjob", ["qa", *["--bf16"] * 128], "at most 128 arguments", "131", "a file of arguments"),
@@ -222,6 +224,12 @@ def test_a_pod_mounts_what_it_has_and_nothing_else(kind: str) -> None:
         for container in pod["containers"]:
             places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
             assert places == {"storage": "/workspace/output", "shm": "/dev/shm", "tmp": "/tmp"}
+
+
+def test_downloads_may_go_anywhere_on_the_claim() -> None:
+    words = ("--mount", "/data", "--env", "HF_HOME=/data/hub", "--env", "TRANSFORMERS_CACHE=/data")
+
+    assert write("prefetch", *words).code == 0
 
 
 @pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])

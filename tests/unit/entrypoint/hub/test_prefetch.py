@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.hub.prefetch import add_token, check_online, list_wanted, prepare, read_task
+from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare, read_task
 from tests.support.harness import ROOT
 
 TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]
@@ -23,8 +23,9 @@ def stack(tmp_path: Path) -> Stack:
     return Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", str(ROOT / "tests/data/offline"), str(tmp_path))
 
 
-def test_the_plan_is_what_the_script_loads(stack: Stack) -> None:
-    job, environ = prepare([*TASK, "--token", "hf_secret"], {"A": "b"}, stack, "/opt/multinode")
+def test_the_plan_is_what_the_script_loads(stack: Stack, tmp_path: Path) -> None:
+    given = {"HF_HOME": str(tmp_path)}
+    job, environ = prepare([*TASK, "--token", "hf_secret"], given, stack, "/opt/multinode")
 
     assert (job.kind, job.name, job.words[0]) == ("plain", "python3", "/opt/multinode/prefetch.py")
     plan = json.loads(job.words[1])
@@ -32,7 +33,7 @@ def test_the_plan_is_what_the_script_loads(stack: Stack) -> None:
     assert [(each["kind"], each["name"]) for each in plan["wanted"]] == [
         ("dataset", "ours/questions"), ("weights", "ours/bert"), ("metric", "squad"),
     ]  # fmt: skip
-    assert environ == {"A": "b", "HF_TOKEN": "hf_secret"} and "hf_secret" not in job.words[1]
+    assert environ == {**given, "HF_TOKEN": "hf_secret"} and "hf_secret" not in job.words[1]
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,26 @@ def test_offline_it_is_refused(name: str) -> None:
     assert caught.value.value == f"{name}=1" and f"unset {name}" in caught.value.remedy and caught.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("caches", "points", "notes"),
+    [
+        ({"caches": "/cache"}, ["/", "/cache"], []),
+        ({"caches": "/cache/hub"}, ["/", "/cache"], []),
+        ({"caches": "/cache"}, ["/"], ["nothing is mounted at /cache: what is fetched is lost with the container"]),
+        ({"models": "/a", "data sets": "/b"}, ["/b"],
+         ["nothing is mounted at /a: what is fetched is lost with the container"]),
+    ],
+)  # fmt: skip
+def test_a_cache_that_will_be_lost_is_said(caches: dict[str, str], points: list[str], notes: list[str]) -> None:
+    assert check_caches(caches, lambda _: True, points) == notes
+
+
+def test_a_cache_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(Refusal, match="the cache cannot be written") as caught:
+        check_caches({"models": "/a", "data sets": "/b"}, lambda path: path == "/a", ["/a", "/b"])
+    assert caught.value.value == "/b" and caught.value.code == 2
+
+
 def test_what_is_in_a_directory_is_not_fetched() -> None:
     source = "AutoModel.from_pretrained('/models/mine'); evaluate.load('squad'); load_dataset('squad')"
     found = list_wanted(source, {}, lambda path: path in ("/models/mine", "squad"))
@@ -74,5 +95,5 @@ def test_a_damaged_script_is_said(stack: Stack, tmp_path: Path) -> None:
     script.parent.mkdir(parents=True)
     script.write_text("def")
     with pytest.raises(Refusal, match="is damaged") as caught:
-        prepare(TASK, {}, stack._replace(examples=str(tmp_path)), "/opt/multinode")
+        prepare(TASK, {"HF_HOME": str(tmp_path)}, stack._replace(examples=str(tmp_path)), "/opt/multinode")
     assert caught.value.code == 1
