@@ -66,15 +66,16 @@ def layers(
 
 @dataclass(frozen=True)
 class Compiler:
-    """The base's own interpreter, unpacked."""
+    """The base's own interpreter, unpacked; whether it leaves modules out that tasks do not import."""
 
     store: Store
     python: Interpreter
+    trimmed: bool
 
     def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
         """Return sha256 of a wheel -> sha256 of its bytecode."""
         listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
-        return bytecode.make(self.store, listed, self.python)
+        return bytecode.make(self.store, listed, self.python, trimmed=self.trimmed)
 
 
 def _compiler(lock: Lock, base: Base, context: Context) -> Compiler | None:
@@ -82,7 +83,7 @@ def _compiler(lock: Lock, base: Base, context: Context) -> Compiler | None:
         return None
     found = sandbox.find(context.environ)
     trusted = bool(found.refusal) and base.manifest is None and not collect.unsigned(lock, context)
-    return Compiler(context.store, bytecode.unpacked(context.store, base, found, trusted=trusted))
+    return Compiler(context.store, bytecode.unpacked(context.store, base, found, trusted=trusted), lock.trim)
 
 
 def _wheel_layer(

@@ -78,16 +78,18 @@ def refuse(found: Sandbox, base: str | None) -> None:
     raise WorldFault(fact, value, f"{found.remedy}, or {WITHOUT}")
 
 
-def make(store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter) -> dict[str, str]:
+def make(
+    store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter, *, trimmed: bool
+) -> dict[str, str]:
     """Compile wheels given as (project, sha256, path); answer sha256 of the wheel -> sha256 of its bytecode.
 
-    Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
+    Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does, and those
+    that no task imports, where the image is to be `trimmed`.
     Raises WorldFault when the interpreter itself fails.
     """
     made = {}
     for project, digest, path in wheels:
-        row = trim.pattern(project)
-        left_out = row.pattern if row else "(?!)"
+        left_out = trim.uncompiled(project, trimmed=trimmed)
 
         def compile_(path: Path = path, left_out: str = left_out) -> str:
             return _compile(store, path, python, left_out)

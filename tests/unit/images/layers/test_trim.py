@@ -1,0 +1,60 @@
+"""Which files and which bytecode are left out of an image, and what stays beside them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from images.layers import trim
+
+MODELS = "transformers/models"
+
+
+@pytest.mark.parametrize(
+    ("project", "path", "left_out"),
+    [
+        ("torch", "torch/test/a.py", True),
+        ("torch", "torch/testing/_comparison.py", False),
+        ("torch", "torch/lib/libtorchbind_test.so", True),
+        ("torch", "torch/lib/libtorch_cpu.so", False),
+        ("impi-rt", "data/opt/mpi/etc/tuning_spr_shm-ofi.dat", True),
+        ("impi-rt", "data/opt/mpi/etc/tuning_generic_shm-ofi.dat", False),
+        ("tqdm", "images/tqdm.gif", True),
+        ("tqdm", "tqdm/auto.py", False),
+    ],
+)
+def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out: bool) -> None:
+    found = trim.pattern(project)
+
+    assert bool(found and found.match(path)) == left_out
+
+
+@pytest.mark.parametrize(
+    ("project", "path", "compiled"),
+    [
+        ("transformers", f"{MODELS}/bert/modeling_bert.py", True),
+        ("transformers", f"{MODELS}/bert_generation/modeling_bert_generation.py", False),
+        ("transformers", f"{MODELS}/whisper/modeling_whisper.py", False),
+        ("transformers", f"{MODELS}/whisper/configuration_whisper.py", True),
+        ("transformers", f"{MODELS}/whisper/__init__.py", True),
+        ("transformers", f"{MODELS}/__init__.py", True),
+        ("transformers", "transformers/trainer.py", True),
+        ("torch", "torch/_inductor/config.py", True),
+        ("torch", "torch/_inductor/configs_of_others.py", False),
+        ("torch", "torch/_inductor/codegen/cpp.py", False),
+        ("torch", "torch/test/a.py", False),
+        ("torch", "torchgen/model.py", True),
+        ("torch", "torchgen/api/cpp.py", False),
+        ("pip", "pip/__main__.py", False),
+        ("anything", "anything/tests/a.py", True),
+    ],
+)
+def test_modules_that_no_task_imports_have_no_bytecode(project: str, path: str, compiled: bool) -> None:
+    assert (re.match(trim.uncompiled(project, trimmed=True), path) is None) == compiled
+
+
+def test_without_trimming_every_module_has_bytecode() -> None:
+    projects = {row.project for row in (*trim.TABLE, *trim.UNCOMPILED)}
+
+    assert {trim.uncompiled(project, trimmed=False) for project in projects} == {"(?!)"}
