@@ -21,7 +21,7 @@ EPOCH = 1_704_067_200
 
 # The bytes of a compressed layer depend on all three, and on the exact zstandard release in pyproject.toml.
 # The number of workers does not change them, having any does: zstd documentation, ZSTD_c_nbWorkers.
-ZSTD_LEVEL = 3
+ZSTD_LEVEL = 7
 ZSTD_WORKERS = 2
 
 ABSENT = (None, "")
