@@ -12,8 +12,8 @@ import yaml
 from entrypoint.errors import USER, Refusal, one_row
 from manifests import options, task
 from manifests.division import Division, describe, divide
-from manifests.kinds import mpijob, pytorchjob, storage, trainer
-from manifests.request import ALL, MPIJOB, PREFETCH, PVC, PYTORCHJOB, RUNTIME, TRAINJOB, Job
+from manifests.kinds import mpi_runtime, mpijob, pytorchjob, storage, trainer
+from manifests.request import ALL, MPI, MPIJOB, PREFETCH, PVC, PYTORCHJOB, RUNTIME, TRAINJOB, Job
 
 HELP = {
     PYTORCHJOB: "a PyTorchJob, as in the Hugging Face guide",
@@ -69,7 +69,7 @@ def write_manifest(job: Job, division: Division) -> dict[str, Any]:
     if job.kind == PYTORCHJOB:
         return pytorchjob.write_pytorchjob(job)
     if job.kind == RUNTIME:
-        return trainer.write_runtime(job)
+        return mpi_runtime.write_mpi_runtime(job, division) if job.policy == MPI else trainer.write_runtime(job)
     return trainer.write_trainjob(job, division) if job.kind == TRAINJOB else mpijob.write_mpijob(job, division)
 
 
@@ -83,16 +83,17 @@ def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     notes = [] if "@" in job.pod.image else ["the image has no digest, so that pods may get different ones of a tag"]
     if kind == PREFETCH:
         return storage.write_prefetch(job), notes
-    if kind == MPIJOB and job.nproc is None:
+    by_mpi = kind == MPIJOB or job.policy == MPI
+    if by_mpi and job.nproc is None:
         job = replace(job, nproc=divide(job, {}).processes)  # mpirun asks for a number
-    division = divide(job, VARIABLES[kind](job))
+    division = divide(job, mpijob.list_variables(job) if by_mpi else VARIABLES[kind](job))
     return write_manifest(job, division), [*describe(job, division), *list_own_notes(job, division), *notes]
 
 
 def list_own_notes(job: Job, division: Division) -> list[str]:
     """Return what somebody should know of this kind of job."""
     if job.kind == RUNTIME:
-        return trainer.list_notes(division)
+        return [] if job.policy == MPI else trainer.list_notes(division)
     return pytorchjob.list_notes(job) if job.kind == PYTORCHJOB else []
 
 

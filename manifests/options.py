@@ -12,12 +12,14 @@ from manifests import fields
 from manifests.request import (
     ALL,
     JOBS,
+    MPI,
     MPIJOB,
     PODS,
     PREFETCH,
     PVC,
     PYTORCHJOB,
     RUNTIME,
+    TORCH,
     TRAINJOB,
     Claim,
     Job,
@@ -103,6 +105,14 @@ def read_access(text: str, option: str) -> str:
     return text
 
 
+def read_policy(text: str, option: str) -> str:
+    """Return how the ranks of a runtime start."""
+    if text not in (TORCH, MPI):
+        what = f"{option} takes {TORCH}, or {MPI} for ranks that mpirun starts from a launcher"
+        raise Refusal(what, repr(text), f"{option} {TORCH}")
+    return text
+
+
 # Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
 # the image writes its results; sizes have none.
 OPTIONS = (
@@ -130,6 +140,7 @@ OPTIONS = (
     Option("--max-restarts", "N", "restarts before the job fails", count(0, MOST_RESTARTS), "10",
            (PYTORCHJOB, MPIJOB, RUNTIME)),
     Option("--runtime", "NAME", "ClusterTrainingRuntime", fields.read_object, "torch-distributed", (TRAINJOB,)),
+    Option("--policy", "POLICY", "what starts the ranks: torch or mpi", read_policy, TORCH, (RUNTIME,)),
     Option("--size", "BYTES", "size of the storage", read_size, "30Gi", (PVC,)),
     Option("--storage-class", "NAME", "class of the storage; default: the cluster's", fields.read_object, None, (PVC,)),
     Option("--access", "MODE", "ReadWriteMany or ReadWriteOnce", read_access, "ReadWriteMany", (PVC,)),
@@ -211,6 +222,7 @@ def make_job(kind: str, values: Mapping[str, Any], words: Sequence[str]) -> Job:
         restarts=values.get("max_restarts", 0),
         shape=values.get("node_shape"),
         runtime=values.get("runtime") or "",
+        policy=values.get("policy") or TORCH,
         words=tuple(words),
     )
 

@@ -13,6 +13,7 @@ PVC, PREFETCH = "pvc", "prefetch"
 JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
 PODS = (*JOBS, RUNTIME, PREFETCH)
 ALL = (*PODS, PVC)
+TORCH, MPI = "torch", "mpi"  # how the ranks of a TrainJob start
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 
 
@@ -77,6 +78,7 @@ class Job:
     restarts: int
     shape: Shape | None
     runtime: str
+    policy: str
     words: Sequence[str]
 
 

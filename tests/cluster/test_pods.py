@@ -6,11 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.pods import Podman
+from tests.support.documents import page
 from tests.support.harness import call
 from tests.support.manifests import list_pods, run
-from tests.support.mpi_operator import make_mpi_pods, write_hostfile
+from tests.support.mpi_operator import (
+    make_mpi_pods,
+    make_mpi_trainjob_pods,
+    write_hostfile,
+    write_trainjob_hostfile,
+)
 from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
 
 pytestmark = pytest.mark.slow
@@ -68,6 +75,24 @@ def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Pa
     workers = "".join(node.logs(f"smoke-worker-{index}-worker") for index in range(2))
     assert code == 0, workers
     assert "smoke: passed: world_size=2 " in node.logs("smoke-launcher-launcher")
+
+
+def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Podman, tmp_path: Path) -> None:
+    """The TrainJob is the one that the page shows."""
+    [shown] = [each.text for each in page("docs/clusters.md").shown if "kind: TrainJob" in each.text]
+    job = yaml.safe_load(shown.replace("qa, --bf16, --output_dir, /workspace/output/qa", "smoke, --bf16"))
+    words = ("--policy", "mpi", "--image", pulled, "--pvc", node.network, *SIZES)
+    runtime = run("runtime", *words).manifest
+    prepare_mounts(tmp_path, write_trainjob_hostfile(job, runtime))
+    addresses = node.addresses(3)
+    pods = make_mpi_trainjob_pods(job, runtime, tmp_path, addresses)
+
+    node.play(pods, addresses)
+    code = node.wait("qa-launcher-0-0-node", 180)
+
+    nodes = "".join(node.logs(f"qa-node-0-{index}-node") for index in range(2))
+    assert (code, len(pods)) == (0, 3), nodes
+    assert "smoke: passed: world_size=2 " in node.logs("qa-launcher-0-0-node")
 
 
 def prepare_mounts(place: Path, hostfile: str) -> None:

@@ -32,7 +32,9 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
 
 
 def pods(each: dict[str, Any]) -> list[dict[str, Any]]:
-    """List the pods of a job, one for each kind of replica."""
+    """List the pods of a job, one for each kind of replica; those of a TrainJob are in its runtime."""
+    if each["kind"] == "TrainJob":
+        return [{"containers": [each["spec"]["trainer"]]}]
     [replicas] = [value for name, value in each["spec"].items() if name.endswith("ReplicaSpecs")]
     return [replica["template"]["spec"] for replica in replicas.values()]
 

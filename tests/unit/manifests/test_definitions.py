@@ -33,6 +33,7 @@ FORMS = {
     "trainjob, all": ("trainjob", *EVERYTHING, *JOB, "--nproc", "2", "--runtime", "multinode", *TASK),
     "runtime": ("runtime",),
     "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
+    "runtime, mpi": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--node-shape", "2x4x2", *TASK),
     "mpijob": ("mpijob",),
     "mpijob, all": ("mpijob", *EVERYTHING, *JOB, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),

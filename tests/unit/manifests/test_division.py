@@ -22,6 +22,7 @@ LINES = [
     ("trainjob", "--cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
     ("trainjob", "--cpu 8 --nproc 4 --workers 2", "2 pod(s) x 4 process(es) x 2 thread(s)"),
     ("runtime", "--cpu 8 --node-shape 2x4", "numProcPerNode: 2 belongs into each TrainJob"),
+    ("runtime", "--policy mpi --cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
     ("mpijob", "--cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
     ("mpijob", "--cpu 8 --nproc 8 --workers 1", "1 pod(s) x 8 process(es) x 1 thread(s)"),
 ]
