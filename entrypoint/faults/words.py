@@ -37,6 +37,13 @@ GONE = (
     r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"
     r"|Broken pipe|No route to host|Timed out waiting \d+ms for|[Ww]ait timeout after|failed to recv|timed out)"
 )
+# How torchrun's agent ends without its rendezvous (torch/distributed/elastic/rendezvous/api.py).
+RENDEZVOUS = {
+    "RendezvousConnectionError": "the rendezvous does not answer, or not any more",
+    "RendezvousTimeoutError": "too few nodes came to the rendezvous in time",
+    "RendezvousClosedError": "the job of this rendezvous has ended already",
+}
+OTHER_NODE = "the log of the node that the endpoint names; when it is back, start this node again, and it joins anew"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -116,6 +123,11 @@ def explain_allocation(text: str, found: str, place: Place) -> Refusal:
     return Refusal(f"{name_rank(place.environ)} got no memory", found, REMEDY, WORLD)
 
 
+def explain_rendezvous(text: str, found: str, place: Place) -> Refusal:
+    """Return which rendezvous torchrun's agent has lost, or did not find."""
+    return Refusal(RENDEZVOUS[found], place.environ.get("PET_RDZV_ENDPOINT") or found, OTHER_NODE, WORLD)
+
+
 def explain_peer(text: str, found: str, place: Place) -> Refusal:
     """Return where the other rank was."""
     peers = [each.group(1) for each in PEER.finditer(text)]
@@ -128,5 +140,6 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (NO_SPACE, explain_disk),
     (KILLED, explain_killed),
     (NO_MEMORY, explain_allocation),
+    (f"({'|'.join(RENDEZVOUS)})", explain_rendezvous),
     (GONE, explain_peer),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.faults import Broken, fault
 from tests.support.harness import ROOT, Done, call, run
 
 SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
@@ -23,7 +24,14 @@ def train(image: str, volume: Path, *words: str, options: tuple[str, ...] = ()) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["image", "older_image"])
-def test_a_container_that_is_started_again_goes_on(request: pytest.FixtureRequest, volume: Path, release: str) -> None:
+@fault(
+    "the whole job has ended, and is started again with the same command",
+    "multinode: goes on from /workspace/output/clm/checkpoint-4",
+    codes=0, within=180, remedy="nothing: a half-written checkpoint is passed over",
+)  # fmt: skip
+def test_a_container_that_is_started_again_goes_on(
+    request: pytest.FixtureRequest, volume: Path, release: str, broken: Broken
+) -> None:
     image = str(request.getfixturevalue(release))
     done = train(image, volume, *CLM, options=DIES)
     assert done.code == 9 and "rank 0 begins at step 0" in done.out
@@ -31,10 +39,10 @@ def test_a_container_that_is_started_again_goes_on(request: pytest.FixtureReques
     half.mkdir()
     half.chmod(0o777)
 
-    done = train(image, volume, *CLM)
+    with broken.happens():
+        done = train(image, volume, *CLM)
 
-    assert done.code == 0
-    assert "multinode: goes on from /workspace/output/clm/checkpoint-4\n" in done.err
+    broken.ended(done)
     assert "rank 0 begins at step 4" in done.out and "rank 0 ends at step 8" in done.out
 
 

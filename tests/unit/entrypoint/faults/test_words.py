@@ -29,6 +29,10 @@ class Ended(Exception):
         self.failures = failures
 
 
+class RendezvousConnectionError(Exception):
+    """What torchrun's agent raises when the node of the endpoint is gone."""
+
+
 class SafetensorError(Exception):
     """Not a subclass of OSError."""
 
@@ -88,6 +92,18 @@ def test_an_error_is_said_in_words(error: BaseException, said: tuple[str, ...]) 
     found = str(explain(error, Place({"RANK": "3"}, FILES.get, lambda: FULL)))
 
     assert [each for each in said if each not in found] == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "where"), [({"PET_RDZV_ENDPOINT": "pod0:23456"}, "pod0:23456"), ({}, "RendezvousConnectionError")]
+)
+def test_an_agent_without_its_rendezvous_names_the_endpoint(environ: dict[str, str], where: str) -> None:
+    """Also where the connection timed out, which between ranks means that one of them is lost."""
+    error = caused(RendezvousConnectionError("The connection to the C10d store has failed."), OSError("timed out"))
+
+    found = str(explain(error, Place(environ, FILES.get, lambda: [])))
+
+    assert f"the rendezvous does not answer, or not any more: {where}\n" in found
 
 
 @pytest.mark.parametrize(

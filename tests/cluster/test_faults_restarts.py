@@ -1,0 +1,142 @@
+"""Ranks and nodes that die or come late while a task trains: what one sees, and where the training goes on."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.nodes import Container
+from tests.support.faults import Broken, fault
+from tests.support.harness import ROOT, Done, call
+
+# A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
+CLM = ("clm", "--max_steps", "48", "--save_steps", "4", "--report_to", "none", "--disable_tqdm", "true")
+ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job", "PET_NNODES": "2:2"}
+MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
+ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
+KILL = "kill -9 $(pgrep -n -f 'run_[c]lm.py')"
+GOES_ON = "multinode: goes on from /workspace/output/clm/checkpoint-..."
+
+
+@dataclass
+class Job:
+    """Pods that train one task into one directory."""
+
+    volume: Path
+    make: Callable[..., Container]
+    pods: list[Container] = field(default_factory=list)
+
+    def start(self, environ: dict[str, str], *words: str, options: tuple[str, ...] = ()) -> None:
+        """Start the next pod."""
+        number = len(self.pods)
+        scripts = f"{ROOT}/tests/data/offline:/workspace/transformers:ro"
+        mounts = ("--volume", scripts, "--volume", f"{self.volume}:/workspace/output")
+        place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
+        place |= {"STEP_SECONDS": "0.2", **environ}
+        self.pods.append(self.make(f"pod{number}", number, *CLM, *words, environ=place, options=mounts + options))
+
+    def trains(self, seconds: float = 240) -> None:
+        """Wait until it has left a checkpoint."""
+        until = time.monotonic() + seconds
+        while not (self.volume / "clm/checkpoint-4/trainer_state.json").exists():
+            assert time.monotonic() < until, f"no checkpoint after {seconds} s"
+            time.sleep(0.1)
+
+    def end(self) -> list[Done]:
+        """Wait until every pod has ended for good; return the exit codes, and all that they have said."""
+        for pod in self.pods:
+            while self.inspect(pod, "{{.State.Running}}") == "true":  # as it is while it is started anew
+                pod.code(300)
+        return [Done(pod.code(), call(["docker", "logs", pod.name]).text, "") for pod in self.pods]
+
+    def kill(self, number: int) -> None:
+        """Kill all of a pod, as the end of its node does; Docker starts nothing again that `docker kill` has killed."""
+        pod = self.pods[number]
+        assert call(["kill", "-9", self.inspect(pod, "{{.State.Pid}}")]).code == 0
+
+    @staticmethod
+    def inspect(pod: Container, value: str) -> str:
+        """Return what Docker knows of a pod."""
+        return call(["docker", "inspect", "--format", value, pod.name]).out.strip()
+
+
+@pytest.fixture
+def job(container: Callable[..., Container], volume: Path) -> Job:
+    """Lend a job without pods."""
+    return Job(volume, container)
+
+
+def steps(ends: list[Done], rank: int) -> list[tuple[str, int]]:
+    """Read where a rank began and ended, in the order in which it said so; two ranks may write into one line."""
+    text = "\n".join(each.out for each in ends)
+    return [(word, int(step)) for word, step in re.findall(rf"rank {rank} (begins|ends) at step (\d+)", text)]
+
+
+def assert_went_on(ends: list[Done]) -> None:
+    """Check that each rank began, began again at a checkpoint, and came to the end."""
+    for rank in (0, 1):
+        first, *others, last = sorted(steps(ends, rank), key=lambda each: (each[0], each[1]))
+        assert (first, last) == (("begins", 0), ("ends", 48))
+        assert others and all(word == "begins" and step >= 4 and step % 4 == 0 for word, step in others)
+
+
+@fault(
+    "a rank is killed, and restarts are left (`maxRestarts`, `PET_MAX_RESTARTS`)",
+    "failed (exitcode: -9) local_rank: 0", GOES_ON,
+    codes=0, within=240, remedy="nothing: torchrun starts all ranks again",
+)  # fmt: skip
+def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) -> None:
+    for _ in range(2):
+        job.start({**ELASTIC, "PET_MAX_RESTARTS": "1"})
+    job.trains()
+
+    with broken.happens():
+        assert job.pods[1].shell(KILL).code == 0
+        ends = job.end()
+
+    broken.ended(*ends)
+    assert_went_on(ends)
+
+
+@pytest.mark.slow
+@fault(
+    "a node comes late to an elastic job that trains (`PET_NNODES=1:2`)",
+    GOES_ON,
+    codes=0, within=240, remedy="nothing: all ranks are started again, with those of the new node",
+)  # fmt: skip
+def test_a_node_joins_late(job: Job, broken: Broken) -> None:
+    elastic = {**ELASTIC, "PET_NNODES": "1:2", "PET_MAX_RESTARTS": "0"}
+    job.start(elastic)
+    job.trains()
+
+    with broken.happens():
+        job.start(elastic)
+        ends = job.end()
+
+    broken.ended(*ends)
+    assert steps(ends, 1)[-1] == ("ends", 48)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environ", [ELASTIC, MASTER], ids=["elastic", "master"])
+@fault(
+    "the node of rank 0 and of the rendezvous ends, and Kubernetes starts its pod again",
+    GOES_ON,
+    codes=0, within=300, remedy="nothing where `restartPolicy` is OnFailure: the other pods end, and are started again",
+)  # fmt: skip
+def test_the_node_of_rank_0_is_started_again(job: Job, broken: Broken, environ: dict[str, str]) -> None:
+    for _ in range(2):
+        job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=ANEW)
+    job.trains()
+
+    with broken.happens():
+        job.kill(0)
+        ends = job.end()
+
+    broken.ended(*ends)
+    assert_went_on(ends)
