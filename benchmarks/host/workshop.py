@@ -106,8 +106,9 @@ def _remove(command: Sequence[str], names: Sequence[str]) -> None:
 
 def _quiet(words: Sequence[str]) -> list[str]:
     """Run the Docker client for what may fail, as what is removed may be gone; return the lines that it prints."""
+    variables = environment({"DOCKER_BUILDKIT": "0"})  # with 1, a client without buildx prunes nothing
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(["docker", *words], env=environment(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["docker", *words], env=variables, capture_output=True, text=True, timeout=120)
         return done.stdout.splitlines()
     return []
 

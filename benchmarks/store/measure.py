@@ -20,10 +20,11 @@ MARKS = (1, 10, 50)
 
 
 def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
-    """Build the newest releases, from the newest on; `runs` says how many."""
+    """Build the newest releases, from the newest on; `runs` says how many at most."""
     ours, curve = Ours(workshop.directory), list[list[float]]()
     before = 0
-    for number, release in enumerate(releases(runs), 1):
+    for index, release in zip(workshop.rounds(runs), releases(runs), strict=False):
+        number = index + 1
         began = time.monotonic()
         made = ours.run("--torch", TORCH, "--transformers", release, "--no-load")
         seconds, used = time.monotonic() - began, disk(workshop.directory / "cache")
