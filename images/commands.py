@@ -14,7 +14,7 @@ from rich.console import Console
 from images import pipeline, report
 from images.foreign import sandbox
 from images.host import docker_config, pip_config
-from images.host.context import Access, Context, World, default_root
+from images.host.context import Access, Beside, Context, World, beside, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
@@ -100,19 +100,20 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     place = oci.target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = _engine(options.load, world.environ, context.progress.say)
-    locked = _locked(options, context)
-    tags = tuple(names(options)) or (locked.lock.tag,)
+    with beside() as aside:
+        locked = _locked(options, context, aside)
+        tags = tuple(names(options)) or (locked.lock.tag,)
 
-    def make() -> pipeline.Finished:
-        made = pipeline.image(locked, tags, context, options.compression)
-        if engine:
-            with context.progress.step(f"loading into {engine.name}"):
-                engines.load(engine, made.image, context.store)
-        if place:
-            oci.save(place, made.image, context.store, options.compression)
-        return made
+        def make() -> pipeline.Finished:
+            made = pipeline.image(locked, tags, context, options.compression)
+            if engine:
+                with context.progress.step(f"loading into {engine.name}"):
+                    engines.load(engine, made.image, context.store)
+            if place:
+                oci.save(place, made.image, context.store, options.compression)
+            return made
 
-    made = _twice(make, context)
+        made = _twice(make, context)
     _check_imports(made, engine, options.load, context)
     if place:
         lockfile.beside(place.path).write_text(lockfile.text(made.lock, beside=True))
@@ -188,7 +189,7 @@ def _on_disk(options: argparse.Namespace) -> str | None:
     return base if lockfile.on_disk(base) else None
 
 
-def _locked(options: argparse.Namespace, context: Context) -> Locked:
+def _locked(options: argparse.Namespace, context: Context, aside: Beside | None = None) -> Locked:
     """Return the lock that was named, the one of the bundle, or a new one."""
     asked = request(options)
     if options.offline:
@@ -203,14 +204,14 @@ def _locked(options: argparse.Namespace, context: Context) -> Locked:
         return Locked(lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked))
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    return _resolved(asked, context)
+    return _resolved(asked, context, aside)
 
 
-def _resolved(asked: planner.Request, context: Context) -> Locked:
+def _resolved(asked: planner.Request, context: Context, aside: Beside | None = None) -> Locked:
     planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")
-    return pipeline.resolve(planned, context)
+    return pipeline.resolve(planned, context, aside)
 
 
 def _engine(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:

@@ -10,14 +10,14 @@ from images.base import additions, apt, debian, pulled, replaced
 from images.base.apt import Choice
 from images.base.base import Base
 from images.foreign import sandbox
-from images.host.context import Context
+from images.host.context import Beside, Context
 from images.host.errors import Fault, UserFault
-from images.host.store import Store
 from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.lock import Archive, Artifact, BaseImage, Debian, Lock
+from images.lock.lock import Archive, Artifact, BaseImage, Lock
+from images.lock.resolve import Making
 from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
@@ -36,23 +36,26 @@ class Finished:
 
 @dataclass(frozen=True)
 class Locked:
-    """A lock, and its base where that was pulled to make the lock."""
+    """A lock, and its base where that was pulled to make the lock, or `making` it has been begun."""
 
     lock: Lock
     base: Base | None = None
+    making: Making = None
 
 
-def resolve(planned: Plan, context: Context) -> Locked:
+def resolve(planned: Plan, context: Context, beside: Beside | None = None) -> Locked:
     """Return the lock of a plan: every file that goes in, as of the plan's days.
 
-    What has no hash before it is there is downloaded for it.
+    What has no hash before it is there is downloaded for it. Debian's part is chosen, and made, `beside` the rest.
     """
     if planned.base_reference and planned.bytecode:
         _refuse_unprotected(planned.base_name, context)
     base = _pull(planned, context) if planned.base_reference else None
-    chosen = _lacking(base, planned, context) if base else _debs(planned, context)
+    lacking = _lacking(base, planned, context) if base else None
+    choose, making = (lambda: lacking, None) if lacking else resolving.debs(planned, context, beside)
     with context.progress.step("choosing Python packages"):
         found = resolving.packages(planned, context)
+    chosen = choose()
     base_image = _base_image(base, found.artifacts) if base else None
     lock = Lock(
         torch=str(planned.torch.version), transformers=str(planned.transformers.version), python=planned.python,
@@ -60,13 +63,10 @@ def resolve(planned: Plan, context: Context) -> Locked:
         base=_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
         bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
         index=planned.index, find_links=planned.find_links, undated=found.undated,
-        debian=Debian(
-            planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs,
-            mmdebstrap=None if base else debian.mmdebstrap(context.store, context.environ),
-        ),
+        debian=resolving.recipe(planned, chosen, None if base else debian.mmdebstrap(context.store, context.environ)),
         examples=_examples(planned, context), base_image=base_image,
     )  # fmt: skip
-    return Locked(lock, base)
+    return Locked(lock, base, making)
 
 
 def _refuse_unprotected(base: str | None, context: Context) -> None:
@@ -100,12 +100,6 @@ def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
         debs = apt.named(planned.debian.suite, packages, context)
     additions.read(store, debs, names, base.facts, context.environ)
     return Choice(debs, "")
-
-
-def _debs(planned: Plan, context: Context) -> Choice:
-    with context.progress.step("choosing Debian's packages"):
-        row = planned.debian
-        return apt.resolve(row.suite, row.packages, context)
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
@@ -153,7 +147,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
     taken = _archive(lock, context)
     found = collect.everything(lock, context)
-    base = on_base.with_bindings(base or _made(lock, context), lock, found)
+    base = on_base.with_bindings(base or _made(locked, context), lock, found)
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
@@ -163,13 +157,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
-    return Finished(oci.Image(tags, config, manifest, parts), base, lock, _modules(found, context.store))
-
-
-def _modules(found: Sequence[collect.Wheel], store: Store) -> list[str]:
-    """Return the modules that can be imported; to open a hundred wheels for that once is enough."""
-    made = store.cached("modules", [w.sha256 for w in found], lambda: import_check.modules(w.path for w in found))
-    return list(made.value)
+    modules = import_check.modules_of(context.store, ((wheel.sha256, wheel.path) for wheel in found))
+    return Finished(oci.Image(tags, config, manifest, parts), base, lock, modules)
 
 
 def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
@@ -190,17 +179,20 @@ def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | Non
     return None  # an earlier build has made it
 
 
-def _made(lock: Lock, context: Context) -> Base:
+def _made(locked: Locked, context: Context) -> Base:
+    lock = locked.lock
     unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
-        base = debian.make(context.store, lock.debian, lock.python, context.environ)
+        base = locked.making() if locked.making else None
+        if base is None or not context.store.blob(base.layers[0].written.digest):
+            base = debian.make(context.store, lock.debian, lock.python, context.environ)
     if unsigned and not base.layers[0].reused:
         few = f"{len(unsigned)} of its {len(lock.debian.debs)} packages, such as {unsigned[0].filename}"
         context.progress.say(f"note: no index signed by Debian had {few}; their scripts ran while the base was made")
-    here, locked = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
-    if locked not in (None, here) and not base.layers[0].reused:
+    here, there = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
+    if there not in (None, here) and not base.layers[0].reused:
         context.progress.say(
-            f"note: the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {locked}"
+            f"note: the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {there}"
         )
     return base
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from images.host import process
 from images.host.errors import UserFault
-from images.host.pip_config import Sources
-from images.host.progress import Progress
-from images.host.store import Store
+
+if TYPE_CHECKING:  # --help does without
+    from concurrent.futures import ThreadPoolExecutor
+
+    from images.host.pip_config import Sources
+    from images.host.progress import Progress
+    from images.host.store import Store
 
 Made = TypeVar("Made")
 
@@ -69,6 +75,8 @@ class Context:
     @property
     def sources(self) -> Sources:
         """Return how servers of packages are reached; nobody has said how where nothing may be downloaded."""
+        from images.host.pip_config import Sources
+
         return self.pip or Sources()
 
     def side_by_side(self, step: str, tasks: Sequence[Callable[[], Made]], at_once: int) -> list[Made]:
@@ -76,6 +84,8 @@ class Context:
 
         The first fault stops what has not begun, and is raised.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         with self.progress.step(step, len(tasks)):
             pool = ThreadPoolExecutor(at_once)
             try:
@@ -85,6 +95,32 @@ class Context:
                 return [future.result() for future in futures]
             finally:
                 pool.shutdown(cancel_futures=True)
+
+
+class Beside:
+    """Tasks that run beside the main thread, one after another."""
+
+    def __init__(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
+        self._pool, self._stop = pool, stop
+
+    def start(self, task: Callable[[], Made]) -> Callable[[], Made]:
+        """Start a task; return what waits for its result, and raises its fault."""
+        return self._pool.submit(process.until, self._stop, task).result
+
+
+@contextmanager
+def beside() -> Iterator[Beside]:
+    """Let tasks run beside a block; where that fails, nothing more is begun, and programs are ended."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool, stop = ThreadPoolExecutor(1), threading.Event()
+    try:
+        yield Beside(pool, stop)
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def default_root(environ: Mapping[str, str]) -> Path:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from images.host.errors import WorldFault
 
 TICK = 0.5  # seconds
+
+Made = TypeVar("Made")
+_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of this thread
+
+
+class Stopped(Exception):
+    """The programs of a thread are not wanted any more: something beside it has failed, or was interrupted."""
+
+
+def until(stop: threading.Event, task: Callable[[], Made]) -> Made:
+    """Run a task of a thread of its own; once `stop` is set, its programs are ended, and Stopped is raised."""
+    _STOP.set(stop)
+    return task()
 
 
 @dataclass(frozen=True)
@@ -51,12 +66,25 @@ def run(
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
-        said, err = _communicate(child, feed.encode(), tick)
+        said, err = _communicate(child, feed.encode(), _watching(_STOP.get(), tick))
     except BaseException:
         child.terminate()
         child.communicate()
         raise
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _watching(stop: threading.Event | None, tick: Callable[[], None] | None) -> Callable[[], None] | None:
+    if stop is None:
+        return tick
+
+    def watch() -> None:
+        if stop.is_set():
+            raise Stopped
+        if tick:
+            tick()
+
+    return watch
 
 
 def _communicate(child: subprocess.Popen[bytes], feed: bytes, tick: Callable[[], None] | None) -> tuple[bytes, bytes]:

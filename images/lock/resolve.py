@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +16,15 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
-from images.host.context import Context
+from images.base import apt, debian
+from images.base.apt import Choice
+from images.base.base import Base
+from images.host.context import Beside, Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
 from images.lock import missing, uv, wheelhouse
-from images.lock.lock import Artifact, Lock, SourceOnly
+from images.lock.lock import Artifact, Debian, Lock, SourceOnly
 from images.lock.uv import TORCH_INDEX, Question
 from images.plan.planner import Plan
 
@@ -31,11 +34,37 @@ else:
     import tomli as tomllib
 
 
+Making = Callable[[], Base] | None  # waits for a base that is being made
+
+
 class Resolved(NamedTuple):
     """Every file that was chosen, and the packages that came from a place that does not say when."""
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...]
+
+
+def debs(planned: Plan, context: Context, beside: Beside | None) -> tuple[Callable[[], Choice], Making]:
+    """Choose Debian's packages; `beside` the rest, begin that and to make the base of them."""
+    row, store, environ = planned.debian, context.store, context.environ
+    text = "choosing Debian's packages"
+    if beside is None:
+        with context.progress.step(text):
+            chosen = apt.resolve(row.suite, row.packages, context)
+        return lambda: chosen, None
+    choosing = beside.start(lambda: apt.resolve(row.suite, row.packages, context))
+    making = beside.start(lambda: debian.make(store, recipe(planned, choosing(), None), planned.python, environ))
+
+    def choose() -> Choice:
+        with context.progress.step(text):
+            return choosing()
+
+    return choose, making
+
+
+def recipe(planned: Plan, chosen: Choice, mmdebstrap: str | None) -> Debian:
+    """Return Debian's part of a lock."""
+    return Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs, mmdebstrap)
 
 
 def packages(planned: Plan, context: Context) -> Resolved:

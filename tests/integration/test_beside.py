@@ -1,0 +1,60 @@
+"""Tasks beside the main thread: their results and faults, and the end of their programs where the main thread fails."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from images.host import process
+from images.host.context import beside
+from images.host.errors import UserFault, WorldFault
+
+ENOUGH = 30  # seconds
+
+
+def run(command: str) -> process.Result:
+    return process.run(["sh", "-c", command], os.environ, "install sh")
+
+
+def until(path: Path) -> None:
+    deadline = time.monotonic() + ENOUGH
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.01)
+
+
+def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
+    with beside() as aside:
+        first = aside.start(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
+        second = aside.start(lambda: first().out + "second")
+        (tmp_path / "go").touch()
+
+        assert second() == "first\nsecond"
+
+
+def test_a_fault_beside_is_raised_where_the_result_is_wanted() -> None:
+    def fail() -> None:
+        raise WorldFault("a fact", "a value", "a remedy")
+
+    with beside() as aside, pytest.raises(WorldFault, match="a fact"):
+        aside.start(fail)()
+
+
+@pytest.mark.parametrize("error", [UserFault("a fact", "a value", "a remedy"), KeyboardInterrupt()], ids=repr)
+def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: Path, error: BaseException) -> None:
+    began = time.monotonic()
+    with pytest.raises(type(error)), beside() as aside:
+        aside.start(
+            lambda: run(
+                f"trap 'touch {tmp_path}/ended; exit' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; done"
+            )
+        )
+        aside.start(lambda: run(f"touch {tmp_path}/next"))
+        until(tmp_path / "begun")
+        raise error
+
+    assert time.monotonic() - began < ENOUGH
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "ended"]
