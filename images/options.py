@@ -7,10 +7,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from images.host.errors import Parser
 from images.oci import reference
-from images.plan import planner
+
+if TYPE_CHECKING:
+    from images.plan.request import Request
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -201,17 +204,19 @@ def parse(command: str | None, words: Sequence[str]) -> argparse.Namespace:
     return made.parse_args(words)
 
 
-def request(options: argparse.Namespace) -> planner.Request:
+def request(options: argparse.Namespace) -> Request:
     """Return what was asked for.
 
     Raises UserFault when the base or a name of the image cannot be one.
     """
+    from images.plan.request import Request  # with the table and its models, which --help does without
+
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
     tag = next(iter(names(options)), None)
     if options.base not in (None, "debian", "intel") and options.base.strip():  # a blank one is the planner's matter
         reference.parse(options.base)
-    same = {field.name for field in fields(planner.Request)} - {"tasks", "tag"}
-    return planner.Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
+    same = {field.name for field in fields(Request)} - {"tasks", "tag"}
+    return Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
 
 
 def names(options: argparse.Namespace) -> list[str]:

@@ -28,7 +28,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("layers",),
         ("inspection",),
         ("options", "report", "pipeline"),
-        ("commands",),
+        ("commands", "planning"),
         ("cli",),
     ),
     "entrypoint": (

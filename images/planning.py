@@ -1,0 +1,37 @@
+"""The commands that only plan: plan and list."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
+
+from images.host.context import World
+from images.host.errors import UserFault
+from images.options import request
+from images.plan import catalog, matrix, planner
+
+
+def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
+    planned = planner.resolve(request(options), catalog.load(), world.today)
+    if options.json:
+        print(json.dumps(matrix.plan_fields(planned), indent=1))
+    else:
+        matrix.show_plan(planned, out)
+
+
+def _list(options: argparse.Namespace, world: World, out: Console) -> None:
+    table = catalog.load()
+    if options.markdown and options.json:
+        raise UserFault("one format at a time", "--markdown --json", "build.py list --json")
+    if options.json:
+        print(json.dumps(matrix.list_fields(table), indent=1))
+    elif options.markdown:
+        print(matrix.markdown(table))
+    else:
+        matrix.show_list(table, out)
+
+
+HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {"plan": _plan, "list": _list}
