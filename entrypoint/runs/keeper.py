@@ -44,10 +44,26 @@ def renew_until_the_end(path: str, owner: str, host: str) -> None:
 
     At the end of a container there may be no time left: then the lease expires.
     """
+    fails = False
     while signal.sigtimedwait([signal.SIGTERM], RENEW) is None:
-        if not renew(path, owner, host) and not create(path, make_text(owner, host)):
-            held = read_lease(path)
-            if held is not None and held.owner != owner:
-                print_error(f"multinode: a job on {held.host} has taken the directory for results, see {path}")
-                return
+        try:
+            other = find_other(path, owner, host)
+            fails = False
+        except OSError as error:  # a full disk, a server that starts anew: the training goes on, and so do we
+            if not fails:
+                print_error(
+                    f"multinode: the lease {path} is not renewed: {error.strerror}; tried again every {RENEW:g} s"
+                )
+            fails, other = True, None
+        if other is not None:
+            print_error(f"multinode: a job on {other} has taken the directory for results, see {path}")
+            return
     release(path, owner)
+
+
+def find_other(path: str, owner: str, host: str) -> str | None:
+    """Renew the lease, or take it again where it was lost; return the host of the job that has it instead."""
+    if renew(path, owner, host) or create(path, make_text(owner, host)):
+        return None
+    held = read_lease(path)
+    return held.host if held is not None and held.owner != owner else None

@@ -1,12 +1,15 @@
 """The lease of a directory: a file that says which job writes there, renewed while it runs.
 
 Nothing here compares the clocks of two machines: whether a job still renews its lease is seen by watching the file for
-a while, by the own clock. There is no lock, because not every network file system has them; a file that must not exist
-(O_EXCL) and a rename are atomic on all of them.
+a while, by the own clock, in which the file system has answered all along. There is no lock, because not every network
+file system has them; a file that must not exist (O_EXCL) and a rename are atomic on all of them. A renewal is a new
+file under the old name: who opens the name gets that, and no text which his own machine has kept of the old one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import time
@@ -69,10 +72,15 @@ def renew(path: str, owner: str, host: str) -> bool:
     held = read_lease(path)
     if held is None or held.owner != owner:
         return False
-    aside = f"{path}.{host}.{os.getpid()}"
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(make_text(owner, host))
-    os.replace(aside, path)
+    aside = f"{path}.{os.urandom(8).hex()}"
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(make_text(owner, host))
+        os.replace(aside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
     return True
 
 
@@ -85,9 +93,13 @@ def release(path: str, owner: str) -> None:
 
 def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None]) -> bool:
     """Take the lease, and return False if the own job had it already; raise Refusal if another job renews it."""
+    end = clock.now() + EXPIRES
     while not create(path, make_text(owner, host)):
         held = read_lease(path)
-        if held is None:
+        if held is None:  # released just now, or not seen yet by this machine, or another user's
+            if clock.now() > end:
+                raise PermissionError(errno.EACCES, "cannot be read", path)
+            clock.sleep(LOOK)
             continue
         if held.owner == owner and renew(path, owner, host):
             return False
@@ -100,13 +112,18 @@ def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], No
 
 
 def is_renewed(path: str, held: Lease, clock: Clock) -> bool:
-    """Watch a lease, and return whether it was renewed before it expired."""
+    """Watch a lease, and return whether it was renewed before it expired.
+
+    Where a look took long, the file system or this machine stood still, and nobody could renew: the watch begins anew.
+    """
     end = clock.now() + EXPIRES
-    while clock.now() < end:
+    while (before := clock.now()) < end:
         clock.sleep(LOOK)
         now = read_lease(path)
         if now != held:
             return now is not None
+        if clock.now() - before > RENEW:
+            end = clock.now() + EXPIRES
     return False
 
 

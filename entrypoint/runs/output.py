@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from entrypoint.launchers.world import World
 
-ENDPOINTS = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
+MASTERS = ("PET_MASTER_ADDR", "MASTER_ADDR")
 
 
 class Run(NamedTuple):
@@ -56,8 +56,9 @@ def make_run(directory: str, task: str, given: Mapping[str, object], world: Worl
 def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
     """Return who a job is to other jobs: the same after a restart, where its launcher has a name for it."""
     if world.several_nodes and world.rank is None:
-        endpoint = next((environ[name] for name in ENDPOINTS if environ.get(name)), "")
-        return f"{endpoint} {world.job}"
+        master = next((environ[name] for name in MASTERS if environ.get(name)), "")
+        # Two jobs by hand may have one node of rank 0, but not one port there.
+        return f"{environ.get('PET_RDZV_ENDPOINT') or f'{master}:{world.port}'} {world.job}"
     if world.job:
         return f"{world.launcher} {world.job}"
     return f"{host} {os.urandom(8).hex()}"

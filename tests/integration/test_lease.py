@@ -79,3 +79,18 @@ def test_who_has_lost_it_to_another_says_so(training: subprocess.Popen[bytes], p
     assert b"a job on there has taken the directory for results" in stream.readline()
     held = read_lease(path)
     assert held is not None and held.owner == "other"
+
+
+def test_a_directory_that_cannot_be_written_for_a_while_does_not_end_it(
+    training: subprocess.Popen[bytes], path: str
+) -> None:
+    stream, directory = training.stderr, Path(path).parent
+    assert stream is not None
+    first = read_lease(path)
+    directory.rename(f"{directory}.away")
+    assert select.select([stream], [], [], 30)[0]
+    assert b"is not renewed: No such file or directory" in stream.readline()
+
+    Path(f"{directory}.away").rename(directory)
+
+    wait(lambda: read_lease(path) not in (first, None))

@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.runs.lease import EXPIRES, Clock, Lease, create, make_text, read_lease, release, renew, steal, take
+from entrypoint.runs import lease
+from entrypoint.runs.lease import (
+    EXPIRES,
+    RENEW,
+    Clock,
+    Lease,
+    create,
+    make_text,
+    read_lease,
+    release,
+    renew,
+    steal,
+    take,
+)
 
 
 class Time:
@@ -67,6 +80,47 @@ def test_a_lease_that_was_left_behind_expires(path: str) -> None:
     time, said = Time(), list[str]()
     assert take(path, "b", "host", time.clock, said.append)
     assert owner(path) == "b" and EXPIRES <= time.seconds < EXPIRES + 2 and len(said) == 1
+
+
+def test_a_file_system_that_stood_still_says_nothing_of_the_other_job(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that starts anew holds both jobs up; the other renews its lease when it answers again."""
+    create(path, make_text("a", "host-a"))
+    time = Time(lambda: renew(path, "a", "host-a") if time.seconds > 4 * EXPIRES + RENEW / 2 else None)
+
+    def read(path: str) -> Lease | None:
+        if EXPIRES / 2 < time.seconds < 4 * EXPIRES:
+            time.seconds = 4 * EXPIRES
+        return read_lease(path)
+
+    monkeypatch.setattr(lease, "read_lease", read)
+    with pytest.raises(Refusal, match="another job writes"):
+        take(path, "b", "host-b", time.clock, lambda _: None)
+    assert owner(path) == "a"
+
+
+def test_a_name_that_can_be_neither_made_nor_read_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(path, make_text("a", "host"))
+    monkeypatch.setattr(lease, "read_lease", lambda path: None)
+    assert take(path, "b", "host", Time(Path(path).unlink).clock, pytest.fail)
+
+
+def test_a_lease_that_may_not_be_read_is_said_to_be_that(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(path, make_text("a", "host"))
+    monkeypatch.setattr(lease, "read_lease", lambda path: None)
+    time = Time()
+    with pytest.raises(PermissionError, match="cannot be read"):
+        take(path, "b", "host", time.clock, pytest.fail)
+    assert time.seconds < EXPIRES + 2
+
+
+def test_a_renewal_that_fails_leaves_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(path, make_text("a", "host"))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        renew(path, "a", "host")
+    assert [each.name for each in Path(path).parent.iterdir()] == ["lease.json"]
 
 
 def test_a_job_that_ends_makes_room(path: str) -> None:

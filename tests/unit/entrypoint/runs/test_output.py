@@ -15,7 +15,7 @@ from entrypoint.runs.output import Run, find_resume, make_run, name_owner, open_
 from entrypoint.runs.record import OWN, read_record
 from tests.support.runs import checkpoint
 
-POD = World(TORCHRUN, "", (2, 2), 0, job="qa")
+POD = World(TORCHRUN, "", (2, 2), 0, port=29500, job="qa")
 ELASTIC = World(TORCHRUN, "", (1, 4), None, job="qa")
 RANK = World(MPI, "", (2, 2), None, 1, 1, 0, 2, job="7")
 CLOCK = Clock(lambda: 0, lambda _: pytest.fail("waits"))
@@ -37,7 +37,8 @@ def run(directory: Path, world: World = POD, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("world", "environ", "owner"),
     [
-        (POD, {"PET_MASTER_ADDR": "m", "MASTER_ADDR": "localhost"}, "m qa"),
+        (POD, {"PET_MASTER_ADDR": "m", "MASTER_ADDR": "localhost"}, "m:29500 qa"),
+        (POD._replace(port=29501), {"MASTER_ADDR": "m"}, "m:29501 qa"),
         (ELASTIC, {"PET_RDZV_ENDPOINT": "w:1"}, "w:1 qa"),
         (World(SLURM, "", rank=0, size=1, job="5.0"), {}, "slurm 5.0"),
     ],
