@@ -82,10 +82,10 @@ def clean(workshop: Workshop, records: frozenset[str]) -> None:
 
 def _forget_builds(records: frozenset[str], deadline: float) -> None:
     """Remove all records of builds but these; the engine keeps one that another needs, or whose build is ending."""
-    while more := _build_records() - records:
-        for record in sorted(more):
+    while True:
+        for record in sorted(_build_records() - records):
             _quiet(["builder", "prune", "--force", "--all", "--filter", f"id={record}"])
-        if time.monotonic() > deadline:
+        if not _build_records() - records or time.monotonic() > deadline:
             return
         time.sleep(0.5)
 
