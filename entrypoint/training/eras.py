@@ -104,8 +104,9 @@ CHOICES = (
 # finds none without an owner (huggingface/datasets#8612); transformers 5 is the first that takes a 1.x.
 OWNERS = {
     "ag_news": "fancyzhx", "beans": "AI-Lab-Makerere", "cifar10": "uoft-cs", "cnn_dailymail": "abisee",
-    "glue": "nyu-mll", "imdb": "stanfordnlp", "librispeech_asr": "openslr", "mnist": "ylecun", "squad": "rajpurkar",
-    "squad_v2": "rajpurkar", "swag": "allenai", "wikitext": "Salesforce", "wmt16": "wmt", "xnli": "facebook",
+    "cppe-5": "rishitdagli", "glue": "nyu-mll", "imdb": "stanfordnlp", "librispeech_asr": "openslr", "mnist": "ylecun",
+    "squad": "rajpurkar", "squad_v2": "rajpurkar", "swag": "allenai", "wikitext": "Salesforce", "wmt16": "wmt",
+    "xnli": "facebook",
 }  # fmt: skip
 MOVED = tuple(
     Choice("dataset_name", name, ALWAYS, (5, 0), f"dataset_name={owner}/{name}",

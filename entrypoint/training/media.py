@@ -12,7 +12,7 @@ ADE20K = (
     "--lr_scheduler_type constant --gradient_accumulation_steps 2 " + BATCH.format(8)
 )
 DETR = (
-    "--model_name_or_path facebook/detr-resnet-50 --dataset_name cppe-5 --num_train_epochs 100 "
+    "--model_name_or_path facebook/detr-resnet-50 --dataset_name rishitdagli/cppe-5 --num_train_epochs 100 "
     "--image_square_size 600 --learning_rate 5e-5 " + BATCH.format(8)
 )
 TURKISH = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.training.flags import split_flags
+from entrypoint.training.needs import SCRIPTS
 from entrypoint.training.task import ACCELERATE, TRAINER, Task
 from entrypoint.training.tasks import NEEDS, TASKS
 
@@ -21,6 +22,13 @@ def test_a_row_is_sound(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.kind != TRAINER])
 def test_a_script_without_the_trainer_gets_none_of_its_flags(name: str) -> None:
     assert not {"--do_train", "--do_eval", "--eval_strategy"} & set(TASKS[name].defaults.split())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_data_set_has_its_owner(name: str) -> None:
+    """Newer releases of datasets load no other; a script among the defaults is refused before."""
+    data = [flag.values[0] for flag in split_flags(TASKS[name].defaults.split()) if flag.name == "dataset_name"]
+    assert all("/" in each or each in SCRIPTS for each in data)
 
 
 def test_no_script_has_two_names() -> None:
