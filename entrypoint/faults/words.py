@@ -27,7 +27,9 @@ OTHER_RANK = (
     "read the log of that rank first: it has ended, or the network to its node is cut; "
     "the same command goes on from the last checkpoint"
 )
-NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded|PytorchStreamWriter failed writing"
+NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded"
+# What torch.save says, which forgets the reason (caffe2/serialize/inline_container.cc, a C++ stream).
+NOT_WRITTEN = r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos"
 NO_SHM = r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_"
 KILLED = r"DataLoader worker .*killed by signal: Killed"
 NO_MEMORY = r"can't allocate memory|MemoryError|std::bad_alloc"
@@ -48,11 +50,12 @@ PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
 class Place(NamedTuple):
-    """What can be asked where a process ends: its variables, files of the kernel, and the disks it writes to."""
+    """What can be asked where a process ends: its variables, files of the kernel, a disk, and those that are full."""
 
     environ: Mapping[str, str]
     files: Files
-    disks: Callable[[], list[Disk]]
+    measure: Callable[[str], Disk | None]
+    full: Callable[[], list[Disk]]
 
 
 def explain(error: BaseException, place: Place) -> Refusal | None:
@@ -61,6 +64,9 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
     failures = getattr(error, "failures", None)
     if isinstance(failures, dict) and failures:
         return explain_rank(failures, place)
+    if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
+        name = f"torchrun on {socket.gethostname()} was ended by signal"
+        return Refusal(name, int(error.sigval), "the same command goes on from the last checkpoint", WORLD)
     for pattern, rule in RULES:
         if found := re.search(pattern, text):
             return rule(text, found.group(found.lastindex or 0), place)
@@ -98,15 +104,19 @@ def explain_disk(text: str, found: str, place: Place) -> Refusal:
     """Return which directory is full."""
     if "/torch_" in text:
         return explain_shm(text, found, place)
-    disks = place.disks()
-    value = ", ".join(map(write_disk, disks)) or found
+    value = ", ".join(map(write_disk, place.full())) or found
     return Refusal(f"no space is left for {name_rank(place.environ)}", value, MORE_DISK, WORLD)
+
+
+def explain_write(text: str, found: str, place: Place) -> Refusal | None:
+    """Return which directory is full, if it is that for which something could not be written."""
+    return explain_disk(text, found, place) if place.full() else None
 
 
 def explain_shm(text: str, found: str, place: Place) -> Refusal:
     """Return how large /dev/shm is."""
-    sizes = [write_size(each.size) for each in place.disks() if each.path == SHM]
-    value = f"{SHM}{f' ({sizes[0]})' if sizes else ''}"
+    disk = place.measure(SHM)
+    value = f"{SHM} has {write_size(disk.size)}" if disk else SHM
     return Refusal(f"no shared memory is left for {name_rank(place.environ)}", value, MORE_SHM, WORLD)
 
 
@@ -138,6 +148,7 @@ def explain_peer(text: str, found: str, place: Place) -> Refusal:
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (NO_SHM, explain_shm),
     (NO_SPACE, explain_disk),
+    (NOT_WRITTEN, explain_write),
     (KILLED, explain_killed),
     (NO_MEMORY, explain_allocation),
     (f"({'|'.join(RENDEZVOUS)})", explain_rendezvous),

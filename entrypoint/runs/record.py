@@ -24,6 +24,7 @@ IGNORED = (OWN, "lost+found", ".snapshot")
 # Arguments that change nothing in what is trained.
 OTHER = (
     "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "logging_dir", "cache_dir", "use_auth_token",
+    "enable_jit_checkpoint", "save_total_limit",
 )  # fmt: skip
 
 

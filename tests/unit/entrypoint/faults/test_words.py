@@ -16,7 +16,8 @@ FILES = {
     "/sys/fs/cgroup/memory.max": "838860800\n",
     "/sys/fs/cgroup/memory.events": "oom_kill 1\n",
 }
-FULL = [Disk("/workspace/output", 64 << 20, 0), Disk("/dev/shm", 32 << 20, 0)]
+FULL = [Disk("/workspace/output", 64 << 20, 0)]
+SHM = {"/dev/shm": Disk("/dev/shm", 32 << 20, 32 << 20)}
 NO_SPACE = "No space left on device"
 LIMIT = "the memory limit of this container, 800 MB, was reached"
 
@@ -35,6 +36,12 @@ class RendezvousConnectionError(Exception):
 
 class SafetensorError(Exception):
     """Not a subclass of OSError."""
+
+
+class Signal(Exception):
+    """What torchrun's agent raises when it gets a signal."""
+
+    sigval = 15
 
 
 def failed(code: int, when: int = 1) -> SimpleNamespace:
@@ -56,8 +63,13 @@ def caused(error: Exception, cause: Exception) -> Exception:
             ("no space is left", "/workspace/output"),
         ),
         (
+            caused(RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0"), OSError()),
+            ("no space is left", "/workspace/output"),
+        ),
+        (RuntimeError("basic_ios::clear: iostream error"), ("no space is left", "/workspace/output")),
+        (
             RuntimeError("DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that"),
-            ("no shared memory is left for rank 3", "/dev/shm (32 MB)", "--shm-size"),
+            ("no shared memory is left for rank 3", "/dev/shm has 32 MB", "--shm-size"),
         ),
         (
             RuntimeError("unable to write to file </torch_12_34>: No space left on device (28)"),
@@ -85,11 +97,12 @@ def caused(error: Exception, cause: Exception) -> Exception:
         ),
         (Ended({1: failed(-15, 9), 0: failed(-9, 8)}), (f"rank 0 on {HOST} was killed by signal 9: {LIMIT}",)),
         (Ended({2: failed(7)}), (f"rank 2 on {HOST} ended with exit code: 7", "above")),
+        (Signal("Process 7 got signal: 15"), (f"torchrun on {HOST} was ended by signal: 15", "last checkpoint")),
         (Ended({2: failed(-11)}), (f"rank 2 on {HOST} was killed by signal: 11",)),
     ],
 )  # fmt: skip
 def test_an_error_is_said_in_words(error: BaseException, said: tuple[str, ...]) -> None:
-    found = str(explain(error, Place({"RANK": "3"}, FILES.get, lambda: FULL)))
+    found = str(explain(error, Place({"RANK": "3"}, FILES.get, SHM.get, lambda: FULL)))
 
     assert [each for each in said if each not in found] == []
 
@@ -101,7 +114,7 @@ def test_an_agent_without_its_rendezvous_names_the_endpoint(environ: dict[str, s
     """Also where the connection timed out, which between ranks means that one of them is lost."""
     error = caused(RendezvousConnectionError("The connection to the C10d store has failed."), OSError("timed out"))
 
-    found = str(explain(error, Place(environ, FILES.get, lambda: [])))
+    found = str(explain(error, Place(environ, FILES.get, SHM.get, lambda: [])))
 
     assert f"the rendezvous does not answer, or not any more: {where}\n" in found
 
@@ -115,16 +128,22 @@ def test_an_agent_without_its_rendezvous_names_the_endpoint(environ: dict[str, s
     ],
 )
 def test_other_errors_speak_for_themselves(error: BaseException) -> None:
-    assert explain(error, Place({}, FILES.get, lambda: FULL)) is None
+    assert explain(error, Place({}, FILES.get, SHM.get, lambda: FULL)) is None
 
 
 def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
     error = RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. ")
 
-    assert explain(error, Place({}, lambda _: None, lambda: [])) is None
+    assert explain(error, Place({}, lambda _: None, SHM.get, lambda: [])) is None
+
+
+def test_a_write_that_failed_on_a_disk_with_room_speaks_for_itself() -> None:
+    error = RuntimeError("basic_ios::clear: iostream error")
+
+    assert explain(error, Place({}, FILES.get, SHM.get, lambda: [])) is None
 
 
 def test_without_a_rank_the_training_is_named() -> None:
-    found = explain(OSError(28, "No space left on device"), Place({}, FILES.get, lambda: []))
+    found = explain(OSError(28, "No space left on device"), Place({}, FILES.get, SHM.get, lambda: []))
 
     assert f"no space is left for the training on {HOST}: No space left on device" in str(found)
