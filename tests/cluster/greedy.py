@@ -1,0 +1,33 @@
+"""Take all there is of something: memory, in the last rank, or shared memory."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+
+SIZE = 16 << 20
+
+
+def take_memory() -> None:
+    """Take memory for ever in the last rank; the others wait for it in every step."""
+    rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if size > 1:
+        dist.init_process_group("gloo")
+    held = []
+    while True:
+        if rank == size - 1:
+            held.append(torch.ones(SIZE >> 2))
+        if size > 1:
+            dist.all_reduce(torch.ones(1))
+
+
+def take_shared_memory() -> None:
+    """Let a worker of a DataLoader hand over more than fits."""
+    for _ in DataLoader(TensorDataset(torch.ones(8, SIZE >> 2)), batch_size=8, num_workers=1):
+        pass
+
+
+if __name__ == "__main__":
+    {"memory": take_memory, "shm": take_shared_memory}[sys.argv[1]]()

@@ -1,0 +1,109 @@
+"""Two containers on a network of their own, whose packets can be dropped: each runs the image as a user starts it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.nodes import Started
+from tests.support.harness import Done, call
+
+STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:/opt/steps.py:ro")
+# Found in every container's network; -w waits for the lock of another call.
+DROP = ("iptables", "-w", "-A", "INPUT", "-i", "eth0", "-j", "DROP")
+PASS = ("iptables", "-w", "-F", "INPUT")
+
+
+@dataclass
+class Pair:
+    """A network, and the containers that were started there by host name."""
+
+    image: str
+    name: str
+    started: dict[str, Started] = field(default_factory=dict)
+
+    def make(self) -> None:
+        """Make the network."""
+        assert call(["docker", "network", "create", self.name]).code == 0
+
+    def start(self, host: str, *command: str, environ: Mapping[str, str], options: Sequence[str] = ()) -> Started:
+        """Start a container; a rank's core is shared with nobody of the pair."""
+        words = ["docker", "run", "--name", f"{self.name}-{host}", "--hostname", host, "--network-alias", host]
+        words += ["--network", self.name, "--cpuset-cpus", host[-1], *STEPS, *options]
+        words += [word for key, value in environ.items() for word in ("--env", f"{key}={value}")]
+        self.started[host] = Started([*words, self.image, *command])
+        return self.started[host]
+
+    def both(self, *command: str, environ: Sequence[Mapping[str, str]]) -> list[Started]:
+        """Start a command on two hosts."""
+        return [self.start(f"pod{number}", *command, environ=each) for number, each in enumerate(environ)]
+
+    def drop(self) -> None:
+        """Drop every packet that comes to a container: nobody is told, as when a cable is pulled."""
+        self._each(DROP)
+
+    def let_pass(self) -> None:
+        """Let packets pass again."""
+        self._each(PASS)
+
+    def _each(self, command: Sequence[str]) -> None:
+        for host in self.started:
+            pid = call(["docker", "inspect", "--format", "{{.State.Pid}}", f"{self.name}-{host}"]).out.strip()
+            assert int(pid)  # 0 is this very machine
+            assert call(["nsenter", "--target", pid, "--net", *command]).code == 0
+
+    def address(self, host: str) -> str:
+        """Return the address of a container."""
+        form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        return call(["docker", "inspect", "--format", form, f"{self.name}-{host}"]).out.strip()
+
+    def enough(self) -> None:
+        """Let the ranks of steps.py end."""
+        assert call(["docker", "exec", f"{self.name}-pod0", "touch", "/tmp/enough"]).code == 0
+
+    def has_begun(self) -> bool:
+        """Wait until the ranks have done some steps together."""
+        return self.goes_on(5, 120)
+
+    def goes_on(self, steps: int, seconds: float) -> bool:
+        """Wait until the ranks have done some more steps."""
+        wanted = self.count() + steps
+        until = time.monotonic() + seconds
+        while self.count() < wanted and time.monotonic() < until:
+            time.sleep(0.2)
+        return self.count() >= wanted
+
+    def count(self) -> int:
+        """Count the steps so far."""
+        return len(re.findall(r"(?m)^step \d+$", "".join(each.text for each in self.started.values())))
+
+    def ends(self, seconds: float) -> list[Done]:
+        """Wait for the ends of all, in the order of their hosts."""
+        return [self.started[host].finish(seconds) for host in sorted(self.started)]
+
+    def remove(self) -> None:
+        """Remove everything."""
+        for host in self.started:
+            call(["docker", "rm", "--force", f"{self.name}-{host}"])
+        for each in self.started.values():
+            each.end()
+        call(["docker", "network", "rm", self.name])
+
+
+def both(ends: Sequence[Done]) -> Done:
+    """Return the ends of containers that have the same exit code as one."""
+    assert len({each.code for each in ends}) == 1
+    return Done(ends[0].code, "".join(each.text for each in ends), "")
+
+
+def fixed(number: int, **more: str) -> dict[str, str]:
+    """Return the variables of a node of two with a master."""
+    return {"PET_NNODES": "2", "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": "pod0", **more}
+
+
+def elastic(**more: str) -> dict[str, str]:
+    """Return the variables of a node of two that meet at the first of them."""
+    return {"PET_NNODES": "2:2", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d", **more}

@@ -1,0 +1,207 @@
+"""A container runs out of memory, shared memory, disk or time: what a user sees, and where the next start begins."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.nodes import Cluster, Container
+from tests.support.faults import Broken, fault
+from tests.support.harness import ROOT, Done, call, run
+
+SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
+GREEDY = ("--volume", f"{Path(__file__).with_name('greedy.py')}:/opt/greedy.py:ro")
+CLM = ("clm", "--save_steps", "100", "--report_to", "none")
+ENDLESS = (*CLM, "--max_steps", "100000000", "--save_total_limit", "2")
+WORDS = "was killed by signal 9: the memory limit of this container, ..., was reached"
+SMALLER = "a smaller `--per_device_train_batch_size`, or a larger limit (`--memory`, `limits.memory` of a pod)"
+
+
+@fault(
+    "the memory limit of a container is reached",
+    f"multinode: the training on ... {WORDS}",
+    codes=137, within=120,
+    remedy=f"{SMALLER}; Kubernetes may kill the whole container, and `kubectl describe pod` says `OOMKilled`",
+)  # fmt: skip
+def test_the_memory_limit_is_named(image: str, broken: Broken) -> None:
+    with broken.happens():
+        done = run(image, "/opt/greedy.py", "memory", options=(*GREEDY, "--memory", "700m"))
+
+    broken.ended(done)
+
+
+@pytest.mark.slow
+@fault(
+    "the memory limit of a container is reached under torchrun",
+    f"multinode: rank 1 on ... {WORDS}",
+    codes=1, within=120, remedy=f"{SMALLER}, or fewer ranks",
+)  # fmt: skip
+def test_torchrun_names_the_memory_limit(image: str, broken: Broken) -> None:
+    with broken.happens():
+        done = run(image, "--nproc", "2", "/opt/greedy.py", "memory", options=(*GREEDY, "--memory", "1200m"))
+
+    broken.ended(done)
+    assert done.err.rstrip().splitlines()[-2].startswith("multinode: rank 1 on")
+
+
+@pytest.mark.slow
+@fault(
+    "the memory limit of a worker is reached under `launch`",
+    f"multinode: rank 1 on pod1 {WORDS}",
+    "multinode: rank 1 on pod1 was killed by signal 9; the job is ended",
+    codes=137, within=120, remedy=SMALLER,
+)  # fmt: skip
+def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[..., Container], broken: Broken) -> None:
+    container("pod1", 1, "worker", options=(*GREEDY, "--memory", "700m"))
+    job = ("launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", "/opt/greedy.py", "memory")
+    with broken.happens():
+        launcher = container("pod0", 0, *job, options=GREEDY)
+        cluster.started.append(launcher.follow())
+        code = launcher.code(120)
+
+    broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
+
+
+@fault(
+    "`/dev/shm` is full",
+    "multinode: no shared memory is left for the training on ...: /dev/shm has 16 MB",
+    codes=1, within=120,
+    remedy="`--shm-size 1g`, in Kubernetes an `emptyDir` with `medium: Memory`, or fewer DataLoader workers",
+)  # fmt: skip
+def test_the_size_of_shared_memory_is_named(image: str, broken: Broken) -> None:
+    with broken.happens():
+        done = run(image, "/opt/greedy.py", "shm", options=(*GREEDY, "--shm-size", "16m"))
+
+    broken.ended(done)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[str]:
+    """Lend a volume of 8 MB that is full but for 150 kB."""
+    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
+    options = ("type=tmpfs", "device=tmpfs", "o=size=8m,mode=1777")
+    words = [word for option in options for word in ("--opt", option)]
+    assert call(["docker", "volume", "create", "--driver", "local", *words, name]).code == 0
+    yield name
+    call(["docker", "volume", "rm", "--force", name])
+
+
+def start(image: str, name: str, volume: str, *words: str) -> None:
+    """Start a container that stays, so that its volume in memory does."""
+    command = ["docker", "run", "--detach", "--name", name, "--network", "none", *SCRIPTS]
+    command += ["--volume", f"{volume}:/workspace/output", "--entrypoint", "sleep", image, "1000", *words]
+    assert call(command).code == 0
+
+
+def fill(name: str) -> None:
+    """Leave 150 kB of the volume free: two checkpoints and a half."""
+    script = "dd if=/dev/zero of=/workspace/output/filler bs=1024 count=8042 status=none"
+    assert call(["docker", "exec", name, "sh", "-c", script]).code == 0
+
+
+def list_steps(name: str, file: str) -> list[int]:
+    """List the steps of the checkpoints in the volume that have a file."""
+    found = call(["docker", "exec", name, "sh", "-c", f"ls -d /workspace/output/clm/checkpoint-*{file}"]).out
+    return sorted(int(step) for step in re.findall(r"checkpoint-(\d+)", found))
+
+
+@pytest.mark.slow
+@fault(
+    "the disk for results is full",
+    "multinode: no space is left for the training on ...: /workspace/output (8 MB, 0 MB free)",
+    codes=1, within=120,
+    remedy="make room, and start it again: it goes on from the last whole checkpoint, never from a half-written one",
+)  # fmt: skip
+def test_the_full_disk_is_named_and_the_next_start_goes_on(image: str, small_disk: str, broken: Broken) -> None:
+    keeper = small_disk
+    start(image, keeper, small_disk)
+    options = (*SCRIPTS, "--volume", f"{small_disk}:/workspace/output")
+    try:
+        fill(keeper)
+        with broken.happens():
+            done = run(image, *CLM, "--max_steps", "1000", options=options)
+        broken.ended(done)
+        half, whole = list_steps(keeper, "")[-1], list_steps(keeper, "/trainer_state.json")[-1]
+        assert half > whole
+
+        assert call(["docker", "exec", keeper, "rm", "/workspace/output/filler"]).code == 0
+        again = run(image, *CLM, "--max_steps", "1000", options=options)
+        assert again.code == 0
+        assert f"goes on from /workspace/output/clm/checkpoint-{whole}\n" in again.err
+    finally:
+        call(["docker", "rm", "--force", keeper])
+
+
+def stop_in_training(image: str, volume: Path, words: Sequence[str], ready: Callable[[str], bool]) -> Done:
+    """Start a training without an end, and stop its container as soon as it is ready, by its log or its files."""
+    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
+    command = ["docker", "run", "--detach", "--name", name, "--network", "none", *SCRIPTS]
+    try:
+        assert call([*command, "--volume", f"{volume}:/workspace/output", image, *words]).code == 0
+        until = time.monotonic() + 100
+        while not ready(text := call(["docker", "logs", name]).text):
+            assert time.monotonic() < until, text
+            time.sleep(0.2)
+        assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
+        code = int(call(["docker", "wait", name]).out)
+        return Done(code, call(["docker", "logs", name]).text, "")
+    finally:
+        call(["docker", "rm", "--force", name])
+
+
+def begins(text: str) -> bool:
+    """Return whether a log says that the first step begins."""
+    return "rank 0 begins at step" in text
+
+
+def saved(volume: Path) -> list[int]:
+    """List the steps of the checkpoints that were written to their end."""
+    return sorted(int(each.parent.name[11:]) for each in volume.glob("clm/checkpoint-*/trainer_state.json"))
+
+
+@pytest.mark.slow
+@fault(
+    "a container is stopped (SIGTERM), and has 30 seconds",
+    "multinode: results go to /workspace/output/clm...",
+    codes=143, within=150,
+    remedy="start it again: it goes on from the last checkpoint, at most `--save_steps` steps before",
+)  # fmt: skip
+@pytest.mark.parametrize("release", ["image", "older_image"])
+def test_a_stopped_training_goes_on(request: pytest.FixtureRequest, volume: Path, release: str, broken: Broken) -> None:
+    image = str(request.getfixturevalue(release))
+    with broken.happens():
+        done = stop_in_training(image, volume, ENDLESS, lambda _: bool(saved(volume)))
+
+    broken.ended(done)
+    assert_goes_on(image, volume, ENDLESS)
+
+
+@pytest.mark.slow
+@fault(
+    "a container with `--enable_jit_checkpoint` (transformers 5) is stopped, and has 30 seconds",
+    "rank 0 ends at step ...",
+    codes=0, within=150,
+    remedy="start it again: it goes on from the step it was stopped at; the checkpoint begins 3 seconds later",
+)  # fmt: skip
+def test_a_stopped_training_leaves_a_checkpoint(image: str, volume: Path, broken: Broken) -> None:
+    rare = (*ENDLESS, "--save_strategy", "no")
+    with broken.happens():
+        done = stop_in_training(image, volume, (*rare, "--enable_jit_checkpoint"), begins)
+
+    broken.ended(done)
+    assert len(saved(volume)) == 1
+    assert_goes_on(image, volume, rare)
+
+
+def assert_goes_on(image: str, volume: Path, words: Sequence[str]) -> None:
+    """Start it again, and see it go on; it is stopped like the first."""
+    last = saved(volume)[-1]
+
+    again = stop_in_training(image, volume, words, begins)
+
+    assert f"goes on from /workspace/output/clm/checkpoint-{last}\n" in again.text
