@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
-from entrypoint.container.limits import read_memory_limit
 from entrypoint.decide import decide, read_this_machine
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
@@ -198,7 +197,11 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
 
 def has_limit(job: jobs.Job, argv: list[str]) -> bool:
     """Return whether a training may reach a memory limit, and nobody but us would say so: torchrun's agent does it."""
-    return job.trains and argv[0] != TORCHRUN_COMMAND and read_memory_limit(read_text) is not None
+    if not job.trains or argv[0] == TORCHRUN_COMMAND:
+        return False
+    from entrypoint.container.limits import read_memory_limit  # other commands pay nothing for it
+
+    return read_memory_limit(read_text) is not None
 
 
 def open_directory(decision: Decision) -> None:

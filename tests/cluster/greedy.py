@@ -1,6 +1,8 @@
-"""Take all there is of something: memory, in the last rank, or shared memory."""
+"""Take all there is of something: memory, in the last rank, or shared memory; or count signals."""
 
+import itertools
 import os
+import signal
 import sys
 
 import torch
@@ -29,5 +31,14 @@ def take_shared_memory() -> None:
         pass
 
 
+def count_signals() -> None:
+    """Say how many signals have come, until one of them ends this."""
+    signal.signal(signal.SIGUSR1, lambda *_: print(f"signal {next(count)}", flush=True))
+    count = itertools.count(1)
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+
+
 if __name__ == "__main__":
-    {"memory": take_memory, "shm": take_shared_memory}[sys.argv[1]]()
+    {"memory": take_memory, "shm": take_shared_memory, "signals": count_signals}[sys.argv[1]]()

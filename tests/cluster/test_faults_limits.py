@@ -35,6 +35,32 @@ def test_the_memory_limit_is_named(image: str, broken: Broken) -> None:
     broken.ended(done)
 
 
+@pytest.mark.parametrize("program", ["tini", pytest.param("multinode", marks=pytest.mark.slow)])
+def test_a_training_with_a_parent_gets_each_signal_once(image: str, program: str) -> None:
+    """With a memory limit the entrypoint stays; below tini, which signals both, and in its place, as a pod has it."""
+    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
+    front = ("tini", "-s", "-g", "--", "multinode") if program == "tini" else ("multinode",)
+    command = ["docker", "run", "--detach", "--name", name, "--memory", "1g", *GREEDY, "--entrypoint", front[0], image]
+    try:
+        assert call([*command, *front[1:], "/opt/greedy.py", "signals"]).code == 0
+        assert wait_for(lambda: "ready" in call(["docker", "logs", name]).text)
+        assert call(["docker", "kill", "--signal", "USR1", name]).code == 0
+        assert wait_for(lambda: "signal 1\n" in call(["docker", "logs", name]).text)
+        assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
+        assert int(call(["docker", "wait", name]).out) == 143
+        assert "signal 2\n" not in call(["docker", "logs", name]).text
+    finally:
+        call(["docker", "rm", "--force", name])
+
+
+def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until a condition is met; return whether it was."""
+    until = time.monotonic() + seconds
+    while not (found := met()) and time.monotonic() < until:
+        time.sleep(0.2)
+    return found
+
+
 @pytest.mark.slow
 @fault(
     "the memory limit of a container is reached under torchrun",
@@ -143,10 +169,7 @@ def stop_in_training(image: str, volume: Path, words: Sequence[str], ready: Call
     command = ["docker", "run", "--detach", "--name", name, "--network", "none", *SCRIPTS]
     try:
         assert call([*command, "--volume", f"{volume}:/workspace/output", image, *words]).code == 0
-        until = time.monotonic() + 100
-        while not ready(text := call(["docker", "logs", name]).text):
-            assert time.monotonic() < until, text
-            time.sleep(0.2)
+        assert wait_for(lambda: ready(call(["docker", "logs", name]).text), 100)
         assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
         code = int(call(["docker", "wait", name]).out)
         return Done(code, call(["docker", "logs", name]).text, "")
