@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 # These cannot be caught, or are about the child itself.
 OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
-CAUGHT = tuple(each for each in signal.Signals if each not in OWN and each < signal.SIGRTMIN)
+CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
 
 
 def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int], *, passes_on: bool = True) -> int:

@@ -44,7 +44,7 @@ def test_a_training_with_a_parent_gets_each_signal_once(image: str, program: str
     try:
         assert call([*command, *front[1:], "/opt/greedy.py", "signals"]).code == 0
         assert wait_for(lambda: "ready" in call(["docker", "logs", name]).text)
-        assert call(["docker", "kill", "--signal", "USR1", name]).code == 0
+        assert call(["docker", "kill", "--signal", "RTMIN+2", name]).code == 0
         assert wait_for(lambda: "signal 1\n" in call(["docker", "logs", name]).text)
         assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
         assert int(call(["docker", "wait", name]).out) == 143
