@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from images.host.errors import UserFault, WorldFault
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = 600.0  # seconds after which a command is taken for dead
+PATIENCE = 15.0  # seconds that a command has to end by itself
 
 
 def call(command: Sequence[str], env: Mapping[str, str] | None = None, seconds: float = SLOW) -> str:
@@ -51,10 +53,13 @@ def finish(child: subprocess.Popen[str], command: Sequence[str], seconds: float)
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    """End a command that still runs, with all that it started."""
-    if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+    """End a command that still runs, with all that it started; it may take back first what it mounted and wrote."""
+    for number, patience in ((signal.SIGINT, PATIENCE), (signal.SIGKILL, SLOW)):
+        if child.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(child.pid, number)
+            child.wait(patience)
 
 
 def build_py(*words: str) -> list[str]:
