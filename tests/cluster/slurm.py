@@ -118,16 +118,16 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def up(tag: str, name: str, task: str = "none") -> Iterator[Slurm]:
+def up(tag: str, name: str, task: str = "none", options: Sequence[str] = ()) -> Iterator[Slurm]:
     """Start a controller and two nodes on a network of their own, wait until both are idle, and remove all in the end.
 
-    task: which plugin binds tasks, none or affinity.
+    task: which plugin binds tasks, none or affinity; options: more words for `docker run` of all three.
     """
     slurm = Slurm(name)
     try:
         assert call(["docker", "network", "create", name]).code == 0
         for host, daemon in DAEMONS.items():
-            run_container(name, host, tag, ["bash", "-c", START.format(task=task, daemon=daemon)])
+            run_container(name, host, [*options, tag, "bash", "-c", START.format(task=task, daemon=daemon)])
         assert slurm.until("sinfo --noheader --format=%D/%T", f"{len(NODES)}/idle", 120)
         yield slurm
     finally:
@@ -137,9 +137,9 @@ def up(tag: str, name: str, task: str = "none") -> Iterator[Slurm]:
         call(["docker", "network", "rm", name])
 
 
-def run_container(name: str, host: str, tag: str, command: Sequence[str]) -> None:
-    """Start one of the three containers."""
+def run_container(name: str, host: str, words: Sequence[str]) -> None:
+    """Start one of the three containers; words: more options, the image, and the command."""
     options = ["--name", f"{name}-{host}", "--hostname", host, "--network", name, "--network-alias", host]
     options += ["--cap-add", "SYS_NICE"]  # slurmstepd binds a task that has become the user's already
     options += ["--volume", SHARED] if host == CONTROLLER else ["--volumes-from", f"{name}-{CONTROLLER}"]
-    assert call(["docker", "run", "--detach", *options, tag, *command]).code == 0
+    assert call(["docker", "run", "--detach", *options, *words]).code == 0

@@ -1,0 +1,137 @@
+"""Steps of Slurm that start a container for each task, as docs/clusters.md types them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import packages, slurm
+from tests.cluster.nodes import TRAINS, Started, places
+from tests.cluster.packages import MEET
+from tests.cluster.slurm import NODES, Slurm
+from tests.support.documents import page
+from tests.support.harness import Done, call
+
+pytestmark = pytest.mark.slow
+
+ONE_EACH = ["node0 0/1", "node1 0/1"]
+PLACE = "/job"  # what all nodes share: the unpacked image, and directories of the user
+TASK = "smoke --bf16"
+# What a plain user of a host may do, and one of a container may not: make namespaces, and mount in them.
+UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined")
+
+
+def shown(program: str) -> str:
+    """Return the line of the page that starts a step with this program."""
+    lines = ("\n".join(each) for _, each in page("docs/clusters.md").blocks)
+    return next(line for line in lines if line.startswith("srun") and program in line)
+
+
+@pytest.fixture(scope="module")
+def place(image: str, module_path: Path) -> Iterator[Path]:
+    """Unpack the image into a directory that belongs to the user of the steps."""
+    place, copy = module_path / "job", f"{module_path.name}-copy"
+    for name in ("image", "results", "cache"):
+        (place / name).mkdir(parents=True)
+        (place / name).chmod(0o777)
+    shutil.copy(Path(__file__).with_name("meet.py"), place / "results")
+    variables = call(["docker", "inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", image])
+    (place / "environment").write_text(variables.out)
+    try:
+        assert call(["docker", "create", "--name", copy, image]).code == 0
+        assert call(["bash", "-c", f"docker export {copy} | tar -xf - -C {place}/image"]).code == 0
+    finally:
+        call(["docker", "rm", "--force", copy])
+    yield place
+
+
+@pytest.fixture(scope="module")
+def up(image: str, place: Path, module_path: Path, module_tag: Callable[[str], str]) -> Iterator[Slurm]:
+    """Bring up a Slurm whose nodes have Charliecloud, and the command of Docker."""
+    debs, tag = packages.choose_packages(*slurm.PACKAGES, "charliecloud"), module_tag("slurm-containers")
+    (module_path / "build").mkdir()
+    slurm.build_image(image, tag, debs, module_path / "build")
+    options = [*UNCONFINED, "--volume", f"{place}:{PLACE}", "--volume", f"{shutil.which('docker')}:/usr/bin/docker:ro"]
+    options += ["--volume", "/var/run/docker.sock:/var/run/docker.sock"]
+    with slurm.up(tag, f"multinode-steps-{os.getpid()}", options=options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(up: Slurm) -> Iterator[Slurm]:
+    """Lend the cluster, and end what a test leaves."""
+    yield up
+    up.clear()
+
+
+def command(cluster: Slurm, script: str, user: str = "1000:1000") -> list[str]:
+    """Write the command line of a line of shell in the shared directory, with the few variables of a user's shell."""
+    shell = [
+        "env",
+        "-i",
+        "USER=somebody",
+        "HOME=/tmp",
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "bash",
+        "-c",
+        f"cd {PLACE}\n{script}",
+    ]
+    return ["docker", "exec", "--user", user, f"{cluster.name}-{slurm.CONTROLLER}", *shell]
+
+
+def with_charliecloud(task: str) -> str:
+    """Write the page's step with another task; meet.py is among the results."""
+    return shown("ch-run").replace(TASK, task)
+
+
+def with_docker(cluster: Slurm, image: str, task: str, options: str = "") -> str:
+    """Write the page's step with another task: a node here is a container, whose network is that of its host."""
+    step = shown("docker").replace("IMAGE", f"{options} {image}").replace(TASK, task)
+    return step.replace("--network host", f"--network container:{cluster.name}-$SLURMD_NODENAME")
+
+
+def run(line: list[str]) -> Done:
+    """Run a step."""
+    return call(line, seconds=180)
+
+
+def test_charliecloud_trains(cluster: Slurm) -> None:
+    done = run(command(cluster, with_charliecloud(TASK)))
+
+    assert done.code == 0
+    assert "smoke: passed: world_size=2 " in done.out
+
+
+def test_uneven_tasks_of_charliecloud_meet(cluster: Slurm) -> None:
+    step = with_charliecloud("/workspace/output/meet.py").replace("--nodes 2 --ntasks-per-node 1", "-N2 -n3")
+
+    done = run(command(cluster, step))
+
+    assert done.code == 0
+    assert places(done.out) == ["node0 0/2", "node0 1/2", "node1 0/1"]
+
+
+def test_containers_of_an_engine_meet(cluster: Slurm, image: str, place: Path) -> None:
+    meet = f"--volume {place}/results/meet.py:{MEET}:ro"
+
+    done = run(command(cluster, with_docker(cluster, image, MEET, meet), "0:0"))
+
+    assert done.code == 0
+    assert places(done.out) == ONE_EACH
+
+
+def test_scancel_ends_what_charliecloud_runs(cluster: Slurm) -> None:
+    child = Started(command(cluster, with_charliecloud("smoke --max_steps 1000000")))
+    cluster.started.append(child)
+    assert child.said(TRAINS, 240)
+
+    assert cluster.run("scancel $(squeue --noheader --format=%A)").code == 0
+
+    assert child.finish(60).code != 0
+    for node in NODES:
+        script = "until ! pgrep -f multinode/[s]moke.py; do [ $SECONDS -lt 20 ] || exit 1; sleep 0.2; done"
+        assert cluster.on_node(node, script).code == 0
