@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -97,7 +98,8 @@ def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, ch
     image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache: {changed.sources.sources.name}")
 
     assert image.reused == []
-    assert [note.partition(" of its ")[0] for note in image.notes] == ["note: no index signed by Debian had 11"]
+    [note] = image.notes
+    assert re.match(r"note: no index signed by Debian had (\d+) of its \1 packages, such as ", note)
     assert image.digest == locked.image.digest
 
 
