@@ -70,8 +70,13 @@ class Store:
 
     def podman(self, *words: str, seconds: float = 280) -> Done:
         """Run podman on the store."""
-        where = ["--root", f"{self.directory}/images", "--runroot", f"{self.directory}/run"]
+        where = ["--root", f"{self.directory}/images", "--runroot", str(self.state)]
         return call(["podman", *where, *words], seconds=seconds)
+
+    @property
+    def state(self) -> Path:
+        """Return where podman keeps what a restart of the machine ends: a path of 50 characters at most."""
+        return Path("/run") / self.directory.name
 
 
 @contextmanager
@@ -85,6 +90,7 @@ def open_store(directory: Path, image: str) -> Iterator[Store]:
     finally:
         store.podman("image", "unmount", "--all")
         store.podman("rmi", "--all", "--force")
+        shutil.rmtree(store.state, ignore_errors=True)
 
 
 @dataclass

@@ -22,7 +22,8 @@ TASK = "multinode qa --bf16"
 
 def shown() -> tuple[str, str]:
     """Return what the page types where Docker is, and what it types where only Charliecloud is."""
-    block = next("\n".join(lines) for _, lines in page("docs/clusters.md").blocks if "ch-run" in "\n".join(lines))
+    blocks = ("\n".join(lines) for _, lines in page("docs/clusters.md").blocks)
+    block = next(each for each in blocks if "docker export" in each and "ch-run" in each)
     before, typed = block.split("ch-run", 1)
     return before, f"ch-run{typed}"
 
