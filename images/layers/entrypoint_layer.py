@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from images.base.base import Base, Site
 from images.host.errors import WorldFault
-from images.host.store import Store
+from images.host.store import Store, sha256
 from images.layers import bytecode, oneccl
 from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
@@ -121,8 +122,19 @@ def files(site: Site) -> dict[str, bytes]:
 
 
 def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
-    """Compile the entrypoint with the base's own interpreter: it starts in every container."""
+    """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
     modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
+    hashes = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in modules.items())
+    inputs = ["the entrypoint", hashes, python.base.identity]
+    made = store.cached(
+        "bytecode", inputs, lambda: _compile(store, modules, python), lambda known: store.blob(known) is not None
+    )
+    found = bytecode.read(store, str(made.value))
+    return {_cached(name, python.base.site.python): data for name, data in found.items() if name in modules}
+
+
+def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) -> str:
+    """Return the sha256 of the archive of bytecode, which is in the store then."""
     with store.aside() as source, store.aside(directory=True) as place:
         with zipfile.ZipFile(source, "w") as archive:
             for name, data in modules.items():
@@ -131,8 +143,10 @@ def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) ->
         done = bytecode.compile_to(out, source, HOME, python, "(?!)")
         if done.code:
             raise WorldFault("cannot compile the entrypoint", done.failure, "build with --no-bytecode")
-        made = bytecode.contents(out, "the entrypoint")
-    return {_cached(name, python.base.site.python): data for name, data in made.items() if name in modules}
+        bytecode.contents(out, "the entrypoint")
+        digest = sha256(out)
+        store.keep(out, digest)
+    return digest
 
 
 def with_user(passwd: str) -> str | None:
