@@ -6,39 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from packaging.version import Version
-from pydantic import ValidationError
 
+from images.foreign.typed import KEY, Fault
 from images.plan.schema import Line, Table
 
-# pydantic's name of an error -> what is said of the value.
-_SAID = {
-    "string_type": "is not a text",
-    "date_type": "is not a date",
-    "bool_type": "is not true or false",
-    "tuple_type": "is not a list",
-    "dict_type": "is not a table",
-    "mapping_type": "is not a table",
-    "dataclass_type": "is not a table",
-    "too_short": "is empty",
-}
 # Tables inside a row whose keys are versions: a version says where a fault is, the table's own name adds nothing.
 _BY_VERSION = ("releases", "released", "yanked")
 
 
-def inside_sections(error: ValidationError) -> list[str]:
+def inside_sections(found: Iterable[Fault]) -> list[str]:
     """Return the faults of single values and keys: `torch row 18, 2.13.0: no key 'impi'`."""
-    return [_sentence(fault["type"], fault["loc"], fault["input"], fault.get("ctx", {})) for fault in error.errors()]
+    return [_sentence(*fault) for fault in found]
 
 
-def _sentence(kind: str, path: Sequence[int | str], value: Any, context: Mapping[str, Any]) -> str:
+def _sentence(path: Sequence[int | str], value: Any, said: str) -> str:
     where, inner = _place(path)
-    if kind in ("missing", "unexpected_keyword_argument"):
-        word = "no" if kind == "missing" else "unknown"
+    if word := {"is missing": "no", "is unknown": "unknown"}.get(said):
         return f"{', '.join([where, *inner[:-1]])}: {word} key {inner[-1]!r}" if inner else f"{word} section {where!r}"
-    said = str(context.get("error") or _SAID.get(kind) or f"is not {context.get('expected', 'valid')}").replace("'", "")
     if not inner:
         return f"{where} {said}"
-    if inner[-1] == "[key]":  # pydantic's mark for a key that is no version, which stands before it
+    if inner[-1] == KEY:
         return f"{', '.join([where, *inner[:-2]])}: {value!r} {said}"
     if path[-1] != inner[-1]:
         return f"{', '.join([where, *inner[:-1]])}: {inner[-1]} has {value!r}, which {said}"
@@ -46,7 +33,7 @@ def _sentence(kind: str, path: Sequence[int | str], value: Any, context: Mapping
 
 
 def _place(path: Sequence[int | str]) -> tuple[str, list[str]]:
-    """Split pydantic's path into the words for a section or row, and the keys inside it; a list's index is left out."""
+    """Split a path into the words for a section or row, and the keys inside it; a list's index is left out."""
     where, *rest = map(str, path)
     if where == "base" and rest:
         where = f"base.{rest.pop(0)}"

@@ -1,43 +1,38 @@
-"""What versions.toml holds, section by section, as typed models."""
+"""What versions.toml holds, section by section, as typed dataclasses."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
-from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter
-from pydantic.dataclasses import dataclass
+
+from images.foreign import typed
+from images.foreign.typed import Rule
+
+Held = TypeVar("Held")
 
 
-def _parsed(parse: Callable[[str], object], name: str) -> AfterValidator:
-    def check(text: str) -> str:
-        try:
-            parse(text)
-        except ValueError as error:
-            raise ValueError(f"is not {name}") from error
-        return text
-
-    return AfterValidator(check)
+def _refuse_empty(value: object) -> None:
+    if not value:
+        raise ValueError
 
 
-VersionText = Annotated[str, _parsed(Version, "a version")]
-Range = Annotated[str, _parsed(SpecifierSet, "a version range")]
-RequirementText = Annotated[str, _parsed(Requirement, "a requirement")]
-Date = Annotated[datetime.date, Strict()]
-Switch = Annotated[bool, Strict()]
-
-_CONFIG = ConfigDict(extra="forbid")
+VersionText = Annotated[str, Rule(Version, "is not a version")]
+Range = Annotated[str, Rule(SpecifierSet, "is not a version range")]
+RequirementText = Annotated[str, Rule(Requirement, "is not a requirement")]
+Some = Annotated[Held, Rule(_refuse_empty, "is empty")]
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Release:
     """One release of a line of torch; a ccl line's names its bindings and IPEX."""
 
-    released: Date
+    released: datetime.date
     impi: VersionText
     openmp: VersionText
     bindings: VersionText | None = None
@@ -45,7 +40,7 @@ class Release:
     image: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """A line of torch (2.4): what its releases have in common."""
 
@@ -58,21 +53,21 @@ class Line:
     ccl_python: tuple[VersionText, ...] = ()
     index: str | None = None
     find_links: str | None = None
-    cpu_suffix: Switch = False
+    cpu_suffix: bool = False
     numpy: Range | None = None
     glibc: VersionText | None = None
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Yanked:
     """A release that was withdrawn from its index, and why."""
 
-    released: Date
+    released: datetime.date
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Era:
     """A range of transformers releases that require the same."""
 
@@ -82,14 +77,14 @@ class Era:
     torch: Range
     accelerate: Range
     requires: tuple[RequirementText, ...]
-    libraries: Date
-    ccl: Switch
+    libraries: datetime.date
+    ccl: bool
     flags: tuple[str, ...]
-    released: Mapping[VersionText, Date]
+    released: Mapping[VersionText, datetime.date]
     yanked: Mapping[VersionText, Yanked]
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Base:
     """A root file system: suite, its Python and glibc, and the packages that are put into it."""
 
@@ -99,21 +94,21 @@ class Base:
     packages: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class IntelBase(Base):
     """Intel's images, and the repository that holds them."""
 
     repository: str
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Reference:
     """What is assumed of an image that the user names."""
 
     glibc: VersionText
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Bases:
     """Everything an image can be built on."""
 
@@ -122,7 +117,7 @@ class Bases:
     reference: Reference
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class SourceOnly:
     """A plain-Python project without a wheel: what its metadata should have said."""
 
@@ -131,12 +126,12 @@ class SourceOnly:
     requires: tuple[RequirementText, ...]
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Undeclared:
     """What some releases of a package import at their own import, and their metadata does not require."""
 
     name: str
-    releases: tuple[VersionText, ...] = Field(min_length=1)
+    releases: Some[tuple[VersionText, ...]]
     requires: tuple[RequirementText, ...]
     source: str
 
@@ -146,7 +141,7 @@ class Undeclared:
         return frozenset(f"{self.name}=={release}" for release in self.releases)
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Default:
     """The pair that is built when no version is given."""
 
@@ -154,7 +149,7 @@ class Default:
     transformers: VersionText
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Tested:
     """The releases that the tests train."""
 
@@ -162,14 +157,14 @@ class Tested:
     transformers: tuple[VersionText, ...]
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Ccl:
     """What a ccl stack requires beside its bindings."""
 
     accelerate: Range
 
 
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """The whole of versions.toml."""
 
@@ -177,16 +172,16 @@ class Table:
     tested: Tested
     ccl: Ccl
     base: Bases
-    torch: tuple[Line, ...] = Field(min_length=1)
-    transformers: tuple[Era, ...] = Field(min_length=1)
-    source_only: tuple[SourceOnly, ...] = Field(alias="source-only")
+    torch: Some[tuple[Line, ...]]
+    transformers: Some[tuple[Era, ...]]
+    source_only: tuple[SourceOnly, ...] = field(metadata={"key": "source-only"})
     undeclared: tuple[Undeclared, ...]
-    tasks: Mapping[str, tuple[RequirementText, ...]] = Field(min_length=1)
+    tasks: Some[Mapping[str, tuple[RequirementText, ...]]]
 
 
 def parse(raw: Mapping[str, Any]) -> Table:
-    """Return the table as typed models.
+    """Return the table as typed dataclasses.
 
-    Raises pydantic.ValidationError with everything that is wrong inside the sections; faults.py puts it into words.
+    Raises typed.Faulty with everything that is wrong inside the sections; faults.py puts it into words.
     """
-    return TypeAdapter(Table).validate_python(raw)
+    return typed.read(Table, raw)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
-from pydantic import ValidationError
 
+from images.foreign.typed import Faulty
 from images.host.errors import UserFault
 from images.plan import catalog, faults, schema
 from tests.support.toml import tomllib
@@ -157,8 +157,8 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
 def found(raw: Mapping[str, Any]) -> list[str]:
     try:
         return faults.between_sections(schema.parse(raw))
-    except ValidationError as error:
-        return faults.inside_sections(error)
+    except Faulty as error:
+        return faults.inside_sections(error.faults)
 
 
 @pytest.mark.parametrize(
