@@ -147,6 +147,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
     taken = _archive(lock, context)
     found = collect.everything(lock, context)
+    if locked.making:
+        assemble.compile_beside(locked.making, lock, found, context)
     base = on_base.with_bindings(base or _made(locked, context), lock, found)
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)

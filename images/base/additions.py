@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,17 +144,26 @@ def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
 def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
     """Read a file out of a package."""
     try:
-        with store.aside() as path:
-            with path.open("wb") as out:
-                done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
-            if done.code:
-                remedy = f"remove {deb} and run it again: {done.complaint}"
-                raise WorldFault("a file is not a Debian package", deb.name, remedy)
-            with tarfile.open(path) as tar:
-                return member(tar, source)
+        with untarred(store, deb, environ) as path, tarfile.open(path) as tar:
+            return member(tar, source)
     except (LookupError, ValueError, tarfile.TarError) as error:  # ValueError: numbers of a header that are none
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
+
+
+@contextmanager
+def untarred(store: Store, deb: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files of a package as a tar.
+
+    Raises WorldFault when it is no package.
+    """
+    with store.aside() as path:
+        with path.open("wb") as out:
+            done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
+        if done.code:
+            remedy = f"remove {deb} and run it again: {done.complaint}"
+            raise WorldFault("a file is not a Debian package", deb.name, remedy)
+        yield path
 
 
 def _has(facts: Facts, name: str) -> bool:

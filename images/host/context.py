@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from images.host import process
 from images.host.errors import UserFault
 
 if TYPE_CHECKING:  # --help does without
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from images.host.pip_config import Sources
     from images.host.progress import Progress
@@ -97,15 +97,30 @@ class Context:
                 pool.shutdown(cancel_futures=True)
 
 
+class Started(Generic[Made]):
+    """A task that was started: a call waits for its result, and raises its fault."""
+
+    def __init__(self, future: Future[Made]) -> None:
+        self._future = future
+
+    def __call__(self) -> Made:
+        return self._future.result()
+
+    @property
+    def done(self) -> bool:
+        """Return whether it has ended, well or not."""
+        return self._future.done()
+
+
 class Beside:
     """Tasks that run beside the main thread, one after another."""
 
     def __init__(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
         self._pool, self._stop = pool, stop
 
-    def start(self, task: Callable[[], Made]) -> Callable[[], Made]:
-        """Start a task; return what waits for its result, and raises its fault."""
-        return self._pool.submit(process.until, self._stop, task).result
+    def start(self, task: Callable[[], Made]) -> Started[Made]:
+        """Start a task; return what waits for its result."""
+        return Started(self._pool.submit(process.until, self._stop, task))
 
 
 @contextmanager

@@ -124,7 +124,8 @@ def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
         with store.aside(directory=True) as root:
             interpreter.importable(store, base, image.parts[len(base.layers) :], root)
             beside = tuple(root / directory for directory in LIBRARIES)
-            python = Interpreter(interpreter.unpack(store, base), base, sandbox, beside)
+            source = interpreter.of_base(store, base)
+            python = Interpreter(interpreter.unpack(store, source), source, sandbox, beside)
             script, *names = arguments
             directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}

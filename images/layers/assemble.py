@@ -9,9 +9,9 @@ from pathlib import Path
 
 from images.base.base import Base
 from images.foreign import sandbox
-from images.host.context import Context
+from images.host.context import Context, Started
 from images.host.store import Store, key_of
-from images.layers import bytecode, entrypoint_layer, examples, oneccl
+from images.layers import bytecode, entrypoint_layer, examples, interpreter, oneccl
 from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
 from images.lock import collect, lockfile
@@ -64,6 +64,24 @@ def layers(
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
+def compile_beside(making: Started[Base], lock: Lock, found: Sequence[Wheel], context: Context) -> None:
+    """Compile wheels while the base of Debian is being made, which takes one processor; what is left then, layers do.
+
+    The largest is the first, so that none is long at the end.
+    """
+    compiler = None if making.done else _compiler(lock, None, context)
+    if compiler is None:
+        return
+
+    def compile_(wheel: Wheel) -> None:
+        if not making.done:
+            compiler.compiled([wheel])
+
+    ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
+    tasks: list[Callable[[], None]] = [lambda w=w: compile_(w) for w in ordered]  # type: ignore[misc]
+    context.side_by_side("compiling modules while the base is made", tasks, max(1, context.jobs - 1))
+
+
 @dataclass(frozen=True)
 class Compiler:
     """The base's own interpreter, unpacked; whether it leaves modules out that tasks do not import."""
@@ -78,12 +96,18 @@ class Compiler:
         return bytecode.make(self.store, listed, self.python, trimmed=self.trimmed)
 
 
-def _compiler(lock: Lock, base: Base, context: Context) -> Compiler | None:
+def _compiler(lock: Lock, base: Base | None, context: Context) -> Compiler | None:
+    """Return what compiles for an image; that of Debian needs no base, but its packages."""
     if not (lock.bytecode and context.compiles):
         return None
-    found = sandbox.find(context.environ)
-    trusted = bool(found.refusal) and base.manifest is None and not collect.unsigned(lock, context)
-    return Compiler(context.store, bytecode.unpacked(context.store, base, found, trusted=trusted), lock.trim)
+    found, store, debian = sandbox.find(context.environ), context.store, lock.debian
+    if base and base.manifest:
+        return Compiler(
+            store, bytecode.unpacked(store, interpreter.of_base(store, base), found, trusted=False), lock.trim
+        )
+    trusted = bool(found.refusal) and not collect.unsigned(lock, context)
+    source = interpreter.of_packages(store, debian.suite, debian.debs, lock.python, context.environ)
+    return Compiler(store, bytecode.unpacked(store, source, found, trusted=trusted), lock.trim)
 
 
 def _wheel_layer(

@@ -10,16 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base.base import Base
 from images.foreign.sandbox import Given, Sandbox
 from images.host import process
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter, trim
+from images.layers.interpreter import Source
 from images.oci.layer import EPOCH
 
 WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
 LOADER = "ld-linux-x86-64.so.2"
+OWN = """
+import importlib._bootstrap_external, py_compile, re, sys, warnings, zipfile
+for module in list(sys.modules.values()):
+    if (getattr(module, "__file__", None) or "").endswith(".py"):
+        py_compile.compile(module.__file__, doraise=True)
+"""
 BROKEN = "remove the store's directory `trees` and build again"
 REMEDY = f"{BROKEN}, or build with --no-bytecode"
 WITHOUT = "--no-bytecode, without --lock"
@@ -30,28 +36,28 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python of a base, unpacked: the root directory, the base itself, and further directories of libraries.
+    """The Python of a base, unpacked: the root directory, where it is from, and further directories of libraries.
 
     `sandbox` is None for the one base whose programs may run without: Debian's own packages.
     """
 
     root: Path
-    base: Base
+    source: Source
     sandbox: Sandbox | None
     beside: tuple[Path, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """Say how it is started without root and without entering its root file system: through its own loader."""
-        directories = [self.root / directory for directory in interpreter.libraries(self.base.interpreter)]
+        directories = [self.root / directory for directory in interpreter.libraries(self.source.path)]
         there = [str(directory) for directory in dict.fromkeys((*directories, *self.beside)) if directory.is_dir()]
         loaders = [f"{directory}/{LOADER}" for directory in there if Path(directory, LOADER).is_file()]
-        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.base.interpreter)]
+        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
         return [*start, "-I", "-S", "-B"]
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
         """Run it to its end, with nothing but its own files and what it is `given`."""
-        home = str(self.root / posixpath.dirname(posixpath.dirname(self.base.interpreter)))
+        home = str(self.root / posixpath.dirname(posixpath.dirname(self.source.path)))
         environment = {**given.environment, "PYTHONHOME": home}
         command = [*self.command, *arguments]
         if self.sandbox is None:
@@ -59,16 +65,31 @@ class Interpreter:
         return self.sandbox.run(command, Given(environment, (self.root, *given.reads), given.writes), remedy)
 
 
-def unpacked(store: Store, base: Base, found: Sandbox, *, trusted: bool) -> Interpreter:
+def unpacked(store: Store, source: Source, found: Sandbox, *, trusted: bool) -> Interpreter:
     """Unpack the Python of a base, once; a `trusted` one also runs where there is no sandbox.
 
     Raises WorldFault for another one there.
     """
-    if found.refusal is None:
-        return Interpreter(interpreter.unpack(store, base), base, found)
-    if not trusted:
-        refuse(found, base.name)
-    return Interpreter(interpreter.unpack(store, base), base, None)
+    if found.refusal is not None and not trusted:
+        refuse(found, source.name)
+    sandbox = None if found.refusal else found
+
+    def ready(root: Path) -> None:
+        if source.packaged:
+            _compile_own(Interpreter(root, source, sandbox))
+
+    return Interpreter(interpreter.unpack(store, source, ready), source, sandbox)
+
+
+def _compile_own(python: Interpreter) -> None:
+    """Compile the modules that WORKER imports, as a package does when it is installed: else each wheel takes longer.
+
+    Raises WorldFault when the interpreter fails.
+    """
+    home = python.root / "usr/lib" / posixpath.basename(python.source.path)
+    done = python.run(["-c", OWN], Given({}, (), (home,)), BROKEN)
+    if done.code:
+        raise WorldFault("the Python of the base does not run", f"{python.source.name}: {done.failure}", REMEDY)
 
 
 def refuse(found: Sandbox, base: str | None) -> None:
@@ -94,7 +115,7 @@ def make(
         def compile_(path: Path = path, left_out: str = left_out) -> str:
             return _compile(store, path, python, left_out)
 
-        inputs = [digest, python.base.identity, left_out]
+        inputs = [digest, python.source.identity, left_out]
         made[digest] = str(
             store.cached("bytecode", inputs, compile_, lambda known: store.blob(known) is not None).value
         )
@@ -104,7 +125,7 @@ def make(
 def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
     with store.aside(directory=True) as place:
         out = place / "bytecode.zip"
-        done = compile_to(out, wheel, python.base.site.directory, python, left_out)
+        done = compile_to(out, wheel, python.source.site.directory, python, left_out)
         if done.code:
             raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
         contents(out, wheel.name)

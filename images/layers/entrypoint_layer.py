@@ -125,12 +125,12 @@ def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) ->
     """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
     modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
     hashes = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in modules.items())
-    inputs = ["the entrypoint", hashes, python.base.identity]
+    inputs = ["the entrypoint", hashes, python.source.identity]
     made = store.cached(
         "bytecode", inputs, lambda: _compile(store, modules, python), lambda known: store.blob(known) is not None
     )
     found = bytecode.read(store, str(made.value))
-    return {_cached(name, python.base.site.python): data for name, data in found.items() if name in modules}
+    return {_cached(name, python.source.site.python): data for name, data in found.items() if name in modules}
 
 
 def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) -> str:

@@ -1,4 +1,4 @@
-"""Layers unpacked on the builder's disk: what the base's Python needs to run outside an image."""
+"""Layers or packages unpacked on the builder's disk: what the base's Python needs to run outside an image."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import posixpath
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from images.base.base import Base
+from images.base import additions
+from images.base.apt import Deb
+from images.base.base import Base, Site, of_debian
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
 from images.foreign import tars
@@ -22,12 +25,72 @@ from images.oci.manifest import DAMAGED
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 
 
-def unpack(store: Store, base: Base) -> Path:
-    """Unpack the interpreter of a base once; return the root directory. It needs no root: owners are not kept."""
-    root = store.tree(key_of([base.identity, base.interpreter]))
+# What Debian's Python needs to compile, and what the modules that it imports for that try to import.
+PACKAGED = (
+    "python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libexpat1", "zlib1g", "libbz2-1.0",
+    "liblzma5",
+)  # fmt: skip
+MERGED = Directories({}, {name: f"usr/{name}" for name in ("bin", "lib", "lib64", "sbin")})
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a Python comes from, and what bytecode of it depends on (`identity`).
+
+    `name` is what messages call it, `path` its own in the image, `site` where packages go. `fill` unpacks it into a
+    directory; one that is `packaged` comes without bytecode of its own modules.
+    """
+
+    name: str | None
+    path: str
+    site: Site
+    identity: str
+    fill: Callable[[Path], None]
+    packaged: bool = False
+
+
+def of_base(store: Store, base: Base) -> Source:
+    """Return the Python that lies in the layers of a base."""
+
+    def fill(root: Path) -> None:
+        _extract(store, base.layers, base.facts.directories, root, _needed(base.interpreter))
+
+    return Source(base.name, base.interpreter, base.site, base.identity, fill)
+
+
+def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, environ: Mapping[str, str]) -> Source:
+    """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
+
+    Raises WorldFault when one is missing.
+    """
+    path, names = f"usr/bin/python{python}", [name.format(python) for name in PACKAGED]
+    needed, found = _needed(path), {deb.package: deb for deb in debs if deb.package in names}
+    if lacking := [name for name in names if name not in found]:
+        raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
+
+    def fill(root: Path) -> None:
+        root.mkdir()
+        for deb in found.values():
+            whole = store.whole(deb.sha256, deb.filename)
+            if whole is None:
+                raise Damaged(store.place(deb.sha256, deb.filename))
+            with additions.untarred(store, whole, environ) as plain, compression.untarred(plain) as (tar, _):
+                _unpack(tar, root, MERGED, needed)
+
+    identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
+    return Source(f"debian:{suite}", path, of_debian(python), identity, fill, packaged=True)
+
+
+def unpack(store: Store, source: Source, ready: Callable[[Path], None] = lambda _: None) -> Path:
+    """Unpack an interpreter once and make it `ready`; return the root directory. It needs no root: owners are not kept.
+
+    What makes it ready is given the directory that it lies in until then.
+    """
+    root = store.tree(key_of([source.identity, source.path]))
     if not root.is_dir():
         with store.aside(directory=True) as aside:
-            _extract(store, base.layers, base.facts.directories, aside / "root", _needed(base.interpreter))
+            source.fill(aside / "root")
+            ready(aside / "root")
             root.parent.mkdir(exist_ok=True)
             try:
                 (aside / "root").rename(root)

@@ -19,7 +19,7 @@ from packaging.utils import parse_wheel_filename
 from images.base import apt, debian
 from images.base.apt import Choice
 from images.base.base import Base
-from images.host.context import Beside, Context
+from images.host.context import Beside, Context, Started
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
@@ -34,7 +34,7 @@ else:
     import tomli as tomllib
 
 
-Making = Callable[[], Base] | None  # waits for a base that is being made
+Making = Started[Base] | None  # a base that is being made
 
 
 class Resolved(NamedTuple):

@@ -16,29 +16,12 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from tests.support.elf import library
 from tests.support.facts import known
-from tests.support.harness import call
+from tests.support.packages import make
 from tests.support.stand_in import PACKAGES, SYSTEM
 
 TCMALLOC = library(needs=["GLIBC_2.2.5", "GLIBC_2.29", "GLIBCXX_3.4.99"])
 NEWER = library(needs=["GLIBC_2.36", "GLIBC_2.4"])
 BASE = known(SYSTEM, PACKAGES)  # its glibc is 2.35
-
-
-def make(store: Store, place: Path, package: str, files: dict[str, bytes | str]) -> Deb:
-    """Make a package of files, and of links where the content is text."""
-    root = place / package
-    (root / "DEBIAN").mkdir(parents=True)
-    (root / "DEBIAN/control").write_text(
-        f"Package: {package}\nVersion: 1\nArchitecture: amd64\nMaintainer: a@b.c\nDescription: one\n"
-    )
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(content) if isinstance(content, str) else path.write_bytes(content)
-    path = place / f"{package}.deb"
-    assert call(["dpkg-deb", "--build", "--root-owner-group", str(root), str(path)]).code == 0
-    digest = sha256(path)
-    return Deb(package, "1", "amd64", store.keep(path, digest, path.name).name, digest)
 
 
 @pytest.fixture(scope="module")

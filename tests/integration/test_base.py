@@ -6,6 +6,7 @@ import datetime
 import os
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,9 +17,11 @@ import zstandard
 
 from images.base import apt, debian
 from images.base.base import Base
+from images.foreign import sandbox
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.layers import bytecode, interpreter
 from images.lock.lock import Debian
 from images.plan import catalog
 from tests.support import locks
@@ -134,6 +137,29 @@ def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
             text = data.read() if data else b""
             assert os.fsencode(fresh.store.root) not in text, info.name
             assert b"trusted=yes" not in text, info.name
+
+
+def test_its_python_compiles_the_same_before_the_base_is_made(fresh: Fresh, tmp_path: Path) -> None:
+    """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
+    store, found = fresh.store, sandbox.find(os.environ)
+    of_base = interpreter.of_base(store, fresh.base)
+    library = bytecode.unpacked(store, of_base, found, trusted=True).root / "usr/lib/python3.11"
+    with zipfile.ZipFile(tmp_path / "a-1-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path in [*sorted(library.glob("*.py")), *sorted(library.glob("asyncio/*.py"))]:
+            if path.is_file():  # one leads to /etc
+                wheel.write(path, f"a/{path.relative_to(library)}")
+    of_packages = interpreter.of_packages(store, ROW.suite, fresh.choice.debs, "3.11", os.environ)
+
+    made = []
+    for source in (of_base, of_packages):
+        python = bytecode.unpacked(store, source, found, trusted=True)
+        given = [("a", "0" * 64, tmp_path / "a-1-py3-none-any.whl")]
+        made.append(bytecode.make(store, given, python, trimmed=False))
+
+    assert (of_packages.path, of_packages.site) == (of_base.path, of_base.site)
+    assert of_packages.identity != of_base.identity
+    assert made[0] == made[1]
+    assert len(bytecode.read(store, made[0]["0" * 64])) > 150
 
 
 def test_a_lost_package_is_downloaded_again(fresh: Fresh, tmp_path: Path) -> None:

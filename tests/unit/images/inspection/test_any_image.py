@@ -111,7 +111,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
     listed += components.of_installed((found.name, found.version) for found in facts.distributions)
     components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
     for each in (
-        lambda: interpreter.unpack(store, base),
+        lambda: interpreter.unpack(store, interpreter.of_base(store, base)),
         lambda: interpreter.importable(store, base, layers, scratch / "root"),
         lambda: hide(facts, scratch / "layer"),
     ):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from images.foreign.sandbox import Sandbox
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.layers import bytecode
+from images.layers import bytecode, interpreter
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
 
@@ -40,13 +40,20 @@ def overlapping() -> bytes:
 def test_a_sandbox_is_used_where_there_is_one(tmp_path: Path, trusted: bool) -> None:
     found = Sandbox("/usr/bin/bwrap")
 
-    assert bytecode.unpacked(Store(tmp_path), base(SYSTEM), found, trusted=trusted).sandbox is found
+    store = Store(tmp_path)
+
+    source = interpreter.of_base(store, base(SYSTEM))
+
+    assert bytecode.unpacked(store, source, found, trusted=trusted).sandbox is found
 
 
 def test_without_one_only_debians_own_packages_run(tmp_path: Path) -> None:
-    assert bytecode.unpacked(Store(tmp_path), base(SYSTEM), NONE, trusted=True).sandbox is None
+    store = Store(tmp_path)
+    source = interpreter.of_base(store, base(SYSTEM))
+
+    assert bytecode.unpacked(store, source, NONE, trusted=True).sandbox is None
     with pytest.raises(WorldFault, match=r"a/b:1 \(no bwrap in PATH\)\n  try: .*install bubblewrap.*--no-bytecode"):
-        bytecode.unpacked(Store(tmp_path), base(SYSTEM), NONE, trusted=False)
+        bytecode.unpacked(store, source, NONE, trusted=False)
 
 
 def test_bytecode_is_read(tmp_path: Path) -> None:

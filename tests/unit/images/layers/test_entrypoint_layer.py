@@ -15,11 +15,12 @@ import pytest
 
 from entrypoint.faults.peers import VARIABLE
 from entrypoint.jobs.at_end import DISTRIBUTED
-from images.base.base import Base, Site
+from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
 from images.layers.entrypoint_layer import AT_END, HOME, compiled, files
+from images.layers.interpreter import Source, of_base
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
 
@@ -94,7 +95,7 @@ def test_the_program_runs_where_it_is_there_and_torch_was_imported(
 class Compiling:
     """This Python in the place of a base's, and how many times it was asked."""
 
-    base: Base
+    source: Source
     asked: list[str] = field(default_factory=list)
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
@@ -103,22 +104,24 @@ class Compiling:
 
 
 def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(tmp_path: Path) -> None:
-    store, python = Store(tmp_path), Compiling(base(SYSTEM))
+    store = Store(tmp_path)
+    python = Compiling(of_base(store, base(SYSTEM)))
     sources = {f"{HOME}/entrypoint/one.py": b"a = 1", f"{HOME}/stays.txt": b"", "elsewhere/two.py": b"2"}
 
     first = compiled(store, sources, python)  # type: ignore[arg-type]
     again = compiled(store, sources, python)  # type: ignore[arg-type]
 
-    assert [*first] == [f"{HOME}/entrypoint/__pycache__/one.cpython-{python.base.site.python.replace('.', '')}.pyc"]
+    assert [*first] == [f"{HOME}/entrypoint/__pycache__/one.cpython-{python.source.site.python.replace('.', '')}.pyc"]
     assert (first, len(python.asked)) == (again, 1)
     assert compiled(store, {**sources, f"{HOME}/entrypoint/one.py": b"a = 2"}, python) != first  # type: ignore[arg-type]
-    other = dataclasses.replace(python.base, site=Site("3.10", "elsewhere", "/usr/bin/python3"))
-    compiled(store, sources, Compiling(other, python.asked))  # type: ignore[arg-type]
+    other = dataclasses.replace(base(SYSTEM), site=Site("3.10", "elsewhere", "/usr/bin/python3"))
+    compiled(store, sources, Compiling(of_base(store, other), python.asked))  # type: ignore[arg-type]
     assert len(python.asked) == 3
 
 
 def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -> None:
-    store, python = Store(tmp_path), Compiling(base(SYSTEM))
+    store = Store(tmp_path)
+    python = Compiling(of_base(store, base(SYSTEM)))
     first = compiled(store, {f"{HOME}/one.py": b"a = 1"}, python)  # type: ignore[arg-type]
     for path in (tmp_path / "blobs").glob("*/blob"):
         path.unlink()

@@ -61,10 +61,10 @@ def files(root: Path) -> set[str]:
 
 
 def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: Store, base: Base) -> None:
-    root = interpreter.unpack(store, base)
+    root = interpreter.unpack(store, interpreter.of_base(store, base))
 
     assert files(root) == {"usr/bin/python3.11", "usr/lib/python3.11/os.py", "usr/lib/x86_64-linux-gnu/libc.so.6"}
-    assert interpreter.unpack(store, base) == root
+    assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
 
 
 def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
@@ -128,7 +128,7 @@ def test_nothing_is_written_or_removed_outside_of_the_root(
             each.name, each.linkname = each.name.format(**values), each.linkname.format(**values)
     hostile = tuple(tar(store, *layer) for layer in layers)
 
-    interpreter.unpack(store, replace(base, layers=(*base.layers, *hostile)))
+    interpreter.unpack(store, interpreter.of_base(store, replace(base, layers=(*base.layers, *hostile))))
     interpreter.importable(store, base, hostile, tmp_path / "root")
 
     assert [path.name for path in outside.iterdir()] == ["precious"]
