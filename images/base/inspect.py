@@ -10,14 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 from packaging.version import Version
 
 from images.base.base import Facts
 from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
-from images.foreign.libraries import Measured
 from images.host.errors import WorldFault
 from images.oci import compression
 from images.oci.layer import Directories
@@ -47,8 +44,6 @@ LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
 
 MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
-# What pyelftools raises for damaged files besides its own errors; found by changing bytes at random.
-BROKEN = (ELFError, AssertionError, AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError)
 
 
 def read(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
@@ -220,10 +215,12 @@ def provided(library: bytes, prefix: str) -> Version | None:
 
 def _entries(library: bytes, name: str, entries: Callable[[Any], Iterable[Any]]) -> list[Any]:
     """List the entries of a section; a damaged file has none."""
+    from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
+
     try:
-        section = ELFFile(Measured(library)).get_section_by_name(name)
+        section = libraries.section(library, name)
         return list(islice(entries(section), MOST)) if section else []
-    except BROKEN:
+    except libraries.BROKEN:
         return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import shutil
 import struct
@@ -81,9 +82,12 @@ def wrapped(program: str, command: Sequence[str], given: Given, devices: Path) -
 
 
 def find(environ: Mapping[str, str]) -> Sandbox:
-    """Return bubblewrap, after a try: kernels and containers may refuse the namespaces."""
+    """Return bubblewrap, after one try: kernels and containers may refuse the namespaces."""
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
-    if program is None:
-        return Sandbox("", f"no {PROGRAM} in PATH")
+    return Sandbox("", f"no {PROGRAM} in PATH") if program is None else _tried(program)
+
+
+@functools.cache
+def _tried(program: str) -> Sandbox:
     failure = Sandbox(program).run(["/bin/true"], Given({}, [Path("/")]), INSTALL).failure
     return Sandbox(program, failure)

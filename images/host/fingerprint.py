@@ -24,6 +24,7 @@ PACKAGES = {
 }
 
 
+@functools.cache
 def releases() -> dict[str, str]:
     """Return the release of everything whose release shows in the bytes, by name."""
     found = {name: version(name) for name in PACKAGES}

@@ -72,7 +72,7 @@ def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock,
     if any(name.endswith(".deb") for name in lost):
         with context.progress.step("downloading Debian's packages"):
             _debs(lock, context)
-    if never := [name for name in missing(lock, context.store) if name not in places]:
+    if lost and (never := [name for name in missing(lock, context.store) if name not in places]):
         raise gone(never)
 
 

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import StringConstraints
+from typing import TYPE_CHECKING, Annotated
 
 from images.base.apt import Deb
 from images.oci.manifest import Manifest
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a text in a lock must match; `longest` is in characters."""
+
+    pattern: str
+    longest: int | None = None
+
+    def __get_pydantic_core_schema__(self, _: object, handler: object) -> CoreSchema:
+        """Tell pydantic, which is imported where a lock is read: a build that makes its own lock does without."""
+        from pydantic_core import core_schema
+
+        return core_schema.str_schema(pattern=self.pattern, max_length=self.longest)
+
+
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.
-Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
-Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]+\.[0-9]+\z", max_length=20)]
-Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
-Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
-Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
-Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
+Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", 100)]
+Minor = Annotated[str, Grammar(r"\A[0-9]+\.[0-9]+\z", 20)]
+Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
 
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
@@ -129,3 +147,11 @@ class Lock:
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
         return [*((file.sha256, file.filename) for file in named), *parts]
+
+
+@functools.cache
+def adapter() -> TypeAdapter[Lock]:
+    """Return what makes a lock of plain values, and refuses those that do not fit."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Lock)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,14 +17,13 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.pylock import PylockValidationError as InvalidPylock
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
-from pydantic import TypeAdapter, ValidationError
 
 from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
 from images.lock import uv
-from images.lock.lock import Artifact, Lock
+from images.lock.lock import Artifact, Lock, adapter
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
 from images.plan.request import Request
@@ -43,9 +44,8 @@ DAMAGED = "make a new lock: build.py lock"
 _KEY = r"""\.[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
 
-_LOCK = TypeAdapter(Lock)
 
-
+@functools.lru_cache(maxsize=4)
 def text(lock: Lock, *, beside: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
@@ -58,7 +58,8 @@ def text(lock: Lock, *, beside: bool = False) -> str:
 
 def fields(lock: Lock, *, beside: bool = False) -> dict[str, Any]:
     """Return what `text` writes, as TOML has it."""
-    table = _LOCK.dump_python(lock, exclude_none=True, exclude={"artifacts"})
+    table = _kebab(replace(lock, artifacts=()))
+    del table["artifacts"]
     if not beside:
         del table["undated"]
         table["debian"].pop("mmdebstrap", None)
@@ -67,7 +68,7 @@ def fields(lock: Lock, *, beside: bool = False) -> dict[str, Any]:
         requires_python=SpecifierSet(f"=={lock.python}.*"),
         created_by="multinode",
         packages=[_package(artifact) for artifact in lock.artifacts],
-        tool={"multinode": {"format": FORMAT, "machine": MACHINE, **_kebab(table), "tools": tools()}},
+        tool={"multinode": {"format": FORMAT, "machine": MACHINE, **table, "tools": tools()}},
     )
     return dict(written.to_dict())
 
@@ -104,8 +105,10 @@ def read(content: str, where: str, request: Request) -> Lock:
         raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
     known = {"format", "machine", "tools"}
     rest = _snake({name: value for name, value in table.items() if name not in known})
+    from pydantic import ValidationError  # a tenth of a second that a build without --lock does without
+
     try:
-        lock = _LOCK.validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
+        lock = adapter().validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
         _check(lock)
     except ValidationError as error:
         found = error.errors()[0]
@@ -234,10 +237,11 @@ def _check(lock: Lock) -> None:
 
 
 def _kebab(value: Any) -> Any:
-    """Write the names of fields as TOML files have them, with hyphens."""
-    if isinstance(value, dict):
-        return {name.replace("_", "-"): _kebab(part) for name, part in value.items()}
-    return [_kebab(part) for part in value] if isinstance(value, (list, tuple)) else value
+    """Return a part of a lock as TOML has it: a table where it is a dataclass, hyphens in names, and no None."""
+    if is_dataclass(value):
+        parts = ((field.name, getattr(value, field.name)) for field in fields_of(value))
+        return {name.replace("_", "-"): _kebab(part) for name, part in parts if part is not None}
+    return [_kebab(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _snake(value: Any) -> Any:

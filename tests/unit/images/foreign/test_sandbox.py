@@ -9,6 +9,7 @@ import pytest
 from images.foreign import sandbox
 from images.foreign.sandbox import Given, Sandbox
 from images.host.errors import WorldFault
+from images.host.process import Result
 
 GIVEN = Given({"A": "1 2"}, (Path("/store/tree"), Path("/store/a.whl")), (Path("/store/aside/x/out"),))
 LINE = sandbox.wrapped("/usr/bin/bwrap", ["/store/tree/ld.so", "--", "-I"], GIVEN, Path("/tmp/x"))
@@ -57,3 +58,18 @@ def test_without_bubblewrap_there_is_none() -> None:
 def test_nothing_runs_without_a_sandbox(program: str, remedy: str) -> None:
     with pytest.raises(WorldFault, match=rf"no sandbox .*: the reason\n  try: .*{remedy}"):
         Sandbox(program, "the reason").run(["/bin/false"], GIVEN, "")
+
+
+def test_it_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bwrap").touch(0o755)
+    tried: list[Sandbox] = []
+
+    def run(self: Sandbox, *_: object) -> Result:
+        tried.append(self)
+        return Result(1, "", "no namespaces here\n")
+
+    monkeypatch.setattr(Sandbox, "run", run)
+    found = [sandbox.find({"PATH": str(tmp_path)}) for _ in range(2)]
+
+    assert found == [Sandbox(f"{tmp_path}/bwrap", "no namespaces here")] * 2
+    assert len(tried) == 1

@@ -94,10 +94,10 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     monkeypatch.setattr(uv, "search", search)
     today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
     context = replace(locks.context(Store(tmp_path), Sources(), {}), today=today)
-    for _ in range(2):
-        resolve.packages(PLAN, context)
+    first, again = (resolve.packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
+    assert first == again == resolve.choose(found, resolve.of_plan(PLAN))
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
