@@ -153,8 +153,9 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
-    listed = sbom.write(lock, found, base, context.store)
-    above = assemble.layers(lock, found, base, extras, taken, listed, context)
+    above = assemble.layers(
+        lock, found, base, extras, taken, lambda: sbom.write(lock, found, base, context.store), context
+    )
     parts = (*base.layers, *above)
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)

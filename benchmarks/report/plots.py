@@ -9,7 +9,7 @@ from typing import Any
 from images.host.errors import UserFault
 
 NAME = "benchmarks-store.png"
-SETTINGS = {"figure.figsize": (8, 3.2), "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+SETTINGS: Any = {"figure.figsize": (8, 3.2), "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def draw(parts: Mapping[str, Any], directory: Path) -> list[Path]:

@@ -43,9 +43,12 @@ class Extra:
 
 def layers(
     lock: Lock, found: Sequence[Wheel], base: Base, extras: Sequence[Extra], archive: tuple[str, Path] | None,
-    sbom: str, context: Context,
+    sbom: Callable[[], str], context: Context,
 ) -> list[Part]:  # fmt: skip
-    """Make every layer above the base, several at a time; the order of the image does not depend on it."""
+    """Make every layer above the base, several at a time; the order of the image does not depend on it.
+
+    `sbom` writes the software bill of materials, which takes as long as a small layer.
+    """
     store, compiler = context.store, _compiler(lock, base, context)
 
     def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
@@ -60,7 +63,7 @@ def layers(
         for name, belongs in GROUPS
     ]
     tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
-    tasks.append(lambda: _own_layer(lock, base, sbom, store, compiler))
+    tasks.append(lambda: _own_layer(lock, base, sbom(), store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 

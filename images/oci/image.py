@@ -175,9 +175,9 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
         digest, size, _ = packed(store, part, compression)
         if not _is_there(blobs / digest, digest, linked=linked):
             source, aside = store.blob(digest, size=size), blobs / f".{digest}"
-            if source is None:
+            if source is None or not (linked or store.whole(digest, source.name)):
                 raise Damaged(store.place(digest))
-            os.link(source, aside) if linked else _copy(source, aside, digest, store)
+            os.link(source, aside) if linked else shutil.copyfile(source, aside)
             aside.replace(blobs / digest)
     for data in (image.config, written):
         (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
@@ -190,14 +190,6 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
 def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
     """Return whether a layout has a blob, undamaged; one of links has just been begun, and its reader hashes them."""
     return place.is_file() and (linked or sha256(place) == digest)
-
-
-def _copy(source: Path, place: Path, digest: str, store: Store) -> None:
-    shutil.copyfile(source, place)
-    if sha256(place) != digest:
-        place.unlink()
-        store.drop(source)
-        raise Damaged(source)
 
 
 def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:

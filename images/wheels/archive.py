@@ -74,6 +74,12 @@ class Archive(WheelFile):
         with self._file.open(info) as stream:
             return stream.read(max(info.file_size, 1))
 
+    @cached_property
+    def dist_info_filenames(self) -> list[str]:
+        """Return the names of the files in .dist-info, relative to it; `installer` asks for them several times."""
+        start = f"{self.dist_info_dir}/"
+        return [name.removeprefix(start) for name in self.names if name.startswith(start)]
+
     def read_dist_info(self, filename: str) -> str:
         """Return the text of a file of .dist-info."""
         return self.read(f"{self.dist_info_dir}/{filename}").decode()
