@@ -1,4 +1,4 @@
-"""The line that every Python of an image reads when it starts."""
+"""The lines that every Python of an image reads when it starts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
-from images.layers.entrypoint_layer import AT_END, HOME, compiled, files
+from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, HOME, USUAL, compiled, files
 from images.layers.interpreter import Source, of_base
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
@@ -32,14 +34,14 @@ def test_it_lies_where_this_python_imports_from() -> None:
         files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))[
             "opt/lib/python3.10/site-packages/multinode.pth"
         ]
-        == AT_END.encode()
+        == (AT_END + FIRST_COLLECTION).encode()
     )
 
 
 def test_it_is_lines_that_site_runs() -> None:
-    lines = AT_END.splitlines()
+    lines = (AT_END + FIRST_COLLECTION).splitlines()
 
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert [line for line in lines if not line.startswith("import ")] == []
 
 
@@ -128,3 +130,60 @@ def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -
 
     assert compiled(store, {f"{HOME}/one.py": b"a = 1"}, python) == first  # type: ignore[arg-type]
     assert len(python.asked) == 2
+
+
+class Collector(ModuleType):
+    """What the line needs of the module `gc`."""
+
+    def __init__(self, old: int) -> None:
+        super().__init__("gc")
+        self.callbacks: list[Callable[[str, dict[str, Any]], object]] = []
+        self.threshold = (700, 10, old)
+
+    def get_threshold(self) -> tuple[int, int, int]:
+        return self.threshold
+
+    def set_threshold(self, *threshold: int) -> None:
+        young, middle, old = threshold
+        self.threshold = (young, middle, old)
+
+    def collect(self, generation: int) -> None:
+        for phase in ("start", "stop"):
+            for callback in self.callbacks:
+                callback(phase, {"generation": generation, "collected": 0, "uncollectable": 0})
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch, old: int) -> Collector:
+    """Run the line; names are found as in site, where a function sees no variables of the line."""
+    collector = Collector(old)
+    monkeypatch.setitem(sys.modules, "gc", collector)
+    exec(FIRST_COLLECTION, {}, {})
+    return collector
+
+
+@pytest.mark.parametrize(
+    ("old", "generations", "set_by_program", "left"),
+    [
+        (USUAL, [], None, (700, 10, FIRST)),
+        (USUAL, [0, 1, 0, 1], None, (700, 10, FIRST)),
+        (USUAL, [0, 1, 2], None, (700, 10, USUAL)),
+        (USUAL, [2, 0, 1, 2], None, (700, 10, USUAL)),
+        (USUAL, [0, 2], (5, 5, 5), (5, 5, 5)),
+        (USUAL, [0, 2], (0, 10, FIRST), (0, 10, FIRST)),
+        (0, [0, 1, 2], None, (700, 10, 0)),
+    ],
+)
+def test_the_first_full_collection_is_late_and_no_other(
+    collector: Collector,
+    generations: list[int],
+    set_by_program: tuple[int, int, int] | None,
+    left: tuple[int, int, int],
+) -> None:
+    if set_by_program:
+        collector.set_threshold(*set_by_program)
+
+    for generation in generations:
+        collector.collect(generation)
+
+    assert collector.get_threshold() == left
