@@ -30,6 +30,10 @@ def main(argv: Sequence[str], world: World) -> int:
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
+    except ModuleNotFoundError as missing:  # now, or where a step imports what other builds do without
+        remedy = "pip install -e . (in a virtual environment)"
+        print(WorldFault("a Python package is missing", missing.name, remedy), file=sys.stderr)
+        return WorldFault.exit_code
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 130
@@ -47,20 +51,15 @@ def _refused(error: OSError) -> WorldFault:
 
 def _handler(command: str) -> tuple[Handler, type[Console]]:
     """Return what runs a command, and what it prints with; only what it needs is imported."""
-    try:
-        from rich.console import Console
+    from rich.console import Console
 
-        if command in ("plan", "list"):
-            from images import planning
+    if command in ("plan", "list"):
+        from images import planning
 
-            return planning.HANDLERS[command], Console
-        from images import commands
+        return planning.HANDLERS[command], Console
+    from images import commands
 
-        return commands.HANDLERS[command], Console
-    except ModuleNotFoundError as missing:
-        raise WorldFault(
-            "a Python package is missing", missing.name, "pip install -e . (in a virtual environment)"
-        ) from missing
+    return commands.HANDLERS[command], Console
 
 
 REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")

@@ -159,3 +159,15 @@ def test_an_odd_value_gets_three_parts(words: list[str], tmp_path: Path, capsys:
     first, second = capsys.readouterr().err.splitlines()[-2:]
     assert first.startswith("error: ") and first.count(": ") >= 2
     assert second.startswith("  try: ")
+
+
+def test_a_package_that_only_one_step_needs_is_named_when_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def handler(*_: object) -> None:
+        raise ModuleNotFoundError(name="pydantic")
+
+    monkeypatch.setattr(cli, "_handler", lambda _: (handler, dict))
+
+    assert run(["build"]) == 1
+    assert "a Python package is missing: pydantic\n  try: pip install -e ." in capsys.readouterr().err
