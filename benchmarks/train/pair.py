@@ -14,6 +14,7 @@ from benchmarks.host.workshop import Workshop
 from benchmarks.train.scenes import MOST, PLACE, STEPS, WARM, answer, step
 
 CORES = ("0", "1")
+GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
 GIGABIT = "1gbit"
 # A bucket of a megabyte: the kernel's timer ticks at least every four milliseconds, in which 0.5 MB pass.
 BUCKET = ("tbf", "rate", GIGABIT, "burst", "1mb", "latency", "50ms")
@@ -55,13 +56,17 @@ class Two:
             made = [stack.enter_context(self._start(core, shape.words, Setting())) for core in CORES]
             return statistics.mean(step(outcome(each, MOST)) for each in made)
 
-    def together(self, words: Sequence[str], limited: bool = False) -> str:
-        """Train as two ranks and return what rank 0 printed; limited: with 1 Gbit/s on both interfaces."""
+    def together(self, words: Sequence[str], gradients: str = "", *, limited: bool = False) -> str:
+        """Train as two ranks and return what rank 0 printed.
+
+        `gradients` is MULTINODE_GRADIENTS; limited: with 1 Gbit/s on both interfaces.
+        """
         with contextlib.ExitStack() as stack:
             name = stack.enter_context(network(self.workshop))
             made = []
             for core in CORES:
                 environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
+                environ[GRADIENTS] = gradients
                 given = Setting(environ=environ, network=name, name=f"{name}-{core}")
                 made.append(stack.enter_context(self._start(core, words, given)))
                 if limited:
@@ -109,18 +114,17 @@ def keep(figures: Figures, name: str, apart: float, together: float) -> None:
 
 def variants(figures: Figures, two: Two) -> None:
     """Train the small shape with gradients in bfloat16, with 1 Gbit/s, and with both."""
-    halved = [*SMALL.words, "--halve"]
     two.workshop.say("two containers, 8x128, bfloat16 gradients and 1 Gbit/s")
-    figures.add("together 8x128 bf16", step(two.together(halved)))
+    figures.add("together 8x128 bf16", step(two.together(SMALL.words, BF16)))
     with figures.optional("a limit of 1 Gbit/s"):
         figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
-        figures.add("together 8x128 1gbit bf16", step(two.together(halved, limited=True)))
+        figures.add("together 8x128 1gbit bf16", step(two.together(SMALL.words, BF16, limited=True)))
 
 
 def converge(workshop: Workshop, figures: Figures, image: str) -> None:
     """Train the small model of `smoke` to its end, with gradients as they are and in bfloat16."""
     two = Two(workshop, image)
-    for name, more in (("float32", []), ("bf16", ["--halve"])):
+    for name, gradients in (("float32", ""), (BF16, BF16)):
         workshop.say(f"to convergence, gradients in {name}")
-        text = two.together(["--model", "tiny", "--steps", "80", *more])
+        text = two.together(["--model", "tiny", "--steps", "80"], gradients)
         figures.add(f"loss {name}", float(str(answer(text)["loss"])), "")

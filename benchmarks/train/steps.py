@@ -4,7 +4,8 @@ It runs with the image's Python: torch and transformers are there, nothing of th
 The last line on stdout is JSON: {"steps": [seconds, ...], "loss": of `tiny`, "world": ranks, "threads": of torch}
 """
 
-# No postponed annotations in this file: DDP reads those of a communication hook while it runs.
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -17,8 +18,6 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VER
 sys.path.insert(0, "/opt/multinode")
 
 import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, Trainer, TrainerCallback, TrainingArguments
 
@@ -56,17 +55,10 @@ class Words(Dataset[dict[str, torch.Tensor]]):
 class Clock(TrainerCallback):
     """Keep the seconds of every step, the reading of its batch left out."""
 
-    def __init__(self, halve: bool) -> None:
-        """Keep nothing yet; halve: send gradients as bfloat16."""
-        self.trainer: Any = None
-        self.halve, self.began = halve, 0.0
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self.began = 0.0
         self.steps: list[float] = []
-
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Hook into DDP, which exists only from here on."""
-        wrapped = getattr(self.trainer, "model_wrapped", None)
-        if self.halve and isinstance(wrapped, DistributedDataParallel):
-            wrapped.register_comm_hook(None, halved)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Start the clock."""
@@ -77,14 +69,6 @@ class Clock(TrainerCallback):
         self.steps.append(time.perf_counter() - self.began)
 
 
-def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Average a bucket of gradients in bfloat16, which is half as many bytes; torch's own hook refuses the CPU."""
-    whole = bucket.buffer()
-    small = whole.to(torch.bfloat16).div_(dist.get_world_size())
-    sent = dist.all_reduce(small, async_op=True).get_future()
-    return sent.then(lambda future: whole.copy_(future.value()[0]))
-
-
 def read(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser()
@@ -93,7 +77,6 @@ def read(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--backend", default="gloo")
-    parser.add_argument("--halve", action="store_true")
     return parser.parse_args(argv)
 
 
@@ -123,9 +106,8 @@ def main(argv: list[str]) -> None:
     options = read(argv)
     with tempfile.TemporaryDirectory() as output:
         told = arguments(options, output)
-        (model, data), clock = prepare(options), Clock(options.halve)
-        clock.trainer = Trainer(model=model, args=told, train_dataset=data, callbacks=[clock])
-        clock.trainer.train()
+        (model, data), clock = prepare(options), Clock()
+        Trainer(model=model, args=told, train_dataset=data, callbacks=[clock]).train()
     loss = measure_loss(model) if options.model == "tiny" else None
     answer = {"steps": clock.steps, "loss": loss, "world": int(told.world_size), "threads": torch.get_num_threads()}
     print(json.dumps(answer), flush=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
+from entrypoint.errors import Refusal
 from entrypoint.faults import peers
 from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.numbers import number
@@ -28,6 +29,8 @@ PRELOADS = (
     (OPENMP,),
 )
 MPI_ROOT = "/usr/local"
+# As what gradients are sent; entrypoint/jobs/gradients.py runs where nothing of this package can be imported.
+GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
@@ -81,6 +84,15 @@ def patience(scene: Scene) -> str | None:
     return str(peers.DEFAULT) if scene.training and scene.world.several_nodes else None
 
 
+def gradients(scene: Scene) -> str | None:
+    """Return None, for this is the user's to set; raise Refusal for a value that nothing is known of."""
+    value = scene.environ.get(GRADIENTS, "")
+    if value not in ("", BF16):
+        remedy = f"export {GRADIENTS}={BF16} on every node, or unset it"
+        raise Refusal(f"{GRADIENTS} has a value that is not known", repr(value), remedy)
+    return None
+
+
 TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("OMP_NUM_THREADS", threads, "the cores of one rank: affinity, quota and siblings counted"),
     ("KMP_BLOCKTIME", lambda scene: "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
@@ -103,6 +115,7 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
      "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
     ("MULTINODE_WORLD_SIZE", insisted, "what was asked for"),
     (peers.VARIABLE, patience, "a node that is gone without a word ends the job after so many seconds"),
+    (GRADIENTS, gradients, "as what gradients are sent"),
     ("MULTINODE_JOB", lambda scene: (scene.training and scene.world.job) or None, "only its ranks share this"),
 )  # fmt: skip
 

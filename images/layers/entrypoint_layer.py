@@ -19,20 +19,28 @@ from images.oci.layer import Layer
 
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
-PEERS = f"/{HOME}/entrypoint/faults/peers.py"
+# Programs that every Python of the image runs when it starts, if the variable is set.
+IF_SET = (
+    ("MULTINODE_PEER_TIMEOUT", f"/{HOME}/entrypoint/faults/peers.py"),
+    ("MULTINODE_GRADIENTS", f"/{HOME}/entrypoint/jobs/gradients.py"),
+)
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
 # started. It registers a function at once, which so is the last that atexit calls, after all of the user's; most
 # programs never import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
 # the import check without an engine, or in an image that copied them.
-# The second line begins a thread in the ranks of several nodes, which have this variable from the entrypoint.
+# The others begin a thread in the ranks of several nodes, which have the variable from the entrypoint, and wait until
+# torch is imported where a user wants smaller gradients.
 AT_END = (
     "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
     "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "
     f"'/{HOME}/entrypoint/jobs/at_end.py')\n"
-    f"import os; os.environ.get('MULTINODE_PEER_TIMEOUT') and os.path.exists('{PEERS}') and "
-    f"__import__('runpy').run_path('{PEERS}', run_name='multinode.peers')\n"
+    + "".join(
+        f"import os; os.environ.get('{name}') and os.path.exists('{path}') and "
+        f"__import__('runpy').run_path('{path}', run_name='multinode.{Path(path).stem}')\n"
+        for name, path in IF_SET
+    )
 )
 
 # A full collection looks at every object that lives. While torch and transformers are imported there are seven of them,

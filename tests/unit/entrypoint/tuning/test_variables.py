@@ -6,6 +6,7 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
+from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import World
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread
@@ -290,3 +291,15 @@ def test_a_launcher_may_say_whose_cores_they_are(
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
     assert {each.name: each.value for each in place(read_world(environ, detect(environ), None), environ)} == found
+
+
+@pytest.mark.parametrize("value", ["", "bf16"])
+def test_smaller_gradients_are_the_users_to_set(value: str) -> None:
+    assert "MULTINODE_GRADIENTS" not in values(PODS, look_at(None), environ={"MULTINODE_GRADIENTS": value})
+
+
+def test_gradients_of_an_unknown_type_are_refused() -> None:
+    with pytest.raises(Refusal, match="MULTINODE_GRADIENTS has a value that is not known: 'fp8'") as caught:
+        values(PODS, look_at(None), environ={"MULTINODE_GRADIENTS": "fp8"})
+
+    assert "export MULTINODE_GRADIENTS=bf16 on every node" in str(caught.value)

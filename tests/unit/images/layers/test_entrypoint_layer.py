@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from entrypoint.faults.peers import VARIABLE
 from entrypoint.jobs.at_end import DISTRIBUTED
 from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
-from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, HOME, USUAL, compiled, files
+from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, HOME, IF_SET, USUAL, compiled, files
 from images.layers.interpreter import Source, of_base
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
@@ -41,26 +40,31 @@ def test_it_lies_where_this_python_imports_from() -> None:
 def test_it_is_lines_that_site_runs() -> None:
     lines = (AT_END + FIRST_COLLECTION).splitlines()
 
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert [line for line in lines if not line.startswith("import ")] == []
 
 
+@pytest.mark.parametrize("name", [name for name, _ in IF_SET])
 @pytest.mark.parametrize(("value", "there"), [("300", True), ("300", False), ("", True), (None, True)])
-def test_a_rank_of_several_nodes_watches_its_peers(
-    monkeypatch: pytest.MonkeyPatch, value: str | None, there: bool
+def test_a_program_runs_where_its_variable_is_set(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, there: bool
 ) -> None:
     ran: list[tuple[str, str]] = []
     monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
     monkeypatch.setattr(os.path, "exists", lambda _: there)
-    monkeypatch.delenv(VARIABLE, raising=False)
+    for each, _ in IF_SET:
+        monkeypatch.delenv(each, raising=False)
     if value is not None:
-        monkeypatch.setenv(VARIABLE, value)
+        monkeypatch.setenv(name, value)
 
-    exec(AT_END.splitlines()[1], {})
+    for line in AT_END.splitlines()[1:]:
+        exec(line, {})
 
-    assert len(ran) == bool(value and there)
-    for path, name in ran:
-        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
+    assert [path for path, _ in ran] == [path for each, path in IF_SET if each == name and value and there]
+    for path, run_name in ran:
+        text = (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
+        assert f'if __name__ == "{run_name}":' in text
+        assert f'VARIABLE = "{name}"' in text
 
 
 @pytest.fixture
