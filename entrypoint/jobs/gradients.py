@@ -1,7 +1,7 @@
 """Send gradients to the other ranks as bfloat16, half as many bytes, where MULTINODE_GRADIENTS asks for it.
 
 The Trainer has no option for it, and torch refuses its own hook for it on CPUs by the hook's name alone
-(torch/nn/parallel/distributed.py, _check_comm_hook). So each DistributedDataParallel gets a hook when it is made.
+(torch/nn/parallel/distributed.py, _check_comm_hook). So each DistributedDataParallel gets a hook when it is first used.
 """
 
 from __future__ import annotations

@@ -128,9 +128,17 @@ def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> s
         done = compile_to(out, wheel, python.source.site.directory, python, left_out)
         if done.code:
             raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
-        contents(out, wheel.name)
-        digest = sha256(out)
-        store.keep(out, digest)
+        return keep(store, out, wheel.name)
+
+
+def keep(store: Store, compiled: Path, name: str) -> str:
+    """Move what a base's Python wrote into the store; return its sha256.
+
+    Raises WorldFault when it is no bytecode of the archive `name`.
+    """
+    contents(compiled, name)
+    digest = sha256(compiled)
+    store.keep(compiled, digest)
     return digest
 
 

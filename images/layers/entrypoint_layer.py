@@ -10,7 +10,7 @@ from typing import Any
 
 from images.base.base import Base, Site
 from images.host.errors import WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.layers import bytecode, oneccl
 from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
@@ -164,10 +164,7 @@ def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) ->
         done = bytecode.compile_to(out, source, HOME, python, "(?!)")
         if done.code:
             raise WorldFault("cannot compile the entrypoint", done.failure, "build with --no-bytecode")
-        bytecode.contents(out, "the entrypoint")
-        digest = sha256(out)
-        store.keep(out, digest)
-    return digest
+        return bytecode.keep(store, out, "the entrypoint")
 
 
 def with_user(passwd: str) -> str | None:

@@ -16,7 +16,7 @@ from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
-# A training of four million weights, of which both ranks print the loss at its end.
+# A training of four million weights; rank 0 prints the loss at its end.
 LINEAR = """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
