@@ -17,12 +17,14 @@ from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
 from images.base.base import Site
+from images.host.store import CHUNK
 from images.layers import trim
 from images.layers.oneccl import SharedFile
 from images.oci.layer import Layer
-from images.wheels import archive
+from images.wheels import archive, symbols
 from images.wheels.archive import Archive
 from images.wheels.record import hash_of, refuse_content, sha256_of
+from images.wheels.symbols import Outline
 
 LARGE = 4 << 20  # bytes
 
@@ -50,6 +52,7 @@ class Destination(WheelDestination):
         self._directories, self._command = schemes(site, project), site.command
         self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
+        self._symbols = trim.symbols(project) if trimmed else None
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
 
@@ -71,6 +74,8 @@ class Destination(WheelDestination):
         if scheme in ("purelib", "platlib") and name in self._shared:
             return self._link(scheme, name, self._shared[name])
         expected = self._wheel.expected(scheme, name)
+        if expected and (kept := self._outline(scheme, name)):
+            return self._stripped(scheme, name, expected, kept, stream, executable=is_executable)
         if expected and scheme != "scripts" and _is_large(expected) and name not in self._pyc:
             return self._stream(scheme, name, expected, stream, executable=is_executable)
         data = archive.content(stream, expected)
@@ -106,8 +111,24 @@ class Destination(WheelDestination):
         """Write a large file without holding it in memory, by the hash that RECORD says, and compare that."""
         place, mode = f"{self._directories[scheme]}/{name}", 0o755 if executable else 0o644
         size, said = expected.size or 0, sha256_of(expected)
-        refuse_content(expected, b"", self._layer.stream(place, stream, said, size, mode))
+        chunks = (stream.read(min(CHUNK, size - start)) for start in range(0, size, CHUNK))
+        refuse_content(expected, b"", self._layer.stream(place, chunks, said, size, mode))
         return RecordEntry(name, hash_of(said), size)
+
+    def _outline(self, scheme: Scheme, name: str) -> Outline | None:
+        """Return what stays of a library that loses its symbols."""
+        loses = self._symbols and self._symbols.match(_in_wheel(scheme, name))
+        return self._wheel.outline(name) if loses else None
+
+    def _stripped(
+        self, scheme: Scheme, name: str, expected: RecordEntry, kept: Outline, stream: BinaryIO, *, executable: bool
+    ) -> RecordEntry:
+        """Write a library without its symbols; the whole of it is compared with what RECORD says."""
+        place, mode, whole = f"{self._directories[scheme]}/{name}", 0o755 if executable else 0o644, hashlib.sha256()
+        content = f"{sha256_of(expected)} without symbols"
+        written = self._layer.stream(place, symbols.without(stream, kept, whole.update), content, kept.size, mode)
+        refuse_content(expected, b"", whole.hexdigest())
+        return RecordEntry(name, hash_of(written), kept.size)
 
     def _write_program(self, path: str, data: bytes, expected: RecordEntry | None, *, executable: bool) -> RecordEntry:
         """Write a file of the scheme `scripts`, whose first line may change."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -156,11 +156,10 @@ class Layer:
         """
         return self._add(self._place(path), data, mode, uid, gid)
 
-    def stream(self, path: str, source: IO[bytes], sha256: str, size: int, mode: int = 0o644) -> str:
-        """Add a file without holding it in memory; return its sha256, for the caller to compare with the given one."""
-        is_needed, hashed = self._begin(self._place(path), size, (sha256, mode, 0, 0)), hashlib.sha256()
-        for start in range(0, size, CHUNK):
-            chunk = source.read(min(CHUNK, size - start))
+    def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
+        """Add a file without holding it in memory, return its sha256; files of one `content`, a name, are the same."""
+        is_needed, hashed = self._begin(self._place(path), size, (content, mode, 0, 0)), hashlib.sha256()
+        for chunk in chunks:
             hashed.update(chunk)
             if is_needed:
                 self._sink.write(chunk)

@@ -23,7 +23,8 @@ from isal import isal_zlib
 
 from images.foreign.paths import flaw
 from images.host.errors import WorldFault
-from images.wheels import record
+from images.wheels import record, symbols
+from images.wheels.symbols import Outline
 
 # Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.
 UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
@@ -73,6 +74,14 @@ class Archive(WheelFile):
         info = self._file.getinfo(name)
         with self._file.open(info) as stream:
             return stream.read(max(info.file_size, 1))
+
+    def outline(self, name: str) -> Outline | None:
+        """Return what stays of a file without its symbols, or None for one that stays as it is."""
+        info = self._file.NameToInfo.get(name)  # none, where the file goes to its place from .data
+        if info is None:
+            return None
+        with self._file.open(info) as stream:
+            return symbols.outline(stream, info.file_size)
 
     @cached_property
     def dist_info_filenames(self) -> list[str]:

@@ -18,6 +18,7 @@ from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.oci.layer import Directories, Layer
+from tests.support.elf import debuggable
 from tests.support.wheels import pack
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -97,6 +98,30 @@ def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_
     digest = base64.urlsafe_b64encode(hashlib.sha256(b"of other").digest()).decode().rstrip("=")
     assert (link.issym(), link.linkname) == (True, "../../other/lib/libx.so")
     assert rows["thing/lib/libx.so"] == [f"sha256={digest}", "8"]
+
+
+def test_a_library_of_the_table_loses_its_symbols_and_record_says_what_is_there(tmp_path: Path) -> None:
+    data, other = debuggable(b"loaded", bytes(100_000)), debuggable(b"of another", bytes(100_000))
+    wheel = pack(tmp_path, {"torch/lib/a.so": data, "torch/lib/b.so": data, "torch/bin/x.so": other}, "torch")
+
+    files = lay_out(tmp_path, wheel, {})
+
+    written = files[f"{SITE}/torch/lib/a.so"][1]
+    rows = {row[0]: row[1:] for row in csv.reader(files[f"{SITE}/torch-1.0.dist-info/RECORD"][1].decode().splitlines())}
+    digest = base64.urlsafe_b64encode(hashlib.sha256(written).digest()).decode().rstrip("=")
+    assert len(written) < 1000
+    assert files[f"{SITE}/torch/lib/b.so"] == files[f"{SITE}/torch/lib/a.so"]
+    assert rows["torch/lib/a.so"] == rows["torch/lib/b.so"] == [f"sha256={digest}", str(len(written))]
+    assert lay_out(tmp_path, wheel, {}, trimmed=False)[f"{SITE}/torch/lib/a.so"][1] == data
+
+
+@pytest.mark.parametrize("name", ["torch/lib/a.so", "torch/lib/large.so"])
+def test_a_library_that_loses_its_symbols_is_compared_with_record_as_it_was(tmp_path: Path, name: str) -> None:
+    data = debuggable(b"loaded", bytes(100_000))
+    path = pack(tmp_path, {name: data}, "torch", recorded={name: data[:-100] + b"x" * 100})
+
+    with pytest.raises(WorldFault, match=rf"cannot install a wheel: {path.name} .*hash of '{name}'"):
+        lay_out(tmp_path, path, {})
 
 
 def test_no_trim_keeps_everything(tmp_path: Path) -> None:

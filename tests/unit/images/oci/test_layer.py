@@ -153,7 +153,7 @@ def test_a_large_file_is_written_by_the_hash_that_it_is_said_to_have(tmp_path: P
     with Layer(tmp_path / "streamed", Directories()) as layer:
         for name in ("a", "b"):
             sha256 = digest if said == "of the file" else said
-            assert layer.stream(name, io.BytesIO(data), sha256, len(data), 0o755) == digest
+            assert layer.stream(name, [data[:9], data[9:]], sha256, len(data), 0o755) == digest
         written = layer.finish()
 
     assert written == write(tmp_path / "whole", [("a", data, 0o755), ("b", data, 0o755)])
@@ -162,7 +162,7 @@ def test_a_large_file_is_written_by_the_hash_that_it_is_said_to_have(tmp_path: P
 def test_a_file_that_is_cut_short_has_another_hash(tmp_path: Path) -> None:
     data = bytes(3 << 20)
     with Layer(tmp_path / "a", Directories()) as layer:
-        found = layer.stream("a", io.BytesIO(data[:-1]), digest := hashlib.sha256(data).hexdigest(), len(data))
+        found = layer.stream("a", [data[:-1]], digest := hashlib.sha256(data).hexdigest(), len(data))
 
     assert found != digest
 
