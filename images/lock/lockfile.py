@@ -25,7 +25,7 @@ from images.host.store import FileName, Sha256
 from images.lock import uv
 from images.lock.lock import Artifact, Lock, adapter
 from images.oci import reference
-from images.oci.layer import EPOCH, ZSTD_LEVEL, ZSTD_WORKERS
+from images.oci.layer import EPOCH, ZSTD
 from images.plan.request import Request
 
 if sys.version_info >= (3, 11):
@@ -87,7 +87,7 @@ def beside(image: Path) -> Path:
 
 def tools() -> dict[str, Any]:
     """Return what shows in the bytes besides the files: releases and settings of what we build with."""
-    return {**fingerprint.releases(), "zstd-level": ZSTD_LEVEL, "zstd-workers": ZSTD_WORKERS, "epoch": EPOCH}
+    return {**fingerprint.releases(), **{f"zstd-{k.replace('_', '-')}": v for k, v in ZSTD.items()}, "epoch": EPOCH}
 
 
 def read(content: str, where: str, request: Request) -> Lock:

@@ -43,12 +43,26 @@ UNREADABLE = (InstallerError, zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFEr
 REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
 
 
+class Member(zipfile.ZipExtFile):
+    """A file of a zip whose checksum ISA-L computes: a tenth of zlib's time where that has no instructions for it."""
+
+    _expected_crc: int | None
+    _running_crc: int
+    _eof: bool
+
+    def _update_crc(self, newdata: bytes) -> None:
+        self._running_crc = isal_zlib.crc32(newdata, self._running_crc)
+        if self._eof and self._expected_crc not in (None, self._running_crc):
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self.name!r}")
+
+
 class Zip(zipfile.ZipFile):
     """A zip that ISA-L inflates: the same bytes in a quarter of zlib's time, which was most of a layer's."""
 
     def open(self, *args: Any, **options: Any) -> IO[bytes]:
         """Open a file of it, as the standard library does."""
         stream = super().open(*args, **options)
+        stream.__class__ = Member  # type: ignore[assignment]  # it is made by the constructor of the standard library's class
         if getattr(stream, "_compress_type", None) == zipfile.ZIP_DEFLATED:
             stream._decompressor = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # type: ignore[attr-defined]
         return stream
