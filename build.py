@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import os
 import sys
 import time
+
+gc.set_threshold(100_000)  # what is imported and read stays to the end: looking through it is time for nothing
 
 try:
     from images import cli

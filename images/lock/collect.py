@@ -46,7 +46,7 @@ def everything(lock: Lock, context: Context) -> list[Wheel]:
         lambda a=a: _wheel(a, places[a.filename], lock, context)  # type: ignore[misc]
         for a in lock.added
     ]
-    return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs))
+    return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs) if lost else 1)
 
 
 def missing(lock: Lock, store: Store) -> list[str]:
