@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from benchmarks.build.ours import Ours
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import build_py, call
@@ -22,16 +20,9 @@ def measure(workshop: Workshop, figures: Figures, ours: Ours, runs: int) -> None
         workshop.say(f"from nothing, {number + 1} of {min(runs, 2)}")
         ours.forget_everything()
         call(["docker", "rmi", "--force", workshop.image("ours")])
-        figures.add("from nothing", timed(build_py(*ours.options, *tag), ours))
+        figures.add("from nothing", ours.timed(*ours.options, *tag))
     workshop.say("nothing to do, help, plan")
     for _ in range(2 * runs + 1):
-        figures.add("nothing to do", timed(build_py(*ours.options, *tag), ours))
+        figures.add("nothing to do", ours.timed(*ours.options, *tag))
         for name, words in SHORT.items():
-            figures.add(name, timed(build_py(*words), ours))
-
-
-def timed(command: list[str], ours: Ours) -> float:
-    """Run a command and return its seconds."""
-    began = time.monotonic()
-    call(command, ours.environ)
-    return time.monotonic() - began
+            figures.add(name, ours.timed(*words))

@@ -6,9 +6,13 @@ import json
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tests.support import locks
 from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
@@ -68,17 +72,38 @@ def test_umoci_unpacks_it(archive: Path, tmp_path: Path) -> None:
     assert (tmp_path / "bundle/rootfs/usr/local/bin/torchrun").is_file()
 
 
-def test_no_key_no_log_no_identity_in_any_layer(archive: Path) -> None:
+def layers(archive: Path) -> Iterator[tarfile.TarFile]:
+    """Open the layers of an archive, one after another."""
     with tarfile.open(archive) as image:
-        names = [info.name for info in image if info.name.startswith("blobs/")]
-        for name in names:
+        for name in [info.name for info in image if info.name.startswith("blobs/") and info.isreg()]:
             blob = image.extractfile(name)
             assert blob
             if blob.read(1) == b"{":
                 continue
             blob.seek(0)
-            with tarfile.open(fileobj=blob, mode="r|") as layer:
-                _no_secret(layer)
+            with tarfile.open(fileobj=blob) as layer:
+                yield layer
+
+
+def test_no_key_no_log_no_identity_in_any_layer(archive: Path) -> None:
+    for layer in layers(archive):
+        _no_secret(layer)
+
+
+def test_a_large_library_has_the_names_that_linkers_look_for_and_no_others(archive: Path) -> None:
+    name = "usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so"
+
+    [found] = [tables(layer.extractfile(name)) for layer in layers(archive) if name in layer.getnames()]
+
+    assert found.keys() == {".dynsym"}
+    assert "_ZN2at15get_num_threadsEv" in found[".dynsym"]
+
+
+def tables(file: IO[bytes] | None) -> dict[str, set[str]]:
+    """Return the names in each table of symbols of a library."""
+    assert file
+    sections = [section for section in ELFFile(file).iter_sections() if isinstance(section, SymbolTableSection)]
+    return {section.name: {symbol.name for symbol in section.iter_symbols()} for section in sections}
 
 
 def _no_secret(layer: tarfile.TarFile) -> None:
