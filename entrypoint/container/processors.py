@@ -74,8 +74,8 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
 
 
 def limit(cores: int, quota: float | None) -> int:
-    """Count the cores that can be kept busy under a quota: at least one."""
-    return max(1, cores if quota is None else min(cores, int(quota)))
+    """Count the cores that can be kept busy under a quota: at least one, and half of a core is one more."""
+    return max(1, cores if quota is None else min(cores, int(quota + 0.5)))
 
 
 def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:

@@ -65,7 +65,8 @@ SOCKET = look_at(TWO, cpus="28-55,84-111", parent="0-111")
         (ALONE, look_at(HOST, pod(32)), "1", "32", None, "0"),
         (ALONE, look_at(HOST, docker(32)), "1", "32", None, "0"),
         (ALONE, look_at(HOST, nested(64, 32)), "1", "32", None, "0"),
-        (ALONE, look_at(SMALL, pod(1.5)), "1", "1", None, "0"),
+        (ALONE, look_at(SMALL, pod(1.4)), "1", "1", None, "0"),
+        (ALONE, look_at(SMALL, pod(1.5)), "1", "2", None, "0"),
         (ALONE, look_at(SMALL, pod(0.5)), "1", "1", None, "0"),
         (ALONE, look_at(HOST, cpuset("0-29,120-149"), cpus="0-29,120-149"), "1", "30", FINE, None),
         (ALONE._replace(local_size=4), look_at(SMALL), "4", "1", None, None),
@@ -76,7 +77,7 @@ SOCKET = look_at(TWO, cpus="28-55,84-111", parent="0-111")
         (PODS, look_at(HOST, pod(32)), "1", "32", None, "0"),
         (RANK, look_at(ONE), "1", "28", None, None),
         (RANK, look_at(ONE, cpus="0-13", parent="0-55"), "1", "14", FINE, None),
-        (RANK, look_at(SMALL, pod(1.5)), "1", "1", None, "0"),
+        (RANK, look_at(SMALL, pod(1.5)), "1", "2", None, "0"),
         (BOTH, SOCKET, "2", "28", FINE, None),
         (BOTH, look_at(TWO), "2", "28", None, None),
         # Nobody pinned the ranks (I_MPI_PIN=0), or two of them share a socket: they share its cores.
