@@ -96,7 +96,7 @@ def outline(stream: IO[bytes], size: int) -> Outline | None:
         found = [Section(*row) for row in SECTION.iter_unpack(stream.read(header.sections * SECTION.size))]
     except (struct.error, ValueError):  # cut short, or without a segment
         return None
-    return _outline(header, end, found, size)
+    return _outline(header, end, found, size) if len(found) == header.sections else None
 
 
 def _is_usual(header: Header, size: int) -> bool:

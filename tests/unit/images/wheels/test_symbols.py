@@ -83,6 +83,10 @@ def test_what_is_not_usual_stays_as_it_is(data: bytes) -> None:
     assert strip(data) is None
 
 
+def test_a_file_that_is_shorter_than_its_archive_says_stays_as_it_is() -> None:
+    assert symbols.outline(io.BytesIO(USUAL[:-64]), len(USUAL)) is None
+
+
 @given(changes, st.sampled_from([0, 0, 0, 1, 64, 300]))
 def test_no_library_breaks_it(at: list[tuple[int, int]], cut: int) -> None:
     near_the_ends = [(place % 120 if place % 2 else -(place % 300) - 1, value) for place, value in at]
