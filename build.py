@@ -22,4 +22,6 @@ if __name__ == "__main__":
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    sys.exit(cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic)))
+    code = cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic))
+    gc.freeze()  # the memory goes with the process: to look through it once more takes as long as a short command
+    sys.exit(code)
