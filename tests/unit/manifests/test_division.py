@@ -11,7 +11,8 @@ LINES = [
     ("pytorchjob", "--cpu 8", "1 to 4 pod(s) x 1 process(es) x 8 thread(s); with oneCCL 7 and a worker, on 8 core(s)"),
     ("pytorchjob", "--cpu 8 --elastic off", "4 pod(s) x 1 process(es) x 8 thread(s)"),
     ("pytorchjob", "--cpu 1", "1 to 4 pod(s) x 1 process(es) x 1 thread(s), on 1 core(s)"),
-    ("pytorchjob", "--cpu 2500m", "1 to 4 pod(s) x 1 process(es) x 2 thread(s)"),
+    ("pytorchjob", "--cpu 2400m", "1 to 4 pod(s) x 1 process(es) x 2 thread(s)"),
+    ("pytorchjob", "--cpu 2500m", "1 to 4 pod(s) x 1 process(es) x 3 thread(s)"),
     ("pytorchjob", "--cpu 8 --nproc 2", "x 2 process(es) x 4 thread(s); with oneCCL 3 and a worker, on 8 core(s)"),
     # A pod that fills both NUMA nodes gets a process for each; threads of a core are counted once.
     ("pytorchjob", "--cpu 8 --node-shape 2x4", "x 2 process(es) x 4 thread(s)"),
