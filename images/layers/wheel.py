@@ -74,7 +74,7 @@ class Destination(WheelDestination):
         if scheme in ("purelib", "platlib") and name in self._shared:
             return self._link(scheme, name, self._shared[name])
         expected = self._wheel.expected(scheme, name)
-        if expected and (kept := self._outline(scheme, name)):
+        if expected and _has_sha256(expected) and (kept := self._outline(scheme, name)):
             return self._stripped(scheme, name, expected, kept, stream, executable=is_executable)
         if expected and scheme != "scripts" and _is_large(expected) and name not in self._pyc:
             return self._stream(scheme, name, expected, stream, executable=is_executable)
@@ -153,7 +153,12 @@ class Destination(WheelDestination):
 
 def _is_large(entry: RecordEntry) -> bool:
     """Return whether a file is better not held in memory: its name in a layer is then the sha256 that RECORD says."""
-    return (entry.size or 0) > LARGE and entry.hash_ is not None and entry.hash_.name == "sha256"
+    return (entry.size or 0) > LARGE and _has_sha256(entry)
+
+
+def _has_sha256(entry: RecordEntry) -> bool:
+    """Return whether a file can be compared with RECORD while it passes; other hashes want the whole of it."""
+    return entry.hash_ is not None and entry.hash_.name == "sha256"
 
 
 def _in_wheel(scheme: str, path: str) -> str:

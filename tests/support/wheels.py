@@ -11,15 +11,15 @@ from pathlib import Path
 WHEEL = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def record(files: Mapping[str, bytes], info: str) -> str:
+def record(files: Mapping[str, bytes], info: str, algorithm: str = "sha256") -> str:
     """Return a true RECORD."""
-    rows = [f"{_quoted(name)},{_hash(data)},{len(data)}\n" for name, data in files.items()]
+    rows = [f"{_quoted(name)},{_hash(data, algorithm)},{len(data)}\n" for name, data in files.items()]
     return "".join([*rows, f"{info}/RECORD,,\n"])
 
 
 def pack(
     directory: Path, files: Mapping[str, bytes], name: str = "thing", *, recorded: Mapping[str, bytes] | None = None,
-    method: int = zipfile.ZIP_DEFLATED,
+    method: int = zipfile.ZIP_DEFLATED, algorithm: str = "sha256",
 ) -> Path:  # fmt: skip
     """Write release 1.0 of a package; RECORD has the hashes of `recorded` where that differs. A .sh file may be run."""
     info = f"{name}-1.0.dist-info"
@@ -28,7 +28,7 @@ def pack(
         f"{info}/WHEEL": WHEEL,
     }
     whole = {**about, **files}
-    whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info).encode()
+    whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info, algorithm).encode()
     path = directory / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", method) as archive:
         for member, data in whole.items():
@@ -38,8 +38,8 @@ def pack(
     return path
 
 
-def _hash(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+def _hash(data: bytes, algorithm: str) -> str:
+    return f"{algorithm}=" + base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).decode().rstrip("=")
 
 
 def _quoted(name: str) -> str:
