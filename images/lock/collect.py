@@ -17,7 +17,8 @@ from images.lock.lock import BLOB, Artifact, Lock
 from images.lock.missing import gone
 from images.wheels import archive
 
-DOWNLOADS = 4  # at once, at least: a download waits for a server more than it works
+# At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
+DOWNLOADS = 4
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,9 @@ class Section(NamedTuple):
     entry_size: int
 
 
+EMPTY = Section(0, NULL, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Outline:
     """What stays of a file: the bytes before `end`, with another header; the names of sections; the table of sections.
@@ -117,7 +120,7 @@ def _outline(header: Header, end: int, sections: list[Section], size: int) -> Ou
         return None
     if any(section.flags & ALLOC and not _is_before(section, end) for section in sections):
         return None
-    rows = [section if _is_before(section, end) else Section(*[0] * len(section)) for section in sections]
+    rows = [section if _is_before(section, end) else EMPTY for section in sections]
     rows[header.names] = names._replace(offset=_aligned(end))
     kept = range(names.offset, names.offset + names.size)
     moved = header._replace(sections_at=_aligned(_aligned(end) + len(kept)))
