@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.version import Version
 
@@ -13,6 +13,9 @@ from images.host.errors import UserFault
 from images.host.store import key_of
 from images.oci.layer import Directories, Part
 from images.oci.manifest import Manifest
+
+if TYPE_CHECKING:
+    from images.base.apt import Deb
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json, x86_64.
@@ -27,6 +30,26 @@ GLIBCXX = (
     ("2.35", "3.4.30"),
     ("2.39", "3.4.33"),
 )
+
+
+class Recipe(Protocol):
+    """What a base is made of, as a lock has it: a suite, packages that are asked for by name, and all packages."""
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite, such as bookworm."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Return the packages that are asked for by name."""
+
+    @property
+    def sources(self) -> str:
+        """Return the sources.list that the base gets."""
+
+    @property
+    def debs(self) -> tuple[Deb, ...]:
+        """Return every package."""
 
 
 @dataclass(frozen=True, kw_only=True)

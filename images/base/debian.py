@@ -10,11 +10,11 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
 from images.base import additions, inspect
 from images.base.apt import ALWAYS, REMEDY, Deb
-from images.base.base import Base, Facts, of_debian
+from images.base.base import Base, Facts, Recipe, of_debian
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -44,6 +44,9 @@ CLEANED = (
 )
 DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 
+# For the scripts of packages, whatever the user has set.
+SCRIPTS = {"SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
+
 REMAKE = "build.py lock makes a new lock"
 
 REPOSITORY = "debs"  # in the root file system while it is made
@@ -56,26 +59,6 @@ BEFORE = f'echo "deb [trusted=yes] file:$1/{REPOSITORY} ./" >"$1/etc/apt/sources
 # init-system-helpers takes either (https://wiki.debian.org/UsrMerge).
 MERGED = 'for name in bin lib lib64 sbin; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
 AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
-
-
-class Recipe(Protocol):
-    """What a base is made of, as a lock has it: a suite, packages that are asked for by name, and all packages."""
-
-    @property
-    def suite(self) -> str:
-        """Return the name of the suite, such as bookworm."""
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Return the packages that are asked for by name."""
-
-    @property
-    def sources(self) -> str:
-        """Return the sources.list that the base gets."""
-
-    @property
-    def debs(self) -> tuple[Deb, ...]:
-        """Return every package."""
 
 
 class Unmade(WorldFault):
@@ -139,8 +122,18 @@ def _path(environ: Mapping[str, str]) -> str:
     return environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
+def scripts_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the scripts of packages see: of the user's variables only where programs and temporary files are.
+
+    Others may change what they write: py3compile compiles its own modules by source hash (PEP 552) where a container
+    or a shell sets PYTHONDONTWRITEBYTECODE, and lets Python compile them by source time elsewhere.
+    """
+    kept = {name: environ[name] for name in ("TMPDIR",) if name in environ}
+    return {**kept, "PATH": _path(environ), **SCRIPTS}
+
+
 def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
-    env = {**environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": _path(environ)}
+    env = scripts_environment(environ)
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)

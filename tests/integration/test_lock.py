@@ -38,13 +38,15 @@ def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
 def test_a_bundle_builds_the_same_image_from_an_empty_store_without_a_network(
     layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
 ) -> None:
-    """Base and all; with another umask and time zone."""
+    """Base and all; with another umask, and in another shell."""
     options = f"--json --offline {bundle} --no-load --tag multinode:locked"
     script = f"umask 077; exec unshare --net {sys.executable} build.py {options}"
 
-    done = call(
-        ["sh", "-c", script], env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TZ": "Asia/Tokyo"}, seconds=600
-    )
+    shell = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TZ": "Asia/Tokyo", "PYTHONOPTIMIZE": "1"}
+    if shell.pop("PYTHONDONTWRITEBYTECODE", None) is None:
+        shell["PYTHONDONTWRITEBYTECODE"] = "1"
+
+    done = call(["sh", "-c", script], env=shell, seconds=600)
 
     assert done.code == 0
     answer = json.loads(done.out)

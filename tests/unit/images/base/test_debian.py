@@ -10,7 +10,7 @@ import pytest
 
 from images.base import debian
 from images.base.apt import Deb
-from images.base.debian import DIRTY, cleaned
+from images.base.debian import DIRTY, cleaned, scripts_environment
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock.lock import Debian
@@ -39,6 +39,17 @@ from images.oci.layer import EPOCH
 )
 def test_dirt(path: str, dirty: bool) -> None:
     assert bool(DIRTY.match(path)) is dirty
+
+
+def test_scripts_of_packages_see_nothing_else_of_the_user() -> None:
+    """Bytes of the base must not depend on the shell that it is built from."""
+    same = {"PATH": "/opt/bin", "TMPDIR": "/big"}
+    users = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONOPTIMIZE": "2", "SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Tokyo"}
+    seen = scripts_environment({**same, **users, "LC_ALL": "tr_TR.UTF-8", "PERL5LIB": "/home/me", "HOME": "/home/me"})
+    assert seen == scripts_environment(same)
+    assert seen["PATH"].split(":")[0] == "/opt/bin"
+    assert seen["TMPDIR"] == "/big"
+    assert "TMPDIR" not in scripts_environment({"PATH": "/opt/bin"})
 
 
 def tar_of(members: list[tuple[tarfile.TarInfo, bytes]]) -> tarfile.TarFile:
