@@ -85,13 +85,19 @@ class Context:
         The first fault stops what has not begun, and is raised.
         """
         from concurrent.futures import ThreadPoolExecutor
+        from queue import SimpleQueue
 
+        ended: SimpleQueue[Future[Made]] = SimpleQueue()  # in C: ^C while it is waited for leaves no lock behind
         with self.progress.step(step, len(tasks)):
             pool = ThreadPoolExecutor(at_once)
             try:
-                futures = [pool.submit(task) for task in tasks]
-                for future in futures:
-                    future.add_done_callback(lambda _: self.progress.done())
+                with process.uninterrupted():
+                    futures = [pool.submit(task) for task in tasks]
+                    for future in futures:
+                        future.add_done_callback(ended.put)
+                for _ in futures:
+                    ended.get().result()
+                    self.progress.done()
                 return [future.result() for future in futures]
             finally:
                 pool.shutdown(cancel_futures=True)
@@ -120,7 +126,8 @@ class Beside:
 
     def start(self, task: Callable[[], Made]) -> Started[Made]:
         """Start a task; return what waits for its result."""
-        return Started(self._pool.submit(process.until, self._stop, task))
+        with process.uninterrupted():
+            return Started(self._pool.submit(process.until, self._stop, task))
 
 
 @contextmanager

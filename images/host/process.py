@@ -1,16 +1,20 @@
-"""The only module that starts processes."""
+"""The only module that starts processes, and what ^C may interrupt."""
 
 from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from images.host.errors import WorldFault
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 TICK = 0.5  # seconds
 
@@ -26,6 +30,29 @@ def until(stop: threading.Event, task: Callable[[], Made]) -> Made:
     """Run a task of a thread of its own; once `stop` is set, its programs are ended, and Stopped is raised."""
     _STOP.set(stop)
     return task()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let ^C wait until a block has ended that starts threads.
+
+    KeyboardInterrupt can be raised inside of the lock that a new thread wants next (Lib/threading.py of CPython 3.11:
+    Thread.start, Condition.__enter__). The lock stays locked then: neither the thread nor the program ever ends.
+    """
+    import signal
+
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # only the main thread is ever interrupted, and none where SIGINT is ignored
+        return
+    waiting: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *given: waiting.append(given))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            handler(*waiting[0])
 
 
 @dataclass(frozen=True)

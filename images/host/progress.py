@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from images.host import process
 from images.host.errors import shown
 
 
@@ -32,8 +33,12 @@ class Progress:
         self._bar.reset(self._task, description=escape(shown(text)), total=total, note="", visible=True)
         if not self._console.is_terminal:
             self.say(f"{text} ...")
-        with self._bar:
+        with process.uninterrupted():
+            self._bar.start()
+        try:
             yield
+        finally:
+            self._bar.stop()
 
     def done(self) -> None:
         """Count one part of the step."""

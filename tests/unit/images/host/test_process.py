@@ -1,10 +1,13 @@
-"""What is said of a process that failed."""
+"""What is said of a process that failed, and what ^C may interrupt."""
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import pytest
 
-from images.host.process import Result
+from images.host.process import Result, uninterrupted
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,37 @@ def test_a_failure_of_apt_says_its_errors(err: str, said: str) -> None:
 def test_a_failure_is_a_line_that_does_not_steer_the_terminal(err: str, said: str) -> None:
     assert Result(7, "", err).failure == said
     assert Result(0, "", err).failure is None
+
+
+def test_an_interrupt_waits_for_the_end_of_a_block() -> None:
+    before, done = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done.append("the rest")
+    assert done == ["the rest"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_ignored_interrupt_stays_ignored() -> None:
+    """As of a job that a shell started in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_another_thread_leaves_the_handler_alone() -> None:
+    """Only the main one may set it, and is interrupted."""
+    seen: list[object] = []
+
+    def look() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]

@@ -1,0 +1,60 @@
+"""Tasks side by side: their results, the first fault, and ^C while their threads are started."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from images.host.context import Context
+from images.host.errors import WorldFault
+from images.host.store import Store
+from tests.support import locks
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return locks.context(Store(tmp_path), None, {})
+
+
+def test_results_have_the_order_of_the_tasks(context: Context) -> None:
+    second_ended = threading.Event()
+
+    def first() -> int:
+        assert second_ended.wait(10)
+        return 1
+
+    def second() -> int:
+        second_ended.set()
+        return 2
+
+    assert context.side_by_side("counting", [first, second], 2) == [1, 2]
+
+
+def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
+    begun = []
+
+    def fail() -> None:
+        raise WorldFault("the network is down", "eth0", "try again")
+
+    with pytest.raises(WorldFault, match="eth0"):
+        context.side_by_side("failing", [fail, *[lambda: begun.append(1)] * 1000], 1)
+    assert len(begun) < 1000
+
+
+def test_an_interrupt_waits_until_the_threads_have_started(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raised in the middle of a start, it may leave a lock behind, and the program would never end."""
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        signal.raise_signal(signal.SIGINT)
+        start(thread)
+        started.append(thread.name)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        context.side_by_side("starting", [threading.Event().is_set] * 3, 1)
+    assert len(started) == 1
