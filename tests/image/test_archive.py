@@ -65,8 +65,8 @@ def test_skopeo_reads_it(archive: Path) -> None:
 @pytest.mark.skipif(shutil.which("umoci") is None, reason="no umoci: apt-get install umoci")
 def test_umoci_unpacks_it(archive: Path, tmp_path: Path) -> None:
     layout = tmp_path / "layout"
-    with tarfile.open(archive) as tar:
-        tar.extractall(layout, filter="data")
+    layout.mkdir()
+    assert call(["tar", "--extract", "--file", str(archive), "--directory", str(layout)]).code == 0
     assert call(["umoci", "stat", "--image", f"{layout}:archive"]).code == 0
     assert call(["umoci", "unpack", "--image", f"{layout}:archive", str(tmp_path / "bundle")]).code == 0
     assert (tmp_path / "bundle/rootfs/usr/local/bin/torchrun").is_file()
