@@ -118,7 +118,7 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
 
     Raises ReadError where a header cannot be read, or says what no file system has.
     """
-    while info := _tried(tar.next):
+    while tar.offset and (info := _tried(tar.next)):  # 0: it has none, and Python 3.10 would look before its beginning
         vars(tar)["ahead"] = 0
         if found := _flaw(info):
             raise tarfile.ReadError(f"{info.name[:80]!r} {found}")
