@@ -81,7 +81,7 @@ class Store:
                 pass  # a read-only disk is said now, not after the downloads
         except OSError as error:
             raise disk_fault(root, error) from error
-        for left in (root / "aside").glob(f"*/{HELD}"):
+        for left in (root / "aside").glob(f"[!.]*/{HELD}"):  # pathlib lists NEW ones with `*`
             _remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from images.host.context import default_root
 from images.host.errors import UserFault, WorldFault
-from images.host.store import FileName, Sha256, Store, canonical, key_of, sha256
+from images.host.store import HELD, NEW, FileName, Sha256, Store, canonical, key_of, sha256
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:
@@ -163,6 +163,17 @@ def test_what_a_killed_build_left_is_removed_and_nothing_of_one_that_lives(tmp_p
 
         assert lives.read_bytes() == b"half"
         assert not killed.parent.exists()
+
+
+def test_a_directory_that_another_build_is_making_stays(tmp_path: Path) -> None:
+    """Its lock file is there, and not locked yet."""
+    Store(tmp_path)
+    made = tmp_path / "aside" / f"{NEW}abc"
+    made.mkdir()
+    (made / HELD).touch()
+
+    Store(tmp_path)
+    assert made.is_dir()
 
 
 def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
