@@ -20,6 +20,7 @@ from images.host.progress import Progress
 from images.host.store import Store
 from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
+from images.lock.lock import Lock
 from images.oci import engine as engines
 from images.oci import image as oci
 from images.oci import reference, skopeo, transfer
@@ -58,9 +59,9 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     found = sandbox.find(world.environ)
     context = dataclasses.replace(_context(options, world), compiles=found.refusal is None)
+    named = _named(options, planner.Request(), context)
     with opened.opened(options.image, context.store, context.access) as inside:
-        text = inside.file(opened.LOCK).decode(errors="replace")
-        lock = lockfile.read(text, f"the lock in {options.image}", planner.Request())
+        lock = named or _inside(inside, options.image)
         given = pipeline.of_image(lock, inside.layers, context)
         if given is not None:  # what its Python compiles would agree with whatever the image has
             context = dataclasses.replace(context, compiles=False)
@@ -74,12 +75,17 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     if options.json:
         print(json.dumps(report.verified(options.image, identity, made.digest, difference, left_out), indent=1))
     if difference:
-        raise WorldFault("the image is not what its lock says", difference.text, difference.remedy)
+        raise WorldFault("the image is not what the lock says", difference.text, difference.remedy)
     if left_out:
         rest = "; ".join(each.what for each in left_out)
         raise WorldFault("the rest is what the lock says, but not everything was compared", rest, left_out[0].remedy)
     said = f"verified       {options.image}: {len(made.parts)} layers, id {identity}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
+
+
+def _inside(image: opened.Inside, shown: str) -> Lock:
+    text = image.file(opened.LOCK).decode(errors="replace")
+    return lockfile.read(text, f"the lock in {shown}", planner.Request())
 
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -190,21 +196,28 @@ def _on_disk(options: argparse.Namespace) -> str | None:
 
 
 def _locked(options: argparse.Namespace, context: Context, aside: Beside | None = None) -> Locked:
-    """Return the lock that was named, the one of the bundle, or a new one."""
+    """Return the lock that was named, or a new one."""
     asked = request(options)
+    if named := _named(options, asked, context):
+        return Locked(named)
+    if context.pip is None:
+        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
+    return _resolved(asked, context, aside)
+
+
+def _named(options: argparse.Namespace, asked: planner.Request, context: Context) -> Lock | None:
+    """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
     if options.offline:
         if options.lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
             text = bundle.take(options.offline, context.store)
-        return Locked(lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked))
-    if options.lock:
-        if not Path(options.lock).is_file():
-            raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-        return Locked(lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked))
-    if context.pip is None:
-        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    return _resolved(asked, context, aside)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked)
+    if options.lock is None:
+        return None
+    if not Path(options.lock).is_file():
+        raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
+    return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
 
 
 def _resolved(asked: planner.Request, context: Context, aside: Beside | None = None) -> Locked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,22 @@ def test_an_image_is_what_its_lock_says(layout: tuple[Path, dict[str, Any]]) -> 
 
     assert done.code == 0
     assert layout[1]["id"] in done.out
+
+
+def test_an_image_is_compared_with_the_lock_that_is_named(
+    layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
+) -> None:
+    place, lock = str(layout[0]), tmp_path / "pylock.other.toml"
+    text = locks.path_beside(layout[0]).read_text()
+    lock.write_text(re.sub(r"(?m)^family-as-of = .*$", "family-as-of = 2020-01-01", text))
+
+    assert build("verify", "--lock", str(locks.path_beside(layout[0])), place).code == 0
+    assert build("verify", "--offline", str(bundle), place).code == 0
+    done = build("verify", "--lock", str(lock), place)
+
+    assert done.code == 1
+    assert "pylock.toml: sha256:" in done.err
+    assert build("verify", "--offline", str(tmp_path / "none"), place).code == 2
 
 
 def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
