@@ -22,7 +22,7 @@ COMMANDS = {
     "lock": "fix every file by sha256, and write the lock",
     "bundle": "put a lock and all its files into one directory or .tar",
     "verify": "build an image again from the lock inside it, and compare layer by layer",
-    "sbom": "print the bill of materials (CycloneDX) of an image",
+    "sbom": "print the SBOM of an image (CycloneDX)",
 }
 PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
 
@@ -30,7 +30,7 @@ PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face 
 def parser(command: str | None = None) -> Parser:
     """Return the parser of a command; None is what is typed without one, which builds."""
     made = _without_command() if command is None else _PARSERS[command](command)
-    if command != "sbom":
+    if command not in ("lock", "sbom"):  # what they print is a document
         made.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     return made
 
@@ -116,8 +116,8 @@ def _request() -> argparse.ArgumentParser:
         "--tag", type=_text, metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
     )  # fmt: skip
-    made.add_argument("--trim", action=argparse.BooleanOptionalAction, help="leave out dead weight")
-    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, help="compile the modules")
+    made.add_argument("--trim", action=argparse.BooleanOptionalAction, help="leave out tests, GPU parts and the like (default)")
+    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, help="compile the modules of Python (default)")
     return made
 
 

@@ -99,4 +99,4 @@ def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
     if task not in catalog.tasks:
         guess = close_match(task, catalog.tasks.keys())
         remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
-        yield "no examples directory of that name", repr(task), remedy
+        yield "no directory of the examples for text has that name", repr(task), remedy
