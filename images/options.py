@@ -116,8 +116,12 @@ def _request() -> argparse.ArgumentParser:
         "--tag", type=_text, metavar="NAME:TAG", action="append", default=[],
         help="name of the image, more than once for more names (default: multinode:torchX-transformersY)",
     )  # fmt: skip
-    made.add_argument("--trim", action=argparse.BooleanOptionalAction, help="leave out tests, GPU parts and the like (default)")
-    made.add_argument("--bytecode", action=argparse.BooleanOptionalAction, help="compile the modules of Python (default)")
+    made.add_argument(
+        "--trim", action=argparse.BooleanOptionalAction, help="leave out tests, GPU parts and the like (default)"
+    )
+    made.add_argument(
+        "--bytecode", action=argparse.BooleanOptionalAction, help="compile the modules of Python (default)"
+    )
     return made
 
 

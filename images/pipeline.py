@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from images.base import additions, apt, debian, pulled, replaced
-from images.base.apt import Choice
+from images.base import additions, debian, pulled, replaced
 from images.base.base import Base
+from images.debs import apt
+from images.debs.apt import Choice
 from images.foreign import sandbox
 from images.host.context import Beside, Context
 from images.host.errors import Fault, UserFault

@@ -22,7 +22,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     "images": (
         ("host",),
         ("foreign",),
-        ("plan", "oci"),
+        ("debs", "plan", "oci"),
         ("base", "wheels"),
         ("lock",),
         ("layers",),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base.apt import Deb
 from images.base.base import Facts
 from images.base.inspect import needed
+from images.debs.apt import Deb
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store

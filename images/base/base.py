@@ -15,7 +15,7 @@ from images.oci.layer import Directories, Part
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
-    from images.base.apt import Deb
+    from images.debs.apt import Deb
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json, x86_64.

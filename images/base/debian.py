@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from images.base import additions, inspect
-from images.base.apt import ALWAYS, REMEDY, Deb
 from images.base.base import Base, Facts, Recipe, of_debian
+from images.debs.apt import ALWAYS, Deb
+from images.debs.mirrors import REMEDY
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
 
-from images.base.apt import Deb
 from images.base.base import Base, Facts
+from images.debs.apt import Deb
 from images.host.store import Store
 from images.lock import lockfile
 from images.lock.collect import Wheel

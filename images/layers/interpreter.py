@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.base import additions
-from images.base.apt import Deb
 from images.base.base import Base, Site, of_debian
 from images.base.inspect import LIBRARIES
 from images.base.overlay import OPAQUE, WHITEOUT
+from images.debs.apt import Deb
 from images.foreign import tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of

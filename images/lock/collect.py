@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base import apt
-from images.base.apt import Deb
+from images.debs import apt
+from images.debs.apt import Deb
 from images.host.context import Context
 from images.host.download import fetch
 from images.host.errors import WorldFault

@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from images.base.apt import Deb
+from images.debs.apt import Deb
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
-from images.base import apt, debian
-from images.base.apt import Choice
+from images.base import debian
 from images.base.base import Base
+from images.debs import apt
+from images.debs.apt import Choice
 from images.host.context import Beside, Context, Started
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses

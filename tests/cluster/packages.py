@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base import apt
+from images.debs import apt
 from images.host.context import default_root
 from images.host.errors import WorldFault
 from images.host.store import Store

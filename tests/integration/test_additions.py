@@ -10,8 +10,8 @@ import pytest
 
 from images.base import additions
 from images.base.additions import LIBRARY
-from images.base.apt import Deb
 from images.base.base import Facts
+from images.debs.apt import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from tests.support.elf import library

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images.base import apt, debian
+from images.base import debian
 from images.base.base import Base
+from images.debs import apt, mirrors
 from images.foreign import sandbox
 from images.host.context import Context
 from images.host.errors import WorldFault
@@ -201,7 +202,7 @@ ADDED = ("libgoogle-perftools4", "libnss-wrapper", "libunwind8", "tini")
 @pytest.fixture
 def without_mmdebstrap(tmp_path: Path) -> dict[str, str]:
     """Have a mmdebstrap that does nothing but fail."""
-    if not apt.machine_sources(ROW.suite, os.environ):
+    if not mirrors.machine_sources(ROW.suite, os.environ):
         pytest.skip(f"the apt of this machine does not know {ROW.suite}")
     program = tmp_path / "mmdebstrap"
     program.write_text("#!/bin/false\n")
@@ -226,8 +227,8 @@ def test_no_packages_are_nobodys_question(tmp_path: Path) -> None:
 
 
 def test_another_suite_is_where_the_machine_has_its_own_from(without_mmdebstrap: dict[str, str]) -> None:
-    listed = apt.machine_sources(ROW.suite, without_mmdebstrap)
+    listed = mirrors.machine_sources(ROW.suite, without_mmdebstrap)
 
-    other = apt.machine_sources("trixie", without_mmdebstrap)
+    other = mirrors.machine_sources("trixie", without_mmdebstrap)
 
     assert other == listed.replace(ROW.suite, "trixie") or "Debian" not in call(["apt-cache", "policy"]).text

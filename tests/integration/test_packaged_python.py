@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base.apt import Deb
+from images.debs.apt import Deb
 from images.foreign.sandbox import Sandbox
 from images.host.context import beside
 from images.host.errors import Damaged, WorldFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from images.base.apt import Deb
+from images.debs.apt import Deb
 from images.host.store import Store, sha256
 from tests.support.harness import call
 

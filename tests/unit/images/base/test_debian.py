@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from images.base import debian
-from images.base.apt import Deb
 from images.base.debian import DIRTY, cleaned, scripts_environment
+from images.debs.apt import Deb
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock.lock import Debian

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base.apt import Deb
+from images.debs.apt import Deb
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.lock import bundle, collect

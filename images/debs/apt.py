@@ -10,19 +10,14 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from images.debs import mirrors
+from images.debs.mirrors import REMEDY
 from images.host import fingerprint, process
 from images.host.context import Context
 from images.host.errors import WorldFault, disk_fault, require_room
 from images.host.store import Store, key_of, sha256
 
-# mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
-MARK = "SOURCE: "
-SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
-# What apt-get indextargets prints of a source. The first two are known after an apt-get update only.
-TARGET = "$(ORIGIN)\t$(CODENAME)\t$(RELEASE)\t$(REPO_URI)"
-PARTS = ("", "updates", "security")  # what follows a suite's name, as in bookworm-security
 ARCHIVES, SIGNED = "cache/archives", "signed debs"  # where apt downloads to; records of what signed indexes had
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # What debootstrap calls minbase. Only the suite itself is asked: updates may say otherwise of a package's importance.
 MINBASE = (
@@ -63,7 +58,6 @@ PRINTED = re.compile(
     r"'[^']+' (?P<file>(?P<package>[^_\s]+)_(?P<version>[^_\s]+)_(?P<arch>[^_\s]+)\.deb) \d+ (?P<hash>\S+)"
 )
 UNVERIFIED = re.compile(r"BADSIG|ERRSIG|NO_PUBKEY|KEYEXPIRED|(EXP|REV)KEYSIG|EXPSIG|is not signed|[Ss]ignature")
-REMEDY = "sudo apt-get install mmdebstrap debian-archive-keyring (on Debian or Ubuntu)"
 REACH = f"check that Debian's mirror can be reached (apt-get update), the clock, and the keyring of Debian: {REMEDY}"
 RENEW = "check the clock and the proxy, and renew Debian's keys: apt-get install debian-archive-keyring"
 
@@ -81,7 +75,7 @@ class Deb:
 
 @dataclass(frozen=True)
 class Choice:
-    """The packages of a base in order, and the sources.list that it will have: where they came from."""
+    """The packages of a base in order, and the sources.list that it will have, of Debian's own mirror."""
 
     debs: tuple[Deb, ...]
     sources: str
@@ -99,9 +93,9 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
     """
 
     def choose() -> Choice:
-        sources = default_sources(suite, context.environ)
+        listed = mirrors.default_sources(suite, context.environ)
         names = (MINBASE.format(suite=suite), *ALWAYS, *packages)
-        return Choice(_choose(context.store, sources, ("install", *names), context.environ), sources)
+        return Choice(_from_either(listed, suite, ("install", *names), context), listed)
 
     return _daily([suite, packages], context, choose)
 
@@ -113,9 +107,9 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
     """
 
     def choose() -> Choice:
-        sources = machine_sources(suite, context.environ) or default_sources(suite, context.environ)
+        listed = mirrors.machine_sources(suite, context.environ) or mirrors.default_sources(suite, context.environ)
         # The sources are not kept: a lock names no mirror of one machine.
-        return Choice(_choose(context.store, sources, ("download", *names), context.environ), "")
+        return Choice(_choose(context.store, listed, ("download", *names), context.environ), "")
 
     return _daily([suite, "alone", names], context, choose).debs if names else ()
 
@@ -144,41 +138,30 @@ def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     return [deb for deb in debs if not store.whole(deb.sha256, deb.filename)]
 
 
-def default_sources(suite: str, environ: Mapping[str, str]) -> str:
-    """Return the sources.list of a suite as mmdebstrap writes it (sources.list(5)): archive, updates, security."""
-    env = {**environ, "PATH": environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
-    command = ["mmdebstrap", "--mode=chrootless", "--variant=custom", f"--setup-hook={SHOW}", suite, "/dev/null"]
-    done = process.run(command, env, REMEDY)
-    lines = [line.removeprefix(MARK) for line in done.err.splitlines() if line.startswith(MARK)]
-    if not lines:
-        raise WorldFault("mmdebstrap does not know that suite", f"{suite}: {done.complaint}", REMEDY)
-    return "".join(f"{line}\n" for line in lines)
+def _from_either(listed: str, suite: str, question: Sequence[str], context: Context) -> tuple[Deb, ...]:
+    """Choose from Debian's own mirror, and where that cannot be reached from those of the machine's apt, aloud.
+
+    In this order, so that everybody who reaches the former gets the same image.
+    """
+    store, environ = context.store, context.environ
+    try:
+        return _choose(store, listed, question, environ)
+    except Unverified:
+        raise
+    except WorldFault:
+        near = mirrors.machine_sources(suite, environ)
+        if set(mirrors.addresses(near)) <= set(mirrors.addresses(listed)):
+            raise
+        places = " and ".join(mirrors.addresses(near))
+        context.progress.say(f"note: Debian's own mirror does not answer; its packages come from {places}")
+        return _choose(store, near, question, environ)
 
 
-def machine_sources(suite: str, environ: Mapping[str, str]) -> str:
-    """Return the sources.list of a suite by the addresses that the machine's own apt has; nothing outside of Debian."""
-    command = ["apt-get", "indextargets", f"--format={TARGET}", "Identifier: Packages", "Component: main"]
-    return sources(process.run(command, {**environ, "LC_ALL": "C.UTF-8"}, REMEDY).out, suite)
-
-
-def sources(printed: str, suite: str) -> str:
-    """Return the sources.list of a suite out of lines by TARGET: all of Debian's suites have the same addresses."""
-    found: dict[str, str] = {}
-    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 3]
-    for origin, codename, release, address in sorted(rows, key=lambda row: row[2].startswith(suite)):
-        own = release == suite or release.startswith(f"{suite}-")
-        part = (release if own else codename).partition("-")[2]
-        if (own or (origin == "Debian" and "/" not in release)) and part in PARTS:
-            found[part] = address
-    lines = [f"deb {found[part]} {suite}{'-' if part else ''}{part} main\n" for part in PARTS if part in found]
-    return "".join(lines) if "" in found else ""
-
-
-def _choose(store: Store, sources: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
+def _choose(store: Store, listed: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
     """Ask apt-get, by a command of its own and what that takes, which packages those are, and download them."""
     with store.aside(directory=True) as place:
         aside = place.resolve()
-        _lay_out(aside, sources)
+        _lay_out(aside, listed)
         _apt(store, aside, ("update",), environ)
         found = chosen(_apt(store, aside, ("--print-uris", *question), environ))
         if lacking := missing(store, found):
@@ -200,17 +183,12 @@ def unsigned(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     return [deb for deb in debs if store.record(SIGNED, deb.sha256) is None]
 
 
-def _lay_out(aside: Path, sources: str) -> None:
+def _lay_out(aside: Path, listed: str) -> None:
     for name in ("state/lists/partial", f"{ARCHIVES}/partial"):
         (aside / name).mkdir(parents=True)
     (aside / "status").touch()
-    (aside / "sources.list").write_text(signed(sources))
+    (aside / "sources.list").write_text(mirrors.signed(listed))
     (aside / "apt.conf").write_text(configuration(aside))
-
-
-def signed(sources: str) -> str:
-    """Return sources with Debian's keyring named in each: apt's own need not be Debian's."""
-    return re.sub(r"(?m)^deb (?!\[)", f"deb [signed-by={KEYRING}] ", sources)
 
 
 def configuration(aside: Path) -> str:

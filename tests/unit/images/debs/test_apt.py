@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from images.base import apt
-from images.base.apt import KEYRING, SIGNED, Deb, chosen, configuration, missing, signed, sources, unsigned
+from images.debs import apt
+from images.debs.apt import SIGNED, Deb, chosen, configuration, missing, unsigned
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.progress import Progress
@@ -26,14 +26,6 @@ HASH = "5a" * 32
 
 def line(file: str, digest: str = f"SHA256:{HASH}") -> str:
     return f"'http://mirror/debian/pool/main/x/{file}' {file} 37596 {digest}"
-
-
-def test_debians_keyring_is_named_in_every_source() -> None:
-    listed = "deb http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
-
-    assert (
-        signed(listed) == f"deb [signed-by={KEYRING}] http://mirror/debian trixie main\ndeb [trusted=yes] file:/x ./\n"
-    )
 
 
 def test_apt_writes_below_the_folder_only_and_keeps_the_machines_proxies() -> None:
@@ -93,45 +85,6 @@ def test_a_damaged_package_is_missing(tmp_path: Path) -> None:
     assert missing(store, [good, never]) == [good, never]
 
 
-def target(release: str, host: str, *, origin: str = "$(ORIGIN)", codename: str = "$(CODENAME)") -> str:
-    return f"{origin}\t{codename}\t{release}\thttp://{host}/\n"
-
-
-OWN = target("x", "main") + target("x-updates", "main") + target("x-security", "safe")
-OTHER = (
-    target("stable", "main", origin="Debian", codename="y")
-    + target("y-updates", "main", origin="Debian", codename="y-updates")
-    + target("y-security", "safe", origin="Debian", codename="y-security")
-)
-
-
-@pytest.mark.parametrize(
-    ("printed", "lines"),
-    [
-        ("", []),
-        ("odd\n", []),
-        (OWN, ["main/ x", "main/ x-updates", "safe/ x-security"]),
-        (OTHER, ["main/ x", "main/ x-updates", "safe/ x-security"]),
-        (target("x", "mine") + OTHER, ["mine/ x", "main/ x-updates", "safe/ x-security"]),
-        (OTHER + target("x", "mine"), ["mine/ x", "main/ x-updates", "safe/ x-security"]),
-        (target("x-security", "safe"), []),
-        (target("x-backports", "main") + target("x", "main"), ["main/ x"]),
-        (target("xy", "main"), []),
-        (target("noble", "ubuntu", origin="Ubuntu", codename="noble"), []),
-        (target("y", "main"), []),
-        (target("y/updates", "safe", origin="Debian", codename="y"), []),
-        (target("y-backports", "main", origin="Debian Backports", codename="y-backports"), []),
-    ],
-)
-def test_a_suite_has_the_addresses_that_the_machine_has_debian_from(printed: str, lines: list[str]) -> None:
-    assert sources(printed, "x") == "".join(f"deb http://{line} main\n" for line in lines)
-
-
-@given(st.text())
-def test_any_target_is_read(printed: str) -> None:
-    assert isinstance(sources(printed, "x"), str)
-
-
 CLEAR = "E: GPG error: http://mirror bookworm InRelease: The following signatures "
 
 
@@ -156,7 +109,10 @@ def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
     said = {"update": ""}
 
     def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
-        answers = {"--print-uris": line("x_1_all.deb", f"SHA256:{digest}"), "indextargets": target("suite", "main")}
+        answers = {
+            "--print-uris": line("x_1_all.deb", f"SHA256:{digest}"),
+            "indextargets": "$(ORIGIN)\t$(CODENAME)\tsuite\thttp://main/\n",
+        }
         if "update" in command and said["update"]:
             return process.Result(100, "", said["update"])
         return process.Result(0, next((text for word, text in answers.items() if word in command), ""), "")
@@ -175,6 +131,46 @@ def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
     else:
         assert apt.named("suite", ("x",), tomorrow) == first
         assert capsys.readouterr().err.startswith(f"note: Debian's packages as of {context.today}: ")
+
+
+MINE = "$(ORIGIN)\t$(CODENAME)\tsuite\thttp://mine/debian/\n"
+USUAL = "SOURCE: deb http://debian suite main\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "note"),
+    [
+        ("", ["http://debian"], ""),
+        (MINE.replace("mine/debian", "debian"), ["http://debian"], ""),
+        (MINE, ["http://debian", "http://mine/debian/"], "note: Debian's own mirror does not answer; its packages come "),
+    ],
+)
+def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: str, asked: list[str],
+    note: str,
+) -> None:  # fmt: skip
+    found: list[str] = []
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        if command[0] == "mmdebstrap":
+            return process.Result(1, "", USUAL)
+        if "update" in command:
+            place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
+            found.append(Path(place).with_name("sources.list").read_text().split()[2])
+            return process.Result(100 if found[-1] == "http://debian" else 0, "", "E: Could not resolve 'debian'")
+        return process.Result(0, own if "indextargets" in command else "", "")
+
+    context = replace(locks.context(Store(tmp_path / "store"), None, {}), progress=Progress(Console(stderr=True)))
+    monkeypatch.setattr(process, "run", run)
+
+    if note:
+        assert apt.resolve("suite", ("x",), context).sources == "deb http://debian suite main\n"
+    else:
+        with pytest.raises(WorldFault, match="could not choose"):
+            apt.resolve("suite", ("x",), context)
+
+    assert found == asked
+    assert capsys.readouterr().err.startswith(note)
 
 
 def test_what_an_index_had_is_remembered(tmp_path: Path) -> None:

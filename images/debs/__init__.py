@@ -1,0 +1,1 @@
+"""Debian packages: where they come from, and which are chosen."""
