@@ -31,6 +31,9 @@ operators of Kubeflow do not run: the containers have the variables, names and f
 "Environment only" is a form that no test starts. **Source** says where the variables of a row come from: recorded in
 a run of the launcher, or read in the document or the source that is named.
 
+**World** is the place of this process: "rank 1 of 2 on 1 node, 1 of 2 here" is rank 1 of two, and number 1 (from 0)
+of the two on its node; "at" is where rank 0 is.
+
 "Port of X" is a port between 20000 and 28999 that follows from X, which only the ranks of one job share. MASTER_PORT
 always wins where you set it. HYDRA_CONTROL_PORT is no variable of MPICH's: it is where `mpiexec` listens, and is read
 in the command line of the proxy that starts the ranks. "If rank 0 is there" says that the node is the first of the

@@ -118,7 +118,7 @@ HOLDS: Sequence[Hold] = (
     Hold(
         "train", "two containers together against two apart, 12 x 384", "apart 12x384",
         "a core each, a distilbert-sized model in bfloat16; seconds of a step", "together 12x384", least=0.95,
-        short="two containers train at {} of the speed of two apart",
+        short="two containers train at {} of the speed of two apart (12 x 384)",
     ),
     Hold(
         "train", "two containers together against two apart, 8 x 128", "apart 8x128",
@@ -131,7 +131,7 @@ HOLDS: Sequence[Hold] = (
     Hold(
         "train", "tuned against untuned, a quota of half the cores, `smoke`", "smoke half untuned",
         "seconds of 80 steps: with the entrypoint, and its script alone", "smoke half tuned", least=2.0,
-        short="with half the cores, `smoke` trains {} times as fast as untuned",
+        short="under a quota of half the cores, `smoke` trains {} times as fast as untuned",
     ),
     Hold(
         "train", "tuned against untuned, a quota of half the cores, a distilbert-sized model",

@@ -142,7 +142,7 @@ USUAL = "SOURCE: deb http://debian suite main\n"
     [
         ("", ["http://debian"], ""),
         (MINE.replace("mine/debian", "debian"), ["http://debian"], ""),
-        (MINE, ["http://debian", "http://mine/debian/"], "note: Debian's own mirror does not answer; its packages come "),
+        (MINE, ["http://debian", "http://mine/debian/"], "note: Debian's own mirror does not answer; its "),
     ],
 )
 def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
