@@ -14,8 +14,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
+    from ctypes import CDLL
 
 VARIABLE = "MULTINODE_PEER_TIMEOUT"
 # Seconds. A switch that starts anew takes two minutes; after five, Kubernetes gives up a node and moves its pods.
@@ -23,6 +23,9 @@ DEFAULT = 300
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 FILES = "/proc/self/fd"
 PAUSE = 5.0
+MOST = 1 << 20  # seconds: twelve days; the kernel takes milliseconds up to 2**31
+LONGEST = 32767  # seconds before and between the kernel's questions (MAX_TCP_KEEPIDLE of Linux, include/net/tcp.h)
+ADDRESS = 128  # bytes of any address (sockaddr_storage)
 LOCAL = ("127.", "::1", "::ffff:127.")
 
 
@@ -38,47 +41,60 @@ def list_sockets(place: str = FILES) -> list[int]:
     return found
 
 
-def limit(each: socket.socket, seconds: int) -> bool:
-    """Let a connection end if its other side is silent for some seconds; return whether it is one to another node."""
-    import socket as sockets
+def peer(number: int, libc: CDLL) -> str:
+    """Return the address at the other end of a socket, empty for one that leads to no address of a network.
 
-    if each.type != sockets.SOCK_STREAM or each.family not in (sockets.AF_INET, sockets.AF_INET6):
-        return False
-    if str(each.getpeername()[0]).startswith(LOCAL):
-        return False
-    tcp = sockets.IPPROTO_TCP
-    # With the first, data that nobody confirms end it, and so do questions that nobody answers (tcp(7)).
-    each.setsockopt(tcp, sockets.TCP_USER_TIMEOUT, seconds * 1000)
-    each.setsockopt(tcp, sockets.TCP_KEEPIDLE, max(1, seconds // 5))
-    each.setsockopt(tcp, sockets.TCP_KEEPINTVL, max(1, seconds // 10))
-    each.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
-    return True
-
-
-def limit_all(numbers: list[int], seconds: int) -> int:
-    """Do that for all connections to other nodes, and return how many there are."""
-    import contextlib
+    The C library is asked, because a socket of Python's would close the number, or make it non-blocking.
+    """
+    import ctypes
     import socket
 
-    count = 0
+    found, length = ctypes.create_string_buffer(ADDRESS), ctypes.c_uint32(ADDRESS)
+    if libc.getpeername(number, found, ctypes.byref(length)) < 0:  # closed meanwhile, or it only listens
+        return ""
+    family, raw = int.from_bytes(found.raw[:2], sys.byteorder), found.raw
+    if family == socket.AF_INET:
+        return socket.inet_ntop(family, raw[4:8])
+    return socket.inet_ntop(family, raw[8:24]) if family == socket.AF_INET6 else ""
+
+
+def list_options(seconds: int) -> list[tuple[int, int, int]]:
+    """Return what a connection is told: level, option, value; the first is refused where it is not one of TCP."""
+    import socket
+
+    tcp = socket.IPPROTO_TCP
+    return [
+        # With the first, data that nobody confirms end it, and so do questions that nobody answers (tcp(7)).
+        (tcp, socket.TCP_USER_TIMEOUT, seconds * 1000),
+        (tcp, socket.TCP_KEEPIDLE, min(LONGEST, max(1, seconds // 5))),
+        (tcp, socket.TCP_KEEPINTVL, min(LONGEST, max(1, seconds // 10))),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    ]
+
+
+def limit_all(numbers: list[int], seconds: int, libc: CDLL) -> int:
+    """Let connections to other nodes end if their other side is silent for some seconds; return how many there are."""
+    import ctypes
+
+    count, options = 0, list_options(seconds)
     for number in numbers:
-        with contextlib.suppress(OSError):  # closed meanwhile, or it only listens
-            copy = os.dup(number)
-            try:
-                count += limit(socket.socket(fileno=copy), seconds)
-            finally:
-                os.close(copy)
+        address = peer(number, libc)
+        if address and not address.startswith(LOCAL):
+            refused = (libc.setsockopt(number, *each, ctypes.byref(ctypes.c_int(value)), 4) for *each, value in options)
+            count += not any(refused)
     return count
 
 
 def watch(modules: Mapping[str, object], seconds: int) -> None:
     """Look for new connections for ever, as soon as torch may make some."""
+    import ctypes
     import time
 
+    libc = ctypes.CDLL(None)
     while True:
         time.sleep(PAUSE)
         if DISTRIBUTED in modules:
-            limit_all(list_sockets(), seconds)
+            limit_all(list_sockets(), seconds, libc)
 
 
 def start(environ: Mapping[str, str]) -> None:
@@ -86,8 +102,9 @@ def start(environ: Mapping[str, str]) -> None:
     import threading
 
     value = environ.get(VARIABLE, "")
-    if value.isascii() and value.isdigit() and 0 < int(value) <= 1 << 20:
-        threading.Thread(target=watch, args=(sys.modules, int(value)), name="multinode-peers", daemon=True).start()
+    seconds = min(int(value[:9]), MOST) if value.isascii() and value.isdigit() else 0
+    if seconds:
+        threading.Thread(target=watch, args=(sys.modules, seconds), name="multinode-peers", daemon=True).start()
 
 
 if __name__ == "multinode.peers":  # as the image's .pth file runs it

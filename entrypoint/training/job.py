@@ -26,7 +26,7 @@ SAGEMAKER = {
 }
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
-  smoke [--bf16]            a minute's training, offline, to see that all ranks work together
+  smoke [--bf16]            a short training, offline, to see that all ranks work together
   TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
   SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
   prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network

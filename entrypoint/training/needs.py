@@ -161,7 +161,7 @@ def list_tasks(stack: Stack, ask: Ask) -> str:
 
     there = list(ask())
     width = max(map(len, TASKS)) + 1
-    lines = [f"{'smoke':{width}} a minute's training to see that all ranks work together, offline"]
+    lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
     for name, task in TASKS.items():
         flags = list_defaults(name, task, stack, many=False)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())

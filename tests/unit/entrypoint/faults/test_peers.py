@@ -2,60 +2,68 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from entrypoint.faults.peers import limit, list_sockets, start
+from entrypoint.faults.peers import limit_all, list_options, list_sockets, start
 
-TCP, INET, INET6 = socket.SOCK_STREAM, socket.AF_INET, socket.AF_INET6
+INET, INET6 = socket.AF_INET, socket.AF_INET6
+TCP, LAST = socket.IPPROTO_TCP, (socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
-class Connection:
-    """A socket, and what was set on it."""
+class Library:
+    """The C library: one socket with this other side, and what was set on it."""
 
-    def __init__(self, family: int, kind: int, peer: str) -> None:
-        self.family, self.type, self.peer, self.set = family, kind, peer, dict[tuple[int, int], int]()
+    def __init__(self, family: int, peer: str, *, is_tcp: bool) -> None:
+        start = struct.pack("=HH", family, 0) + bytes(4 if family == INET6 else 0)
+        self.address = start + (socket.inet_pton(family, peer) if family in (INET, INET6) else peer.encode())
+        self.is_tcp, self.set = is_tcp, dict[tuple[int, int], int]()
 
-    def getpeername(self) -> tuple[str, int]:
-        return self.peer, 29500
+    def getpeername(self, number: int, place: ctypes.Array[ctypes.c_char], length: object) -> int:
+        place.raw = self.address.ljust(len(place), b"\0")
+        return 0 if number == 5 else -1
 
-    def setsockopt(self, level: int, name: int, value: int) -> None:
-        self.set[level, name] = value
+    def setsockopt(self, number: int, level: int, option: int, value: object, size: int) -> int:
+        if level == TCP and not self.is_tcp:
+            return -1
+        self.set[level, option] = value._obj.value  # type: ignore[attr-defined]
+        return 0
 
 
 @pytest.mark.parametrize(
-    ("family", "kind", "peer", "limited"),
+    ("family", "peer", "is_tcp", "limited"),
     [
-        pytest.param(INET, TCP, "10.0.0.2", True, id="another node"),
-        pytest.param(INET6, TCP, "::ffff:10.0.0.2", True, id="another node by a socket of IPv6"),
-        pytest.param(INET6, TCP, "fd00::2", True, id="another node by IPv6"),
-        pytest.param(INET, TCP, "127.0.0.1", False, id="this node"),
-        pytest.param(INET6, TCP, "::ffff:127.0.0.1", False, id="this node by a socket of IPv6"),
-        pytest.param(INET, socket.SOCK_DGRAM, "10.0.0.2", False, id="no connection"),
-        pytest.param(socket.AF_UNIX, TCP, "/run/socket", False, id="a program of this node"),
+        pytest.param(INET, "10.0.0.2", True, True, id="another node"),
+        pytest.param(INET6, "::ffff:10.0.0.2", True, True, id="another node by a socket of IPv6"),
+        pytest.param(INET6, "fd00::2", True, True, id="another node by IPv6"),
+        pytest.param(INET, "127.0.0.1", True, False, id="this node"),
+        pytest.param(INET6, "::1", True, False, id="this node by IPv6"),
+        pytest.param(INET6, "::ffff:127.0.0.1", True, False, id="this node by a socket of IPv6"),
+        pytest.param(INET, "10.0.0.2", False, False, id="no connection"),
+        pytest.param(socket.AF_UNIX, "/run/socket", False, False, id="a program of this node"),
     ],
 )
-def test_only_connections_to_other_nodes_are_limited(family: int, kind: int, peer: str, limited: bool) -> None:
-    connection = Connection(family, kind, peer)
+def test_only_connections_to_other_nodes_are_limited(family: int, peer: str, is_tcp: bool, limited: bool) -> None:
+    library = Library(family, peer, is_tcp=is_tcp)
 
-    assert limit(connection, 300) == limited  # type: ignore[arg-type]
+    assert limit_all([4, 5], 300, library) == limited  # type: ignore[arg-type]
 
-    assert bool(connection.set) == limited
+    assert bool(library.set) == limited
 
 
-def test_a_silent_node_is_asked_several_times_before_the_end() -> None:
-    connection = Connection(INET, TCP, "10.0.0.2")
-
-    limit(connection, 300)  # type: ignore[arg-type]
-
-    assert connection.set == {
-        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 300_000,
-        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE): 60,
-        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL): 30,
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE): 1,
-    }
+@pytest.mark.parametrize(("seconds", "idle", "between"), [(300, 60, 30), (1, 1, 1), (1 << 20, 32767, 32767)])
+def test_a_silent_node_is_asked_several_times_before_the_end(seconds: int, idle: int, between: int) -> None:
+    assert list_options(seconds) == [
+        (TCP, socket.TCP_USER_TIMEOUT, seconds * 1000),
+        (TCP, socket.TCP_KEEPIDLE, idle),
+        (TCP, socket.TCP_KEEPINTVL, between),
+        (*LAST, 1),
+    ]
 
 
 def test_the_sockets_among_open_files_are_found(tmp_path: Path) -> None:
@@ -65,8 +73,24 @@ def test_the_sockets_among_open_files_are_found(tmp_path: Path) -> None:
     assert sorted(list_sockets(str(tmp_path))) == [5, 11]
 
 
-@pytest.mark.parametrize("value", ["", "0", "x", "-1", "²", "9" * 30])
+@pytest.mark.parametrize("value", ["", "0", "x", "-1", "²"])
 def test_no_thread_begins_without_a_number(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setattr("threading.Thread", None)
 
     start({"MULTINODE_PEER_TIMEOUT": value})
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("20", 20), ("9" * 5000, 1 << 20)])
+def test_a_thread_watches_with_a_number_that_the_kernel_takes(
+    monkeypatch: pytest.MonkeyPatch, value: str, seconds: int
+) -> None:
+    given: list[object] = []
+
+    def thread(args: tuple[object, int], **_: object) -> SimpleNamespace:
+        return SimpleNamespace(start=lambda: given.append(args[1]))
+
+    monkeypatch.setattr("threading.Thread", thread)
+
+    start({"MULTINODE_PEER_TIMEOUT": value})
+
+    assert given == [seconds]
