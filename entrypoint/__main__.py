@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from entrypoint import programs
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide, read_this_machine
@@ -216,7 +217,7 @@ def open_directory(decision: Decision) -> None:
 def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> int:
     """Replace this process by a program; raise Refusal with the exit code of a shell for one that cannot be run."""
     try:
-        os.execvpe(program, argv, environ)
+        programs.become(program, argv, environ)
     except FileNotFoundError:
         # Python looked it up before, so it is what the file names in its first line, or a library's loader.
         if which(program, environ) is None:

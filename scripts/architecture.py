@@ -33,7 +33,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     ),
     "entrypoint": (
         ("errors",),
-        ("numbers", "settings", "streams"),
+        ("numbers", "programs", "settings", "streams"),
         ("container",),
         ("launchers", "faults"),
         ("tuning", "training"),

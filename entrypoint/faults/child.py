@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from entrypoint import programs
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
@@ -50,7 +51,7 @@ def become(argv: list[str], environ: Mapping[str, str]) -> None:
     """Replace this process by the command, which ends with its parent: a launcher knows only that one."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
-        os.execvpe(argv[0], argv, environ)
+        programs.become(argv[0], argv, environ)
     except OSError as error:
         print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)

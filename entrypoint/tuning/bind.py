@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from entrypoint import programs
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.settings import MARK, read_list, write_list
 from entrypoint.tuning.cores import can_bind, split
@@ -60,4 +61,4 @@ def start_rank(words: list[str], environ: Mapping[str, str], machine: Machine, s
     if own is not machine:
         os.sched_setaffinity(0, own.cpus)
     variables = list_variables(Scene(world, own, stack, True, lambda: None, os.path.exists, environ))
-    os.execvpe("python3", ["python3", *words], {**environ, **variables})
+    programs.become("python3", ["python3", *words], {**environ, **variables})

@@ -258,6 +258,7 @@ def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:
         (("bash", "-c", "echo $ACCELERATE_USE_CPU"), "1"),
         (("python", "-m", "pip", "check"), "No broken requirements found."),
         (("id", "-u"), "1000"),
+        (("bash", "-c", "yes | head -n1 > /dev/null; echo ${PIPESTATUS[0]}"), "141"),
         (("sh", "-c", "grep -c libiomp5 /proc/self/maps; grep -c libtcmalloc /proc/self/maps"), None),
     ],
 )

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-ALLOWED = {"__future__", "json", "os", "stat", "sys", "typing"}
+ALLOWED = {"__future__", "json", "os", "signal", "stat", "sys", "typing"}
 
 
 def find_file(module: str) -> Path | None:
