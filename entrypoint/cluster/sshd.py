@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.
 OWN = ("_", "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "TERM")
+# sshd ends a session of 1000 variables, its own among them (openssh, misc.c, child_set_env).
+MOST = 900
 FIXED = """\
 # No root, no PAM, no password; the directories of an unknown user or of a Secret have any mode.
 UsePAM no
@@ -57,12 +59,28 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
 
 
 def set_env(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables that a session gets; without them it has no libraries, caches, tokens and proxies."""
-    return [
-        f'"{name}={escape(value)}"'
+    """Return the variables that a session gets; without them it has no libraries, caches, tokens and proxies.
+
+    Raises Refusal where they are more than sshd takes.
+    """
+    fit = {
+        name: value
         for name, value in sorted(environ.items())
         if name not in OWN and "\n" not in value and name.replace("_", "a").isalnum()
-    ]
+    }
+    if len(fit) > MOST:
+        fit = drop_services(fit)
+    if len(fit) > MOST:
+        fact, remedy = f"ssh can hand over {MOST} variables at most", "leave out what the ranks do not need"
+        raise Refusal(fact, f"{len(fit)} are set", remedy)
+    return [f'"{name}={escape(value)}"' for name, value in fit.items()]
+
+
+def drop_services(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those of other Services of a namespace: Kubernetes sets seven or more for each."""
+    named = [name.removesuffix("_SERVICE_HOST") for name in environ if name.endswith("_SERVICE_HOST")]
+    others = tuple(f"{name}_{part}" for name in named if name != "KUBERNETES" for part in ("SERVICE_", "PORT"))
+    return {name: value for name, value in environ.items() if not name.startswith(others)}
 
 
 def escape(value: str) -> str:

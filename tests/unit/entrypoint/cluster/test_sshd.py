@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import pytest
+
 from entrypoint.cluster.sshd import escape, set_env, strip
+from entrypoint.errors import Refusal
 
 
 def test_a_session_s_environment() -> None:
     environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
     assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
     assert escape("plain") == "plain"
+
+
+def service(name: str) -> dict[str, str]:
+    """Return what a pod has of a Service of one port (Kubernetes documentation, "Discovering services")."""
+    tcp = f"{name}_PORT_80_TCP"
+    links = {f"{name}_PORT": "tcp://10.0.0.1:80", tcp: "tcp://10.0.0.1:80", f"{tcp}_PROTO": "tcp"}
+    return {
+        f"{name}_SERVICE_HOST": "10.0.0.1",
+        f"{name}_SERVICE_PORT": "80",
+        **links,
+        f"{tcp}_PORT": "80",
+        f"{tcp}_ADDR": "10.0.0.1",
+    }
+
+
+def test_the_services_of_a_large_namespace_do_not_end_a_session() -> None:
+    kept = {"PATH": "/bin", "S_PORTAL": "x", **service("KUBERNETES")}
+    few, many = ({**kept, **{k: v for n in range(count) for k, v in service(f"S{n}").items()}} for count in (100, 200))
+
+    assert len(set_env(few)) == len(few)
+    assert set_env(many) == set_env(kept)
+
+
+def test_more_variables_than_ssh_hands_over_are_refused() -> None:
+    with pytest.raises(Refusal, match="950 are set"):
+        set_env({f"V{n}": "" for n in range(950)})
 
 
 def test_sshd_keeps_only_the_name_of_its_user() -> None:
