@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.launchers import mpi
 from entrypoint.launchers.schedulers import list_hosts
 from entrypoint.launchers.slurm import is_in_step
-from entrypoint.launchers.world import ALONE, MPI
+from entrypoint.launchers.table import detect
+from entrypoint.launchers.world import ALONE
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ SIGNS = (
     Sign("MV2_COMM_WORLD_SIZE", 2, MPIRUN),
     Sign("MV2_COMM_WORLD_RANK", 1, MPIRUN),
     Sign("PMIX_RANK", 1, PMIX),
-    Sign("PRTE_LAUNCHED", 1, PMIX),
+    Sign("PRTE_LAUNCHED", 1, PMIX, allocation=True),  # mpirun -n 1 sets it too, with a size
     Sign("PALS_RANKID", 1, "start the ranks with mpiexec of PALS, which sets PMI_RANK and PMI_SIZE as well"),
     Sign("FLUX_JOB_SIZE", 2, "start the ranks with flux run, which sets FLUX_TASK_RANK as well"),
     Sign("FLUX_TASK_RANK", 1, "start the ranks with flux run, which sets FLUX_JOB_SIZE as well"),
@@ -107,7 +109,7 @@ def check_alone(environ: Mapping[str, str], world: World) -> None:
     A world of one that mpirun has made counts as alone, but was asked for within its allocation.
     """
     check_insisted(environ, world)
-    one = world.launcher == MPI and world.size == 1
+    one = detect(environ) in mpi.ONE  # also where --nproc has made it a world of several here
     if world.launcher != ALONE and not one:
         return
     sign = find_sign(environ, allocated=one or is_in_step(environ))
