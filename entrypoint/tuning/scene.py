@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
+from entrypoint.launchers.world import ALONE, MPI, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,8 +56,11 @@ def spread(world: World, machine: Machine, threads: int | None = None, *, starts
 
 
 def crowd(world: World, machine: Machine, threads: int | None = None) -> list[str]:
-    """Return a note if the processes that are started here will share cores, or have a single one each."""
+    """Return a note if the processes of this node share cores, have a single one each, or leave most of them idle."""
     count = world.local_size or 1
+    if world.launcher == MPI and machine.pinned and 2 * count * machine.cores <= machine.around:
+        bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
+        return [f"{bound}: mpirun --bind-to none (Open MPI) leaves them all to the ranks"]
     if world.launcher not in (ALONE, TORCHRUN):
         return []
     if count > machine.cores:

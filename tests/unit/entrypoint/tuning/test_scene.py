@@ -75,6 +75,23 @@ def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, sa
     assert bool(crowd(world, look_at(TWO), threads)) == bool(says)
 
 
+@pytest.mark.parametrize(
+    ("world", "cpus", "says"),
+    [
+        (BOTH, "0", True),
+        (BOTH._replace(local_size=1), "0", True),
+        (BOTH, "0-13", True),
+        (BOTH, "0-27", False),
+        (BOTH._replace(local_size=28), "0-1", False),
+        (World("slurm", "", (1, 1), None, 1, 0, 0, 1), "0", False),
+    ],
+)
+def test_ranks_that_mpi_has_bound_to_few_cores_are_noted(world: World, cpus: str, says: bool) -> None:
+    machine = look_at(TWO, cpus=cpus, parent="0-111")
+
+    assert any("--bind-to none" in note for note in crowd(world, machine)) == says
+
+
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT   \n"
 ZERO = "0" * 32
 
