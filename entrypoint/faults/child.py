@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from entrypoint import programs
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 PR_SET_PDEATHSIG = 1
+SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
 OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
 CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
@@ -28,23 +28,20 @@ CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
 def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int], *, passes_on: bool = True) -> int:
     """Run the command as a child and return its exit code, 128 and more for a signal as in a shell.
 
-    caught: signals that do not end this process; passes_on: whether the child gets them from it.
+    caught: signals that do not end this process; passes_on: whether the child gets them from it. Those of a terminal
+    reach the child anyway, since it is in the same group.
     """
+    waited = {*caught, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         become(argv, environ)
-
-    def stop(number: int, _: FrameType | None) -> None:
-        try:
-            if passes_on:
-                os.kill(child, number)
-        except ProcessLookupError:  # hydra signals the child, too, and it may be gone already
-            pass
-
-    for number in caught:
-        signal.signal(number, stop)
-    _, status = os.waitpid(child, 0)
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        came = signal.sigwaitinfo(waited)
+        if passes_on and came.si_signo != signal.SIGCHLD and came.si_code != SI_KERNEL:
+            os.kill(child, came.si_signo)  # it is there, if only as one that nobody has waited for
+    return os.WEXITSTATUS(ended[1]) if os.WIFEXITED(ended[1]) else 128 + os.WTERMSIG(ended[1])
 
 
 def become(argv: list[str], environ: Mapping[str, str]) -> None:
@@ -60,9 +57,11 @@ def become(argv: list[str], environ: Mapping[str, str]) -> None:
 def watch(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
     """Run the command as a child, say why it was killed, and return its exit code.
 
-    Below `tini -g` every process of the group gets a signal, so the child has it already.
+    Below `tini -g` every process of the group gets a signal, and in a step of Slurm every process of the step, so the
+    child has it already; the first process of a container is below neither.
     """
-    reached = has_group(read_text(f"/proc/{os.getppid()}/cmdline"))
+    in_step = "SLURM_STEP_ID" in environ and os.getpid() != 1
+    reached = in_step or has_group(read_text(f"/proc/{os.getppid()}/cmdline"))
     code = run_child(argv, environ, CAUGHT, passes_on=not reached)
     host = socket.gethostname()
     explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text)

@@ -1,0 +1,99 @@
+"""A training that is a child of ours: it gets each signal once, and its exit code is ours."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 30
+PARENT = """
+import sys
+from entrypoint.faults.child import watch
+sys.exit(watch(sys.argv[1:], {"PATH": "/usr/bin:/bin", **STEP}, None))
+"""
+# It prints what comes, and ends with a number of its own when there is a file of this name.
+CHILD = """
+import os, signal, sys, time
+for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.write(1, b"%d\\n" % number))
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+
+
+def start(end: Path, step: dict[str, str], stdin: int | None = None) -> subprocess.Popen[str]:
+    """Start the parent with the child, in a session of its own, and wait until the child is ready."""
+    source = PARENT.replace("STEP", repr(step))
+    command = [sys.executable, "-c", source, sys.executable, "-c", CHILD, str(end)]
+    made = subprocess.Popen(
+        command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=None if stdin is None else lambda: take_terminal(stdin),
+    )  # fmt: skip
+    assert made.stdout and made.stdout.readline() == "ready\n"
+    return made
+
+
+def take_terminal(number: int) -> None:
+    """Make a terminal the one of this session, as a login does."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(number, termios.TIOCSCTTY, 0)
+
+
+def read_end(made: subprocess.Popen[str], end: Path) -> str:
+    """Wait for a signal, let the child end, and return all signals that came."""
+    assert made.stdout
+    first = made.stdout.readline()
+    time.sleep(0.3)  # what is not to happen cannot be awaited: a second signal would have come by now
+    end.touch()
+    rest, _ = made.communicate(timeout=SECONDS)
+    assert made.returncode == 7
+    return (first + rest).strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_us_is_passed_on(tmp_path: Path, number: int) -> None:
+    made = start(tmp_path / "end", {})
+
+    os.kill(made.pid, number)
+
+    assert read_end(made, tmp_path / "end") == str(int(number))
+
+
+def test_a_signal_to_every_process_of_a_step_comes_once(tmp_path: Path) -> None:
+    made = start(tmp_path / "end", {"SLURM_STEP_ID": "0"})
+
+    os.killpg(made.pid, signal.SIGUSR1)
+
+    assert read_end(made, tmp_path / "end") == str(int(signal.SIGUSR1))
+
+
+def test_a_key_of_the_terminal_comes_once(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    made = start(tmp_path / "end", {}, theirs)
+
+    os.write(ours, b"\x03")
+
+    assert read_end(made, tmp_path / "end") == str(int(signal.SIGINT))
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:
+    source = PARENT.replace("STEP", "{}")
+    done = subprocess.run(
+        [sys.executable, "-c", source, "sh", "-c", "kill -9 $$"], cwd=ROOT, timeout=SECONDS, check=False
+    )
+
+    assert done.returncode == 137
