@@ -46,23 +46,35 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
     if code and not codes:
-        print_note(f"the job ended with exit code {code}{verdict(banner)}")
-    code = codes[0] if codes else code
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        print_note(f"the job {how}{verdict(banner)}")
+    code = codes[0] if codes else code if code >= 0 else 128 - code
     return code if 0 <= code < 256 else WORLD
 
 
 def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
-    """Install handlers that end the job on a signal, and on the alarm that a failed rank sets."""
+    """Install handlers that end the job on a signal, and on the alarm that a failed rank sets.
+
+    Ranks that go on after that are killed with hydra; a further signal does not give them more time.
+    """
+
+    def end(*_: object) -> None:
+        child.send_signal(signal.SIGTERM)
+        if signal.getsignal(signal.SIGALRM) is end:
+            signal.signal(signal.SIGALRM, give_up)
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
+
+    def give_up(*_: object) -> None:
+        child.kill()
+        os._exit(codes[0])
 
     def stop(number: int, _: FrameType | None) -> None:
-        child.send_signal(signal.SIGTERM)
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
-        signal.setitimer(signal.ITIMER_REAL, GRACE)
         codes.append(128 + number)
+        end()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
-    signal.signal(signal.SIGALRM, lambda *_: child.send_signal(signal.SIGTERM))
+    signal.signal(signal.SIGALRM, end)
 
 
 def pass_output(stream: IO[bytes], banner: list[str]) -> None:
