@@ -37,8 +37,9 @@ def find_keys(environ: Mapping[str, str]) -> Keys:
 
 
 def places(environ: Mapping[str, str]) -> list[str]:
-    """List the directories where a key may be mounted."""
-    return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, os.path.join(environ.get("HOME", "/"), ".ssh")]
+    """List the directories where a key may be mounted: HOME is another than at the start where that is read-only."""
+    homes = dict.fromkeys((environ.get("HOME", "/"), os.path.expanduser("~")))
+    return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, *(os.path.join(home, ".ssh") for home in homes)]
 
 
 def copy_keys(environ: Mapping[str, str]) -> Keys | None:

@@ -22,11 +22,27 @@ def private_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "make_private", lambda place: make_private(f"{tmp_path}/private{place}"))
 
 
-def test_without_a_key_both_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give this process a home of the test's."""
+    monkeypatch.setenv("HOME", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: Path, own_home: Path) -> None:
+    (own_home / ".ssh").mkdir(parents=True)
+    (own_home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA\n")
+
+    keys = find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": "/tmp/home-1000"})
+
+    assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
+
+
+def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="ssh-keygen") as caught:
         find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
 
-    assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh"
+    assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh and {tmp_path}/own/.ssh"
 
 
 def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Path) -> None:
