@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 OWN = "_multinode"
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
-# Arguments that change nothing in what is trained.
+# Arguments that change nothing in what is trained. A backend is there where there are several ranks only.
 OTHER = (
     "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "logging_dir", "cache_dir", "use_auth_token",
-    "enable_jit_checkpoint", "save_total_limit",
+    "enable_jit_checkpoint", "save_total_limit", "ddp_backend", "xpu_backend",
 )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def compare(old: Record, new: Record) -> list[str]:
     """List what two runs have different, as a person would type it."""
     if old.task != new.task:
         return [f"{old.task} there, {new.task} here"]
-    names = sorted({*old.arguments, *new.arguments})
+    names = sorted({*old.arguments, *new.arguments} - {*OTHER})  # an older release has written what is in it now
     values = ((name, old.arguments.get(name, "not set"), new.arguments.get(name, "not set")) for name in names)
     return [f"--{name} {there} there, {here} here" for name, there, here in values if there != here]
 
