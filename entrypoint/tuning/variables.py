@@ -8,7 +8,7 @@ from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
 from entrypoint.errors import Refusal
 from entrypoint.faults import peers
-from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
+from entrypoint.launchers.world import ALONE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
@@ -67,8 +67,10 @@ def only_ccl(value: str) -> Callable[[Scene], str | None]:
 def local_address(scene: Scene) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
-    # A typed torchrun looks for its own name for a single rank, too.
+    # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
     needed = single and (scene.world.sizes[1] > 1 or scene.kind == ANY)
+    one_node = scene.world.launcher == TORCHRUN and scene.training and not scene.world.several_nodes
+    needed = needed or (one_node and bool(scene.environ.get("PET_RDZV_ENDPOINT")))
     return "127.0.0.1" if needed or is_nameless(scene) else None
 
 

@@ -155,6 +155,13 @@ def test_torchrun_on_one_node_needs_no_name(count: int, kind: str, job: bool, ad
     assert found.get("PET_LOCAL_ADDR") == address
 
 
+@pytest.mark.parametrize(("nodes", "address"), [((1, 1), "127.0.0.1"), ((1, 2), None)])
+def test_an_elastic_rendezvous_of_one_node_needs_no_name(nodes: tuple[int, int], address: str | None) -> None:
+    world = World("torchrun", "", nodes, local_size=2, master="localhost", port=29400)
+    found = values(world, look_at(SMALL), environ={"PET_RDZV_ENDPOINT": "localhost:29400"})
+    assert found.get("PET_LOCAL_ADDR") == address
+
+
 @pytest.mark.parametrize("kind", [ANY, SINGLE, UNKNOWN])
 def test_without_a_network_a_torchrun_that_is_typed_later_needs_no_name(kind: str) -> None:
     found = values(ALONE, look_at(SMALL), job=False, kind=kind, isolated=True)
