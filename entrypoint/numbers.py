@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # No machine has more processors; a larger number is a typing error that must not fill the memory.
 MOST = 1 << 20
+# More processes than any node has cores, which is a typing error as well.
+MOST_PROCESSES = 4096
 
 
 def whole(text: str) -> int | None:

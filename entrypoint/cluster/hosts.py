@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import whole
+from entrypoint.numbers import MOST_PROCESSES, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,11 +60,12 @@ def read_host(word: str, where: str) -> Host:
 
 
 def merge(hosts: list[Host]) -> list[Host]:
-    """Return each host once, with its slots added up: old hostfiles list a host once for every rank."""
+    """Return each host once, with its slots added up: old hostfiles list every host once for every rank."""
     slots: dict[str, int | None] = {}
+    one = 1 if len({host.name for host in hosts}) < len(hosts) else None
     for host in hosts:
-        before = slots.get(host.name)
-        slots[host.name] = (before or 1) + (host.slots or 1) if host.name in slots else host.slots
+        before, here = slots.get(host.name), host.slots or one
+        slots[host.name] = here if before is None or here is None else before + here
     return [Host(name, count) for name, count in slots.items()]
 
 
@@ -85,4 +86,6 @@ def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default:
         raise Refusal("there are more ranks than places for them", f"-n {ranks}, {len(hosts)} host(s) x {each}", remedy)
     if ranks is not None and ranks > room:
         full = [Host(host.name, -(-ranks // len(hosts))) for host in hosts]
+    if (most := max(host.slots or 0 for host in full)) > MOST_PROCESSES:
+        raise Refusal(f"a node has at most {MOST_PROCESSES} ranks", most, "-n, --ppn or slots for the cores it has")
     return full, room if ranks is None else ranks

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PAUSE = 0.5
 # The seconds that pass before anything is printed.
 SILENCE = 2.0
+# The seconds of one login at most: Python takes no more than some weeks.
+LONGEST = 86400.0
 REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 
 
@@ -83,7 +85,7 @@ def try_port(host: str, access: Access) -> str:
 
 def try_ssh(host: str, access: Access) -> str:
     """Return why a login fails; empty if it does not. A port may be open before the right server listens on it."""
-    left = max(0.5, access.deadline - time.monotonic())
+    left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
             ["ssh", "-F", access.config, host, "true"],

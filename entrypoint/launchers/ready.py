@@ -35,7 +35,8 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
     if world.launcher == TORCHRUN_WORKER or world.master is None or not world.several_nodes:
         return False
     patience = MASTER_SECONDS if world.launcher == TORCHRUN and not environ.get("PET_RDZV_ENDPOINT") else SECONDS
-    return wait_for_name(world.master, number(environ, "MULTINODE_TIMEOUT") or patience, can_resolve)
+    asked = number(environ, "MULTINODE_TIMEOUT")
+    return wait_for_name(world.master, patience if asked is None else asked, can_resolve)
 
 
 def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> bool:

@@ -137,9 +137,9 @@ def read_insisted(environ: Mapping[str, str]) -> tuple[int, int] | None:
     low, high = whole(first), whole(last or first)
     if not text:
         return None
-    if low is None or high is None or low > high:
+    if not low or high is None or low > high:
         remedy = "export MULTINODE_WORLD_SIZE=2, or 1:4, or unset it"
-        raise Refusal("MULTINODE_WORLD_SIZE is neither a number nor a range", repr(text), remedy)
+        raise Refusal("MULTINODE_WORLD_SIZE is neither a number above 0 nor a range", repr(text), remedy)
     return low, high
 
 

@@ -18,7 +18,7 @@ from entrypoint.launchers.world import (
     read_port,
     unbracket,
 )  # fmt: skip
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import MOST_PROCESSES, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,8 +61,9 @@ def read_count(environ: Mapping[str, str]) -> int | None:
     if text.lower() in WORDS:
         return None
     value = whole(text)
-    if not value:
-        raise Refusal(f"{COUNT} is not a number of processes", repr(text), f"export {COUNT}=auto")
+    if not value or value > MOST_PROCESSES:
+        fact = f"{COUNT} is not a number of processes up to {MOST_PROCESSES}"
+        raise Refusal(fact, repr(text), f"export {COUNT}=auto")
     return value
 
 

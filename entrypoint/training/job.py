@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
-from entrypoint.numbers import whole
+from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.streams import hide
 from entrypoint.training.tasks import TASKS
 
@@ -17,8 +17,6 @@ SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
 PREFETCH = "prefetch"
 OWN = {kind: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
-# More cores than any node has; what is above is a typing error.
-MOST_PROCESSES = 4096
 # What SageMaker adds to `docker run IMAGE`, and nothing else.
 SAGEMAKER = {
     "train": "ContainerArguments of the training job: its task and flags, for example smoke --bf16",
@@ -87,6 +85,8 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
     if not words:
         return Job(USAGE, "", [])
     (name, *rest), shown = words, hide(words)[0]
+    if name in (WORKER, LIST) and rest:
+        raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
     if name in OWN or name in TASKS:
         return Job(OWN.get(name, TASK), name, rest)
     if name == "--help":

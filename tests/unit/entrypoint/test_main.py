@@ -81,7 +81,11 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         (["qa"], {}, 2, "--examples"),
         (["smoke"], {"WORLD_SIZE": "2"}, 2, "meant to be one of many: WORLD_SIZE=2"),
         (["smoke"], {"PET_NNODES": "2"}, 2, "PET_NNODES=2"),
-        (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "neither a number nor a range: 'two'"),
+        (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "above 0 nor a range: 'two'"),
+        (["smoke"], {"MULTINODE_WORLD_SIZE": "0"}, 2, "above 0 nor a range: '0'"),
+        (["smoke"], {"PET_NPROC_PER_NODE": "9999"}, 2, "up to 4096: '9999'"),
+        (["worker", "--port", "2223"], {}, 2, "worker takes no arguments: --port"),
+        (["tasks", "--json"], {}, 2, "tasks takes no arguments: --json"),
         (["smoke"], {"PMI_RANK": "0", "PMI_SIZE": "x"}, 2, "PMI_SIZE is not a number"),
     ],
 )

@@ -19,7 +19,7 @@ A, B = Host("a", None), Host("b", None)
         ("# all\n\na  # first\nb:2\n", [A, Host("b", 2)]),
         ("a.job.ns.svc slots=2\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
         ("192.0.2.1\nfe80::1\n", [Host("192.0.2.1", None), Host("fe80::1", None)]),
-        ("a\na\nb\n", [Host("a", 2), B]),
+        ("a\na\nb\n", [Host("a", 2), Host("b", 1)]),
         ("", []),
     ],
 )
@@ -85,6 +85,14 @@ def test_place_ranks(hosts: list[Host], ranks: int | None, each: int | None, slo
 def test_too_many_ranks() -> None:
     with pytest.raises(Refusal, match="more ranks"):
         place_ranks([A, B], 3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "each"), [([Host("a", 4097)], None, None), ([A, B], 9000, None), ([A], 1, 9999)]
+)
+def test_more_ranks_than_a_node_has_are_refused(hosts: list[Host], ranks: int | None, each: int | None) -> None:
+    with pytest.raises(Refusal, match="at most 4096 ranks"):
+        place_ranks(hosts, ranks, each, 1)
 
 
 def test_the_operator_s_hostfile() -> None:

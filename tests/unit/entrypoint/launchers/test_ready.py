@@ -105,6 +105,7 @@ def test_a_name_on_loopback_does_not_choose_among_networks(
         (AGENT, {}, 900),
         (AGENT, {"PET_RDZV_ENDPOINT": "nobody:29400"}, 60),
         (AGENT, {"MULTINODE_TIMEOUT": "3"}, 3),
+        (AGENT, {"MULTINODE_TIMEOUT": "0"}, 0),
     ],
 )
 def test_a_master_is_waited_for_as_long_as_torchrun_does(

@@ -91,7 +91,7 @@ def test_a_world_of_another_size_than_insisted_on_is_refused(
 
 @pytest.mark.parametrize("text", ["x", "2:x", "4:2", ":", "-1"])
 def test_a_size_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(Refusal, match="neither a number nor a range"):
+    with pytest.raises(Refusal, match="neither a number above 0 nor a range"):
         check_alone({"MULTINODE_WORLD_SIZE": text}, World("alone", ""))
 
 
