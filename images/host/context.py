@@ -82,17 +82,17 @@ class Context:
     def side_by_side(self, step: str, tasks: Sequence[Callable[[], Made]], at_once: int) -> list[Made]:
         """Run tasks at the same time as one step of the progress; return their results in order.
 
-        The first fault stops what has not begun, and is raised.
+        The first fault stops what has not begun, ends the programs and downloads that have, and is raised.
         """
         from concurrent.futures import ThreadPoolExecutor
         from queue import SimpleQueue
 
         ended: SimpleQueue[Future[Made]] = SimpleQueue()  # in C: ^C while it is waited for leaves no lock behind
         with self.progress.step(step, len(tasks)):
-            pool = ThreadPoolExecutor(at_once)
+            pool, stop = ThreadPoolExecutor(at_once), threading.Event()
             try:
                 with process.uninterrupted():
-                    futures = [pool.submit(task) for task in tasks]
+                    futures = [pool.submit(process.until, stop, task) for task in tasks]
                     for future in futures:
                         future.add_done_callback(ended.put)
                 for _ in futures:
@@ -100,6 +100,7 @@ class Context:
                     self.progress.done()
                 return [future.result() for future in futures]
             finally:
+                stop.set()
                 pool.shutdown(cancel_futures=True)
 
 
@@ -132,7 +133,7 @@ class Beside:
 
 @contextmanager
 def beside() -> Iterator[Beside]:
-    """Let tasks run beside a block; where that fails, nothing more is begun, and programs are ended."""
+    """Let tasks run beside a block; where that fails, nothing more is begun, and programs and downloads are ended."""
     from concurrent.futures import ThreadPoolExecutor
 
     pool, stop = ThreadPoolExecutor(1), threading.Event()

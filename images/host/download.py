@@ -15,9 +15,10 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 from requests.utils import get_netrc_auth
-from urllib3.exceptions import InsecureRequestWarning, InvalidHeader, MaxRetryError, ProtocolError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, InvalidHeader, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
+from images.host import process
 from images.host.errors import UserFault, WorldFault, shown
 from images.host.pip_config import Sources, without_login
 from images.host.store import CHUNK, Store, sha256
@@ -174,7 +175,7 @@ def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
                 response.raise_for_status()
                 try:
                     return _save(response, path, advance)
-                except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+                except HTTPError as error:
                     cut = ProtocolError(f"cut short: {reason(error)}")
                     retry = retry.increment("GET", url, error=cut)
             retry.sleep()
@@ -183,7 +184,9 @@ def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
 def _save(response: requests.Response, path: Path, advance: Advance) -> str:
     digest = hashlib.sha256()
     with path.open("wb") as file:
-        for chunk in response.iter_content(CHUNK):
+        # Not until CHUNK is full, which a slow server may take hours for.
+        while chunk := response.raw.read1(CHUNK, decode_content=True):
+            process.end_if_stopped()
             file.write(chunk)
             digest.update(chunk)
             advance(len(chunk))

@@ -23,13 +23,20 @@ _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # 
 
 
 class Stopped(Exception):
-    """The programs of a thread are not wanted any more: something beside it has failed, or was interrupted."""
+    """The work of a thread is not wanted any more: something beside it has failed, or was interrupted."""
 
 
 def until(stop: threading.Event, task: Callable[[], Made]) -> Made:
-    """Run a task of a thread of its own; once `stop` is set, its programs are ended, and Stopped is raised."""
+    """Run a task of a thread of its own; once `stop` is set, its programs and downloads end, and Stopped is raised."""
     _STOP.set(stop)
     return task()
+
+
+def end_if_stopped() -> None:
+    """Raise Stopped in a thread whose work is not wanted any more."""
+    stop = _STOP.get()
+    if stop and stop.is_set():
+        raise Stopped
 
 
 @contextmanager
@@ -93,7 +100,7 @@ def run(
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
-        said, err = _communicate(child, feed.encode(), _watching(_STOP.get(), tick))
+        said, err = _communicate(child, feed.encode(), _watching(tick))
     except BaseException:
         child.terminate()
         child.communicate()
@@ -101,13 +108,12 @@ def run(
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
 
 
-def _watching(stop: threading.Event | None, tick: Callable[[], None] | None) -> Callable[[], None] | None:
-    if stop is None:
+def _watching(tick: Callable[[], None] | None) -> Callable[[], None] | None:
+    if _STOP.get() is None:
         return tick
 
     def watch() -> None:
-        if stop.is_set():
-            raise Stopped
+        end_if_stopped()
         if tick:
             tick()
 

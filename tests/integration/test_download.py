@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +17,7 @@ from images.host.download import fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
+from tests.support import locks
 from tests.support.web import Server, own_certificate, serving
 
 DATA = b"a wheel, more or less"
@@ -89,6 +93,35 @@ def test_what_stays_is_named_and_nothing_is_kept(
     assert len(server.requests) == requests
     assert list((tmp_path / "aside").iterdir()) == []
     assert Store(tmp_path).blob(digest, "a.whl") is None
+
+
+def fail() -> None:
+    raise WorldFault("a fact", "a value", "a remedy")
+
+
+def interrupt() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+@pytest.mark.parametrize(("end", "error"), [(fail, WorldFault), (interrupt, KeyboardInterrupt)])
+def test_a_slow_download_ends_with_what_is_beside_it(
+    server: Server, tmp_path: Path, end: Callable[[], None], error: type[BaseException]
+) -> None:
+    server.pause, began = 1, time.monotonic()
+    store, came = Store(tmp_path), threading.Event()
+
+    def drip() -> None:
+        fetch(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), lambda _: came.set())
+
+    def end_it() -> None:
+        assert came.wait(len(DATA))
+        end()
+
+    with pytest.raises(error):
+        locks.context(store, None, {}).side_by_side("downloading", [drip, end_it], 2)
+
+    assert time.monotonic() - began < len(DATA) / 2
+    assert list((tmp_path / "aside").iterdir()) == []
 
 
 def test_a_password_in_the_address_is_sent(server: Server, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class Server:
 
     `script` has one word for each request, the last one also for all later requests. A word is a status, `cut` (half of
     the page, then the connection ends) or `close` (no answer at all). With `login`, requests need that Authorization.
+    After each byte of a page `pause` seconds pass.
     """
 
     url: str = ""
@@ -26,6 +28,7 @@ class Server:
     script: Sequence[str] = ("200",)
     headers: dict[str, str] = field(default_factory=dict)
     login: str | None = None
+    pause: float = 0
     requests: list[tuple[str, str | None]] = field(default_factory=list)  # path, Authorization
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, bytes, int] | None:
@@ -60,7 +63,9 @@ def serving(certificate: Path | None = None) -> Iterator[Server]:
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(body)
+                for piece in [bytes([each]) for each in body] if server.pause else [body]:
+                    self.wfile.write(piece)
+                    time.sleep(server.pause)
 
         do_HEAD = do_GET
 

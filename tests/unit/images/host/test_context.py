@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from images.host import process
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -42,6 +44,28 @@ def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
     with pytest.raises(WorldFault, match="eth0"):
         context.side_by_side("failing", [fail, *[lambda: begun.append(1)] * 1000], 1)
     assert len(begun) < 1000
+
+
+def test_a_fault_ends_what_has_begun(context: Context) -> None:
+    begun, ended = threading.Event(), []
+
+    def fail() -> None:
+        assert begun.wait(10)
+        raise WorldFault("the network is down", "eth0", "try again")
+
+    def work() -> None:
+        begun.set()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                process.end_if_stopped()
+            except process.Stopped:
+                ended.append("in time")
+                raise
+
+    with pytest.raises(WorldFault, match="eth0"):
+        context.side_by_side("failing", [work, fail], 2)
+    assert ended == ["in time"]
 
 
 def test_an_interrupt_waits_until_the_threads_have_started(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
