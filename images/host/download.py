@@ -184,8 +184,9 @@ def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
 def _save(response: requests.Response, path: Path, advance: Advance) -> str:
     digest = hashlib.sha256()
     with path.open("wb") as file:
-        # Not until CHUNK is full, which a slow server may take hours for.
-        while chunk := response.raw.read1(CHUNK, decode_content=True):
+        # Not until CHUNK is full, which a slow server may take hours for; and as it was sent, whatever its
+        # Content-Encoding: the sha256 is that of the file.
+        while chunk := response.raw.read1(CHUNK, decode_content=False):
             process.end_if_stopped()
             file.write(chunk)
             digest.update(chunk)

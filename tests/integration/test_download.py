@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import signal
 import threading
@@ -93,6 +94,14 @@ def test_what_stays_is_named_and_nothing_is_kept(
     assert len(server.requests) == requests
     assert list((tmp_path / "aside").iterdir()) == []
     assert Store(tmp_path).blob(digest, "a.whl") is None
+
+
+@pytest.mark.parametrize("data", [DATA, gzip.compress(DATA)])
+def test_a_file_is_kept_as_it_was_sent(server: Server, tmp_path: Path, data: bytes) -> None:
+    """Some servers say of a .tar.gz that gzip is its Content-Encoding."""
+    server.pages["/a"], server.headers = data, {"Content-Encoding": "gzip"}
+
+    get(tmp_path, f"{server.url}/a", hashlib.sha256(data).hexdigest())
 
 
 def fail() -> None:
