@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import requests
 import urllib3
@@ -20,7 +20,7 @@ from urllib3.util import Retry
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault, shown
-from images.host.pip_config import Sources, without_login
+from images.host.pip_config import Sources, split, without_login
 from images.host.store import CHUNK, Store, sha256
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -43,6 +43,9 @@ RETRY = _Retry(
 
 # What a server answers that wants a login, and to one whom it does not let in (RFC 9110, 15.5.2 and 15.5.4).
 UNKNOWN, FORBIDDEN = 401, 403
+
+# A redirect may name an address that is none: that is a ValueError of Python or of urllib3.
+FAILED = (requests.RequestException, HTTPError, ValueError)
 
 Advance = Callable[[int], None]
 
@@ -140,7 +143,7 @@ def _status(url: str, sources: Sources) -> int:
     try:
         with session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
             return response.status_code
-    except (requests.RequestException, MaxRetryError):
+    except FAILED:
         return 0
 
 
@@ -152,14 +155,14 @@ def refused(url: str, status: int) -> UserFault:
 
 def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
-        parts = urlsplit(url)
+        parts = split(url)
     except ValueError as error:
         raise UserFault("that is not an address", url, "https://HOST/PATH, or a path") from error
     if parts.scheme in ("", "file"):
         return _copy_local(Path(unquote(parts.path)), path, advance)
     try:
         return _download(url, path, sources, advance)
-    except (requests.RequestException, MaxRetryError) as error:
+    except FAILED as error:
         if isinstance(error, requests.HTTPError) and error.response.status_code in (UNKNOWN, FORBIDDEN):
             raise refused(error.response.url, error.response.status_code) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"

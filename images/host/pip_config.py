@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os.path import commonpath
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from images.host.errors import UserFault
 
@@ -79,11 +79,22 @@ def without_login(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def split(url: str) -> SplitResult:
+    """Return the parts of an address.
+
+    Raises ValueError where no host has such a name, or no port such a number.
+    """
+    parts = urlsplit(url)
+    (parts.hostname or "").encode("idna")
+    _ = parts.port
+    return parts
+
+
 def check_addresses(name: str, urls: Iterable[str]) -> None:
     """Raise UserFault for the first address that cannot be read; `name` is what the user calls it."""
     for url in urls:
         try:
-            _server(url)
+            split(url)
         except ValueError as error:
             # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
             shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])

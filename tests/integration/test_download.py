@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from images.host.download import fetch
+from images.host.download import fetch, refuse_logins
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -150,7 +150,28 @@ def test_nobody_answers(tmp_path: Path, url: str, value: str) -> None:
     assert value in caught.value.value and "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("url", "fact"), [("http://[::1", "not an address"), ("/no/such/file", "no such file")])
+@pytest.mark.parametrize(
+    "place",
+    ["http://[::1", "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "/\xff", "http://a..b/", f"http://{'a' * 64}/"],
+)
+def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, place: str) -> None:
+    server.script, server.headers = ["302"], {"Location": place}
+
+    with pytest.raises(WorldFault, match=r"cannot download: http://127\.0\.0\.1:\d+/a \("):
+        get(tmp_path, f"{server.url}/a")
+    refuse_logins(Sources(index=server.url))
+
+
+@pytest.mark.parametrize(
+    ("url", "fact"),
+    [
+        ("http://[::1", "not an address"),
+        ("https://git..hub/x", "not an address"),
+        (f"https://{'a' * 64}.example/x", "not an address"),
+        ("https://host:99999/x", "not an address"),
+        ("/no/such/file", "no such file"),
+    ],
+)
 def test_an_address_that_is_none(tmp_path: Path, url: str, fact: str) -> None:
     with pytest.raises((UserFault, WorldFault), match=fact):
         get(tmp_path, url)

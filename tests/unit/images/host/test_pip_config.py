@@ -186,7 +186,10 @@ def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
-@pytest.mark.parametrize("address", ["https://u:secret@[::1", "https://u:secret@host:port/x"])
+@pytest.mark.parametrize(
+    "address",
+    ["https://u:secret@[::1", "https://u:secret@host:port/x", "https://pypi..example/", f"https://{'a' * 64}/"],
+)
 def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) -> None:
     with pytest.raises(UserFault, match=r"not an address: [a-z-]+ ") as caught:
         sources(tmp_path, **{name: address})
