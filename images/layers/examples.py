@@ -64,19 +64,25 @@ def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
 
 
 def _pack(store: Store, directory: Path) -> tuple[str, Path]:
-    """Make an archive of a directory: sorted, without times and owners, so that equal directories have one sha256."""
+    """Make an archive of what is taken of a directory.
+
+    It is sorted, without times and owners, so that equal examples have one sha256, in a clone of git too.
+    """
     with store.aside() as aside:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
-            for path in sorted(
-                path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-            ):
-                info = tarfile.TarInfo("transformers/" + path.relative_to(directory).as_posix())
+            for name in _taken(directory):
+                path, info = directory / name, tarfile.TarInfo(f"transformers/{name}")
                 info.size, info.mode = path.stat().st_size, 0o755 if os.access(path, os.X_OK) else 0o644
                 with path.open("rb") as file:
                     tar.addfile(info, file)
         digest = sha256(aside)
         store.keep(aside, digest, NAME)
     return _kept(store, digest, str(directory))
+
+
+def _taken(directory: Path) -> list[Path]:
+    below = [path.relative_to(directory) for path in directory.rglob("*") if path.is_file()]
+    return sorted(path for path in below if path.as_posix().startswith(TAKEN) and "__pycache__" not in path.parts)
 
 
 def members(path: Path) -> Iterator[Member]:

@@ -86,6 +86,20 @@ def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
     assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
 
 
+def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
+    """A clone of git has more, which may hold a password and changes by itself."""
+    names = ("examples/pytorch/a.py", "LICENSE", ".git/config", "src/b.py", "examples/__pycache__/a.pyc", "examples.py")
+    for name in names:
+        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).write_text("x")
+
+    found = examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
+
+    assert found is not None
+    with tarfile.open(found[1]) as archive:
+        assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
+
+
 def test_none_are_none(tmp_path: Path) -> None:
     assert examples.obtain(Store(tmp_path), None, Sources(), lambda _: None) is None
 
