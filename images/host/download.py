@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 import requests
 import urllib3
@@ -159,7 +160,8 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     except ValueError as error:
         raise UserFault("that is not an address", url, "https://HOST/PATH, or a path") from error
     if parts.scheme in ("", "file"):
-        return _copy_local(Path(unquote(parts.path)), path, advance)
+        source = os.fsdecode(unquote_to_bytes(parts.path)) if parts.scheme else url
+        return _copy_local(Path(source), path, advance)
     try:
         return _download(url, path, sources, advance)
     except FAILED as error:

@@ -38,7 +38,7 @@ def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) 
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
         raise UserFault("no such file or directory", asked, remedy)
-    return _kept(store, fetch(store, str(local.absolute()), None, NAME, sources, advance), asked)
+    return _kept(store, fetch(store, local.absolute().as_uri(), None, NAME, sources, advance), asked)
 
 
 def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:

@@ -153,7 +153,7 @@ def project(question: Question, sources: Sources, requirements: Sequence[str]) -
 def _of_bindings(question: Question, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
     if directory := _directory(question, sources):
-        return {"name": "bindings", "explicit": True, "url": str(directory.absolute()), "format": "flat"}
+        return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
     place = None if sources.no_index else question.index or question.find_links
     if place is None:
         fact = "no directory of wheels has the oneCCL bindings, and no index may be asked for them"
@@ -181,7 +181,8 @@ def configuration(question: Question, sources: Sources) -> str:
 
 
 def _absolute(place: str) -> str:
-    return place if "://" in place or place.startswith("file:") else str(Path(place).absolute())
+    """Return a place as an address: uv reads a path only as far as its first #."""
+    return place if "://" in place or place.startswith("file:") else Path(place).absolute().as_uri()
 
 
 def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:

@@ -177,10 +177,11 @@ def test_an_address_that_is_none(tmp_path: Path, url: str, fact: str) -> None:
         get(tmp_path, url)
 
 
-def test_a_path_is_copied(tmp_path: Path) -> None:
-    (tmp_path / "a b.whl").write_bytes(DATA)
+@pytest.mark.parametrize("name", ["a b.whl", "a#1", "a%41", "a\udcff"])
+def test_a_path_is_copied(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(DATA)
 
-    assert get(tmp_path / "store", (tmp_path / "a b.whl").as_uri()) == DIGEST
+    assert get(tmp_path / "store", (tmp_path / name).as_uri()) == DIGEST
 
 
 def test_a_certificate_is_trusted_only_when_it_is_named(tmp_path: Path) -> None:

@@ -111,6 +111,16 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
         examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
 
 
+@pytest.mark.parametrize("name", ["d#1", "d?x", "d%41", "d [\u00e4"])
+def test_a_path_is_no_address(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    path = tar(tmp_path / name / "ex.tar.gz", "t-1/examples/a.py")
+
+    found = examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
+
+    assert found is not None and found[1].read_bytes() == path.read_bytes()
+
+
 @pytest.mark.parametrize("cut", [20, 60])
 def test_a_truncated_archive_is_refused(tmp_path: Path, cut: int) -> None:
     path = tar(tmp_path / "a", *(f"t-1/src/{number}" for number in range(50)))

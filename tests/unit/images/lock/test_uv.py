@@ -91,7 +91,7 @@ def test_source_only_projects_are_stated_as_toml() -> None:
 PRIVATE = Sources(
     index="https://me:secret@mirror/simple",
     extra=("https://token@other/simple", "local/simple"),
-    links=("/wheels", "https://me:secret@mirror/page.html"),
+    links=("/wheels#1", "https://me:secret@mirror/page.html"),
     trusted=("mirror",),
     certificate="/ca.pem",
     client_certificate="/me.pem",
@@ -104,10 +104,10 @@ def test_the_sources_of_pip_are_said_to_uv() -> None:
 
     assert settings["index"] == [
         {"url": "https://token@other/simple"},
-        {"url": str(Path("local/simple").absolute())},
+        {"url": Path("local/simple").absolute().as_uri()},
         {"url": "https://me:secret@mirror/simple", "default": True},
     ]
-    assert settings["find-links"] == ["/wheels", "https://me:secret@mirror/page.html"]
+    assert settings["find-links"] == ["file:///wheels%231", "https://me:secret@mirror/page.html"]
     assert settings["allow-insecure-host"] == ["mirror"]
     assert settings["no-index"] is False
 
@@ -186,7 +186,7 @@ def test_the_bindings_come_from_a_directory_that_has_them(tmp_path: Path, versio
     (tmp_path / f"oneccl_bind_pt-{version}-cp310-cp310-linux_x86_64.whl").touch()
     sources = Sources(links=("/none", tmp_path.as_uri()))
 
-    assert bindings_of(ONECCL, sources) == {"url": str(tmp_path), "format": "flat"}
+    assert bindings_of(ONECCL, sources) == {"url": tmp_path.as_uri(), "format": "flat"}
     assert uv.with_bindings(ONECCL, sources, ONECCL.requirements) == sources
 
 
