@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from images.host.errors import Parser
+from images.host.errors import Parser, require_text
 from images.oci import reference
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ def parse(command: str | None, words: Sequence[str]) -> argparse.Namespace:
     """
     made = parser(command)
     for word in words:
+        require_text(word, word)
         if word.startswith("--") and word.endswith("=--"):  # argparse takes that for no value, and goes on without
             made.error(f"argument {word[:-3]}: '--' is no value")
     return made.parse_args(words)

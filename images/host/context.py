@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from images.host import process
-from images.host.errors import UserFault
+from images.host.errors import UserFault, require_text
 
 if TYPE_CHECKING:  # --help does without
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -149,13 +149,16 @@ def beside() -> Iterator[Beside]:
 def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
-    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place.
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place, or
+    where its name is no text.
     """
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
     if cache.is_absolute():
+        require_text(str(cache), f"XDG_CACHE_HOME {cache}")
         return cache / "multinode"
     try:
         home = Path(environ.get("HOME") or "~").expanduser().absolute()
     except RuntimeError as error:  # a user without an entry in /etc/passwd
         raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory") from error
+    require_text(str(home), f"HOME {home}")
     return home / ".cache" / "multinode"

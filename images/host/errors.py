@@ -60,6 +60,14 @@ class Damaged(WorldFault):
         super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
 
 
+def require_text(value: str, called: str) -> None:
+    """Raise UserFault for a value that has other bytes than UTF-8; `called` is what the message says of it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UserFault("that is not UTF-8", called, "a name in UTF-8, such as that of a link (ln -s)") from error
+
+
 ROOM = 1 << 16  # bytes
 ELSEWHERE = "set XDG_CACHE_HOME to a directory"
 MAY_WRITE = f"{ELSEWHERE} that you may write to"

@@ -16,7 +16,7 @@ from os.path import commonpath
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, require_text
 
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.
 VARIABLES = ":env:"
@@ -132,7 +132,10 @@ def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
         parsed = parse(_text(path), path)
         for section in parsed.sections():
             found |= {(section, _name(name)): value for name, value in parsed.items(section)}
-    found |= {(VARIABLES, _name(name[4:])): value for name, value in environ.items() if name.startswith("PIP_")}
+    variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
+    for name, value in variables.items():
+        require_text(value, name)  # it may be a password
+    found |= {(VARIABLES, _name(name[4:])): value for name, value in variables.items()}
     return {
         name: value for wanted in SECTIONS for (section, name), value in found.items() if section == wanted and value
     }

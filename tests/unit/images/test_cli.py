@@ -70,6 +70,26 @@ def test_what_cannot_be_done_gets_three_parts(
     assert second == f"  try: {remedy}"
 
 
+@pytest.mark.parametrize(
+    ("words", "environ", "value"),
+    [
+        (["lock", "--wheelhouse", "wh\udcff"], {}, "wh\\udcff"),
+        (["plan", "--bindings-index=https://a\udcff/"], {}, "--bindings-index=https://a\\udcff/"),
+        (["sbom", "oci:x"], {"PIP_INDEX_URL": "https://u:secret\udcff/simple"}, "PIP_INDEX_URL"),
+        (["sbom", "oci:x"], {"PIP_FIND_LINKS": "wh\udcff"}, "PIP_FIND_LINKS"),
+        (["sbom", "oci:x"], {"XDG_CACHE_HOME": "/wh\udcff"}, "XDG_CACHE_HOME /wh\\udcff"),
+        (["sbom", "oci:x"], {"HOME": "/wh\udcff"}, "HOME /wh\\udcff"),
+        (["sbom", "oci:x"], {"TMPDIR": "/wh\udcff"}, "TMPDIR /wh\\udcff"),
+    ],
+)
+def test_what_is_not_utf_8_is_refused_where_it_enters(
+    words: list[str], environ: dict[str, str], value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words, cli.World(environ, WORLD.today, WORLD.clock)) == 2
+
+    assert capsys.readouterr().err.startswith(f"error: that is not UTF-8: {value}\n")
+
+
 def test_a_push_without_skopeo_is_refused_before_the_build(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--push", "registry.example/a:1"], cli.World({"PATH": "/nowhere"}, WORLD.today, WORLD.clock)) == 1
 
