@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -50,7 +51,7 @@ def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
     """
     full = re.search(r"\(os error (\d+)\)", said)
     if full and int(full[1]) in REMEDIES:
-        return disk_fault(root, OSError(int(full[1]), said))
+        return _refused(said, OSError(int(full[1]), said), root)
     if question.wheelhouse:
         asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
@@ -64,6 +65,15 @@ def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
     lines = [line.strip() for line in said.splitlines() if NO_DAY not in line]
     remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
     return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)
+
+
+def _refused(said: str, error: OSError, root: Path) -> WorldFault:
+    """Return the fault of what the system refuses: the store's, unless uv names a path elsewhere."""
+    named = re.search("(?:`|: )(/[^`\n]+)", said)
+    if named is None or Path(named[1]).is_relative_to(root):
+        return disk_fault(root, error)
+    remedy = "chmod or chown it, so that you may use it; or name another one"
+    return WorldFault("the system refuses", f"{named[1]} ({os.strerror(error.errno or 0)})", remedy)
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

@@ -68,6 +68,22 @@ def test_a_full_disk_is_the_stores() -> None:
     assert found.value == "/store (No space left on device)"
 
 
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [
+        ("error: failed to create directory `/store/uv`", "/store (Permission denied)"),
+        ("error: Failed to read `--find-links` directory: /wheels\n  cause", "/wheels (Permission denied)"),
+        ("error: Failed to download `a==1`\n  cause: failed to open file `/w/a.whl`", "/w/a.whl (Permission denied)"),
+    ],
+)
+def test_what_is_not_allowed_is_named_by_its_path(told: str, value: str) -> None:
+    found = fault(f"{told}: Permission denied (os error 13)")
+
+    assert isinstance(found, WorldFault)
+    assert found.value == value
+    assert ("store" in found.fact) is value.startswith("/store")
+
+
 def test_no_solution_is_the_users_to_mend() -> None:
     found = fault("error: No solution found\n  cause: Because there is no version of x==1 ...")
 
