@@ -13,7 +13,7 @@ from rich.console import Console
 
 from images import pipeline, report
 from images.foreign import sandbox
-from images.host import docker_config, pip_config
+from images.host import docker_config, download, pip_config
 from images.host.context import Access, Beside, Context, World, beside, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault, require_text
 from images.host.progress import Progress
@@ -171,6 +171,8 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     require_text(scratch := world.environ.get("TMPDIR", ""), f"TMPDIR {scratch}")
     offline = getattr(options, "offline", None) is not None
     pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
+    if pip:
+        download.require_certificates(pip, world.environ)
     access = Access(
         environ=world.environ, certificate=pip.certificate if pip else None,
         mirror=getattr(options, "registry_mirror", None), say=progress.say,

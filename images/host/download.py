@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -78,8 +78,16 @@ class _Login(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         url = request.url or ""
-        login = self._sources.login(url) or get_netrc_auth(url)
+        login = self._sources.login(url) or _netrc(url)
         return HTTPBasicAuth(login[0].encode(), login[1].encode())(request) if login else request
+
+
+def _netrc(url: str) -> tuple[str, str] | None:
+    try:
+        return get_netrc_auth(url)
+    except UnicodeDecodeError as error:
+        value = f"{os.environ.get('NETRC') or '~/.netrc'} (byte {error.object[error.start]:#x} is not UTF-8)"
+        raise UserFault("cannot read the file of logins", value, "write it in UTF-8, or set NETRC to another") from None
 
 
 class _Unverified(HTTPAdapter):
@@ -124,6 +132,22 @@ def session(sources: Sources) -> requests.Session:
     It tries again where a server is busy or a connection breaks before its answer.
     """
     return _Session(sources)
+
+
+def require_certificates(sources: Sources, environ: Mapping[str, str]) -> None:
+    """Raise UserFault for a file of certificates that is named and not there.
+
+    Without one of pip's the one counts that requests finds in the environment.
+    """
+    usual = "REQUESTS_CA_BUNDLE" if environ.get("REQUESTS_CA_BUNDLE") else "CURL_CA_BUNDLE"
+    named = {
+        "cert (PIP_CERT)": sources.certificate,
+        "client-cert (PIP_CLIENT_CERT)": sources.client_certificate,
+        usual: None if sources.certificate else environ.get(usual),
+    }
+    for name, path in named.items():
+        if path and not Path(path).exists():
+            raise UserFault("there are no such certificates", f"{name} {path}", "a path that exists, or none")
 
 
 def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:

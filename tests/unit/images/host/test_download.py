@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from images.host import download
+from images.host.errors import UserFault
 from images.host.pip_config import Sources
 
 
@@ -50,6 +51,39 @@ def test_a_login_is_for_one_host(
     session.rebuild_auth(following, response)
 
     assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)
+
+
+def test_logins_that_are_not_utf_8_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_bytes(b"machine host login caf\xe9 password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    with pytest.raises(UserFault, match=r"netrc \(byte 0xe9 is not UTF-8\)"):
+        download.session(Sources()).get("http://host/a")
+
+
+PEM = "/no/such.pem"
+
+
+@pytest.mark.parametrize(
+    ("known", "environ", "value"),
+    [
+        ({"certificate": PEM}, {}, f"cert (PIP_CERT) {PEM}"),
+        ({"client_certificate": PEM}, {}, f"client-cert (PIP_CLIENT_CERT) {PEM}"),
+        ({}, {"REQUESTS_CA_BUNDLE": PEM, "CURL_CA_BUNDLE": "/"}, f"REQUESTS_CA_BUNDLE {PEM}"),
+        ({}, {"REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": PEM}, f"CURL_CA_BUNDLE {PEM}"),
+        ({"certificate": "/"}, {"REQUESTS_CA_BUNDLE": PEM}, None),
+        ({}, {}, None),
+    ],
+)
+def test_certificates_that_are_not_there_are_named(
+    known: dict[str, Any], environ: dict[str, str], value: str | None
+) -> None:
+    found = None
+    try:
+        download.require_certificates(Sources(**known), environ)
+    except UserFault as fault:
+        found = fault.value
+    assert found == value
 
 
 @pytest.mark.parametrize(
