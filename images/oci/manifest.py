@@ -10,7 +10,7 @@ from typing import Any
 
 from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
-from images.oci.reference import DIGEST
+from images.oci.reference import DIGEST, full
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
@@ -26,6 +26,7 @@ LAYERS = (
 )
 
 # How an index names its images: the tag ("Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
+# Docker on containerd looks for a name with its host alone, and so never finds an image that was loaded without one.
 TAG = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"
 
@@ -187,10 +188,9 @@ def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> by
     """
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
     entry["platform"] = {"architecture": "amd64", "os": "linux"}
-    entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: tag}} for tag in tags]
-    others = [
-        other for other in _entries_of(before) if not _names(other) & {name for e in entries for name in _names(e)}
-    ]
+    entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
+    replaced = {*tags, *map(full, tags)}  # earlier releases wrote names without the host
+    others = [other for other in _entries_of(before) if _name(other) not in replaced]
     return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [*others, *entries]})
 
 
@@ -202,11 +202,11 @@ def _entries_of(index: bytes) -> list[dict[str, Any]]:
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def _names(entry: Mapping[str, Any]) -> set[str]:
+def _name(entry: Mapping[str, Any]) -> str:
     """Return the whole name of an entry, or where there is none, its tag."""
     annotations = entry.get("annotations")
     found = annotations if isinstance(annotations, dict) else {}
-    return {str(found.get(NAME) or found.get(TAG) or "")}
+    return str(found.get(NAME) or found.get(TAG) or "")
 
 
 def write_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) -> bytes:

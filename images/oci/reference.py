@@ -93,6 +93,14 @@ def name(text: str) -> str:
     return text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
 
 
+def full(text: str) -> str:
+    """Return a name with the host and the path that Docker adds where it has none: docker.io/library/NAME:TAG.
+
+    Raises UserFault when it is no name.
+    """
+    return str(_remote(text))
+
+
 def target(text: str) -> Remote:
     """Read where an image is to be pushed to.
 

@@ -91,7 +91,7 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
-    assert [name for name, _ in found] == ["a:1", "a:2"]
+    assert [name for name, _ in found] == ["docker.io/library/a:1", "docker.io/library/a:2"]
     assert found[0][1] != found[1][1]
 
 

@@ -107,8 +107,18 @@ def test_the_written_manifest_and_index_name_what_they_hold() -> None:
     assert json.loads(manifest.write(b"{}", []))["layers"] == []
     assert (index["digest"], index["size"]) == (digest(written), len(written))
     assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
+    assert index["annotations"]["io.containerd.image.name"] == "docker.io/library/multinode:x"
     assert other["annotations"]["io.containerd.image.name"] == "host:5000/a:y"
     assert (other["digest"], other["annotations"]["org.opencontainers.image.ref.name"]) == (index["digest"], "y")
+
+
+def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
+    names = ("multinode:x", "docker.io/library/multinode:x", "host:5000/multinode:x")
+    before = [{"digest": name, "annotations": {"io.containerd.image.name": name}} for name in names]
+
+    written = manifest.write_index(b"{}", ["multinode:x"], json.dumps({"manifests": before}).encode())
+
+    assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]
 
 
 def test_dockers_manifest_points_at_the_same_blobs() -> None:

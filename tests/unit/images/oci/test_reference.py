@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Directory, Reference, Remote, name, parse, target
+from images.oci.reference import Archive, Directory, Reference, Remote, full, name, parse, target
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -94,6 +94,19 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         name(text)
 
     assert repr(text)[1:-1] in caught.value.value or text in caught.value.value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1", "docker.io/library/a:1"),
+        ("a/b:1", "docker.io/a/b:1"),
+        ("host:5000/a:1", "host:5000/a:1"),
+        ("oci:1", "docker.io/library/oci:1"),
+    ],
+)
+def test_a_name_in_full(text: str, expected: str) -> None:
+    assert full(text) == expected
 
 
 def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
