@@ -39,7 +39,7 @@ class Inside:
 
     @property
     def id(self) -> str:
-        """Return the digest of the configuration, by which engines know the image."""
+        """Return the digest of the configuration, by which podman and Docker's own store know the image."""
         return manifest.digest_of(self.raw_config)
 
     def file(self, path: str) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from docker.errors import ContainerError, DockerException, NotFound
 from images.host import docker_config, process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci.image import Image, archive, write_archive
+from images.oci.image import Image, archive, archived_manifest, write_archive
+from images.oci.manifest import digest_of
 
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
+CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
 @dataclass(frozen=True)
@@ -68,31 +71,47 @@ def load(engine: Engine, image: Image, store: Store) -> None:
     """
     if engine.client is None:
         return _load_podman(engine, image, store)
-    if not _has(engine, image) and (present := _present(engine, image)):
-        try:
-            return _send(engine, image, archive(image, store, skip=present))
-        except (DockerException, OSError):
-            pass  # an engine that insists on every layer gets every layer
     try:
-        if not _has(engine, image):
-            _send(engine, image, archive(image, store))
+        found = _found(engine, image) or _sent(engine, image, store)
         for tag in image.tags:
-            engine.client.images.get(image.id).tag(*tag.rsplit(":", 1))
+            found.tag(*tag.rsplit(":", 1))
     except (DockerException, OSError) as error:
         remedy = "read the engine's log; a full disk is the usual cause (docker system df)"
         raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
     return None
 
 
-def _send(engine: Engine, image: Image, chunks: Iterator[bytes]) -> None:
-    engine.client.images.load(chunks)
-    engine.client.images.get(image.tag)
+def _sent(engine: Engine, image: Image, store: Store) -> Any:
+    """Send an image; return it as the engine has it then."""
+    if present := _present(engine, image):
+        with suppress(DockerException, OSError):  # an engine that insists on every layer gets every layer
+            engine.client.images.load(archive(image, store, skip=present))
+    if not _found(engine, image):
+        engine.client.images.load(archive(image, store))
+    return _found(engine, image) or engine.client.images.get(image.tag)
+
+
+def _found(engine: Engine, image: Image) -> Any:
+    """Return the image as the engine has it, None where it does not.
+
+    Docker's own store knows an image by its configuration, containerd's by its manifest.
+    """
+    for known in (image.id, digest_of(archived_manifest(image))):
+        with suppress(DockerException, OSError):
+            if (found := engine.client.images.get(known)).id == known:
+                return found
+    return None
 
 
 def _present(engine: Engine, image: Image) -> int:
-    """Count the lowest layers that some image in the engine has already: `docker load` does not open those."""
+    """Count the lowest layers that some image in the engine has already: `docker load` does not open those.
+
+    None in containerd's store: an image may be there without the tars of its layers, and a load does not say so.
+    """
     diff_ids = [f"sha256:{part.written.diff_id}" for part in image.parts]
     try:
+        if CONTAINERD in (engine.client.info().get("DriverStatus") or []):
+            return 0
         known = [other.attrs["RootFS"].get("Layers") or [] for other in engine.client.images.list()]
     except (DockerException, OSError):
         return 0
@@ -101,13 +120,6 @@ def _present(engine: Engine, image: Image) -> int:
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-def _has(engine: Engine, image: Image) -> bool:
-    try:
-        return bool(engine.client.images.get(image.id).id == image.id)
-    except (DockerException, OSError):
-        return False
 
 
 def _load_podman(engine: Engine, image: Image, store: Store) -> None:
@@ -138,9 +150,11 @@ def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | N
 
 
 def _run_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
+    found = _found(engine, image)
+    name = found.id if found else image.tag
     try:
         engine.client.containers.run(
-            image.id, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
+            name, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
         )
     except ContainerError as error:
         text = error.stderr or b"?"

@@ -74,7 +74,7 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     The first `skip` layers are named in it and not contained.
     """
     diff_ids = [part.written.diff_id for part in image.parts]
-    written = manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.parts])
+    written = archived_manifest(image)
     yield from _entry("oci-layout", LAYOUT)
     yield from _entry("index.json", manifest.write_index(written, image.tags))
     yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tags))
@@ -85,6 +85,11 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
         yield from plain(store, part)
         yield bytes(-part.written.unpacked % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def archived_manifest(image: Image) -> bytes:
+    """Write the manifest of the archive, by whose digest containerd knows what was loaded."""
+    return manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.parts])
 
 
 def write_archive(path: Path, image: Image, store: Store) -> None:

@@ -1,15 +1,164 @@
-"""Which engine is found, and what is said of a configuration that Docker's SDK cannot read."""
+"""Which engine is found, what is said of a configuration that Docker's SDK cannot read, and how an image is loaded.
+
+The two stores of images that Docker has are told apart by what they answer: its own knows an image by the digest of its
+configuration (moby, daemon/images), containerd's by that of its manifest (moby, daemon/containerd).
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
 import docker
 import pytest
-from docker.errors import DockerException
+from docker.errors import DockerException, ImageNotFound
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store, sha256
 from images.oci import engine
+from images.oci.engine import Engine
+from images.oci.image import Image, archived_manifest, config
+from images.oci.layer import Part, Written
+from images.oci.manifest import digest_of
+from images.oci.reference import full
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
+CREATED = "2026-01-01T00:00:00Z"
+
+
+@dataclass
+class Images:
+    """The images of a Docker daemon, as its API and Docker's SDK have them; `loads` has the names of each archive."""
+
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> attributes
+    loads: list[list[str]] = field(default_factory=list)
+
+    def load(self, chunks: Iterable[bytes]) -> None:
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
+            files = {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
+        self.loads.append(sorted(files))
+        for name in self.take(files):
+            self.get(name)
+
+    def take(self, files: dict[str, bytes]) -> Sequence[str]:
+        entry = json.loads(files["manifest.json"])[0]
+        layers = json.loads(files[entry["Config"]])["rootfs"]["diff_ids"]
+        known = {layer for record in self.records.values() for layer in record["RootFS"]["Layers"]}
+        if any(place not in files and f"sha256:{place[-64:]}" not in known for place in entry["Layers"]):
+            raise DockerException("a layer is missing")
+        record = {"Id": digest_of(files[entry["Config"]]), "RootFS": {"Layers": layers}}
+        self.records |= {full(name): record for name in entry["RepoTags"]}
+        return list(entry["RepoTags"])
+
+    def get(self, name: str) -> Loaded:
+        found = [record for record in self.records.values() if record["Id"] == name]
+        if not found and (name.startswith("sha256:") or full(name) not in self.records):
+            raise ImageNotFound(f"No such image: {name}")
+        return Loaded(found[0] if found else self.records[full(name)], self)
+
+    def list(self) -> list[Loaded]:
+        return [Loaded(record, self) for record in self.records.values()]
+
+
+class Containerd(Images):
+    """The same on containerd: layers that are missing are not missed, and a name is looked for with its host alone."""
+
+    def take(self, files: dict[str, bytes]) -> Sequence[str]:
+        entries = json.loads(files["index.json"])["manifests"]
+        for entry in entries:
+            written = json.loads(files["blobs/sha256/" + entry["digest"][-64:]])
+            layers = json.loads(files["blobs/sha256/" + written["config"]["digest"][-64:]])["rootfs"]["diff_ids"]
+            name = entry["annotations"]["io.containerd.image.name"]
+            self.records[name] = {"Id": entry["digest"], "RootFS": {"Layers": layers}}
+        return [entry["annotations"]["io.containerd.image.name"] for entry in entries]
+
+
+@dataclass
+class Loaded:
+    attrs: dict[str, Any]
+    images: Images
+
+    @property
+    def id(self) -> str:
+        return str(self.attrs["Id"])
+
+    def tag(self, name: str, tag: str) -> None:
+        self.images.records[full(f"{name}:{tag}")] = self.images.get(self.id).attrs
+
+
+@dataclass
+class Client:
+    images: Images
+    started: list[str] = field(default_factory=list)
+
+    @property
+    def containers(self) -> Client:
+        return self
+
+    def info(self) -> dict[str, Any]:
+        status = [["Backing Filesystem", "extfs"]]
+        if isinstance(self.images, Containerd):
+            status = [["driver-type", "io.containerd.snapshotter.v1"]]
+        return {"DriverStatus": status}
+
+    def run(self, image: str, *_: object, **__: object) -> None:
+        self.started.append(self.images.get(image).id)
+
+
+def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
+    """Make an image over layers that are not compressed."""
+    parts = []
+    for data in layers:
+        with store.aside() as path:
+            path.write_bytes(data)
+            digest = sha256(path)
+            store.keep(path, digest)
+        parts.append(Part("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
+    return Image(tags, config(parts, {}, CREATED), b"{}", tuple(parts))
+
+
+@pytest.mark.parametrize("kind", [Images, Containerd])
+def test_an_image_is_loaded_once_and_has_all_its_names(tmp_path: Path, kind: type[Images]) -> None:
+    store, client = Store(tmp_path), Client(kind())
+    first, again = (image_of(store, *tags, layers=[b"a layer"]) for tags in (("a:1", "host/b:2"), ("c:3",)))
+
+    for image in (first, again):
+        engine.load(Engine("docker", {}, client), image, store)
+        engine.run(Engine("docker", {}, client), image, ["true"])
+
+    known = digest_of(archived_manifest(first)) if kind is Containerd else first.id
+    assert len(client.images.loads) == 1
+    assert [client.images.get(name).id for name in ("a:1", "host/b:2", "c:3")] == [known] * 3
+    assert client.started == [known] * 2
+
+
+@pytest.mark.parametrize(("kind", "sent"), [(Images, 1), (Containerd, 2)])
+def test_layers_that_are_there_are_sent_where_nothing_else_says_that_they_are_whole(
+    tmp_path: Path, kind: type[Images], sent: int
+) -> None:
+    store, client = Store(tmp_path), Client(kind())
+
+    for layers in ([b"below"], [b"below", b"above"]):
+        engine.load(Engine("docker", {}, client), image_of(store, "a:1", layers=layers), store)
+
+    assert len(client.images.loads) == 2
+    blobs = [name for name in client.images.loads[1] if name.startswith("blobs/")]
+    assert len(blobs) == sent + 2  # the configuration and the manifest
+
+
+def test_an_engine_that_refuses_an_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, client = Store(tmp_path), Client(Images())
+    monkeypatch.setattr(client.images, "take", lambda _: [])
+
+    with pytest.raises(WorldFault, match="docker could not load the image") as caught:
+        engine.load(Engine("docker", {}, client), image_of(store, "a:1", layers=[]), store)
+
+    assert "No such image: a:1" in caught.value.value
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), TypeError(), AttributeError(), RecursionError()])
