@@ -21,6 +21,7 @@ from images.oci.manifest import digest_of
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
+PATIENCE = 600  # seconds: for an answer of an engine that has answered once, such as the end of a container
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
@@ -33,8 +34,8 @@ class Engine:
     client: Any = None
 
 
-def find(environ: Mapping[str, str], seconds: int = 600) -> Engine | None:
-    """Return a running Docker that answers within so many seconds, now and later; else podman, else None.
+def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
+    """Return a running Docker that answers within so many seconds; else podman, else None.
 
     Raises UserFault when an address or Docker's configuration is wrong.
     """
@@ -44,6 +45,7 @@ def find(environ: Mapping[str, str], seconds: int = 600) -> Engine | None:
             timeout=seconds, environment={**environ, "DOCKER_HOST": named.address if named else ""}
         )
         client.ping()
+        client.api.timeout = PATIENCE
         return Engine("docker", environ, client)
     except (DockerException, OSError):
         return Engine("podman", environ) if shutil.which("podman", path=environ.get("PATH")) else None

@@ -185,3 +185,18 @@ def test_a_daemon_that_does_not_answer_is_none(monkeypatch: pytest.MonkeyPatch) 
 
     assert engine.find({**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}) is None
     assert asked == [{**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}]
+
+
+def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answering:
+        def __init__(self, timeout: int, **_: object) -> None:
+            self.api, self.timeout, self.timeouts = self, timeout, list[int]()
+
+        def ping(self) -> None:
+            self.timeouts.append(self.timeout)
+
+    monkeypatch.setattr(docker, "from_env", Answering)
+
+    found = engine.find(ENVIRON)
+
+    assert found and [*found.client.timeouts, found.client.timeout] == [10, engine.PATIENCE]
