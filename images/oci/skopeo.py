@@ -21,6 +21,7 @@ OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # by requests' order, then Go's own
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
+PATIENCE = "60s"  # for a manifest or a configuration, with the 30 s in which skopeo asks a busy registry again
 
 LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
 MAY_PUSH = "docker login {host} as a user who may push there; check the spelling too"
@@ -37,6 +38,7 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (r"no space left on device|disk quota exceeded", "full", False),
     (r"server gave HTTP response to HTTPS client", "plain", False),
     (r"x509: |tls: .*certificate", "certificate", False),
+    (r"context deadline exceeded", "silent", False),
     (r"unsupported protocol scheme", "unsafe", False),
     (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
@@ -61,6 +63,7 @@ PULL: Refusals = {
         "wait, docker login {host}, or --registry-mirror HOST",
     ),
     "failed": (WorldFault, "the registry failed", LATER),
+    "silent": (WorldFault, "the registry does not answer", CHECK),
     "garbled": (WorldFault, "the registry answered without a token or a manifest", "check proxy and mirror"),
     "unsafe": (
         WorldFault,
@@ -158,7 +161,8 @@ class Server:
         """Run skopeo; once more where that may help: what it has copied by then is not copied again."""
         command, *rest = arguments
         environ = self._environ
-        line = ["skopeo", "--insecure-policy", command, "--authfile", self._authfile, *rest]
+        limit = ["--command-timeout", PATIENCE] if command == "inspect" else []  # how long a copy takes, nobody knows
+        line = ["skopeo", *limit, "--insecure-policy", command, "--authfile", self._authfile, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from images.base.pulled import again, fetch, read
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import reference
+from images.oci import reference, skopeo
 from tests.support.fault_server import Faulty, Reply, serving
 from tests.support.harness import call
 from tests.support.registry import running
@@ -432,6 +433,15 @@ def test_nobody_answers(pull: Pull) -> None:
 
     assert "--registry-mirror" in caught.value.remedy
     assert len(pull.waited) == 2
+
+
+def test_a_registry_that_is_mute_is_given_up(pull: Pull, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skopeo, "PATIENCE", "1s")
+
+    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(WorldFault, match="does not answer") as caught:
+        pull(f"127.0.0.1:{mute.getsockname()[1]}/a/b:1")
+
+    assert "--registry-mirror" in caught.value.remedy and pull.waited == []
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def said(text: str) -> str:
         ("pinging container registry host: x509: certificate signed by unknown", WorldFault, "not trusted", False),
         ("remote error: tls: bad certificate", WorldFault, "not trusted", False),
         ("http: server gave HTTP response to HTTPS client", WorldFault, "plain HTTP", False),
+        ('pinging: Get \\"http://host/v2/\\": context deadline exceeded', WorldFault, "does not answer", False),
         ("writing blob: write /s/oci-put-blob1: no space left on device", WorldFault, "write to the store", False),
         ("writing blob: happened during read: unexpected EOF", WorldFault, "cannot download", True),
         ("pinging container registry host: dial tcp: connect: connection refused", WorldFault, "cannot", True),
