@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,15 +157,22 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
         if place.is_layout:
             write_layout(place.path, image, store, compression)
         else:
-            aside = place.path.with_name(f".{place.path.name}.{os.getpid()}")
-            try:
+            with _beside(place.path) as aside:
                 write_archive(aside, image, store)
-                aside.replace(place.path)
-            finally:
-                aside.unlink(missing_ok=True)
     except OSError as error:
         remedy = "--output with a path that can be written and has room for the image"
         raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error
+
+
+@contextmanager
+def _beside(place: Path) -> Iterator[Path]:
+    """Yield a path of this process alone; its file takes the place when it is whole, and is removed when it is not."""
+    aside = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        yield aside
+        aside.replace(place)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:
@@ -175,21 +184,38 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     """
     written = registry_manifest(image.config, image.parts, store, compression)
     blobs = path / "blobs" / "sha256"
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "oci-layout").touch()  # half a layout is not other things: the next build goes on with it
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
-        digest, size, _ = packed(store, part, compression)
-        if not _is_there(blobs / digest, digest, linked=linked):
-            source, aside = store.blob(digest, size=size), blobs / f".{digest}"
-            if source is None or not (linked or store.whole(digest, source.name)):
-                raise Damaged(store.place(digest))
-            os.link(source, aside) if linked else shutil.copyfile(source, aside)
-            aside.replace(blobs / digest)
+        _write_layer(blobs, part, store, compression, linked=linked)
     for data in (image.config, written):
-        (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
-    (path / "oci-layout").write_bytes(LAYOUT)
-    index, aside = path / "index.json", path / f".index.json.{os.getpid()}"
-    aside.write_bytes(manifest.write_index(written, image.tags, index.read_bytes() if index.is_file() else b""))
-    aside.replace(index)
+        with _beside(blobs / digest_of(data).removeprefix("sha256:")) as aside:
+            aside.write_bytes(data)
+    _write_index(path, written, image.tags)
+
+
+def _write_layer(blobs: Path, part: Part, store: Store, compression: str, *, linked: bool) -> None:
+    digest, size, _ = packed(store, part, compression)
+    if _is_there(blobs / digest, digest, linked=linked):
+        return
+    source = store.blob(digest, size=size)
+    if source is None or not (linked or store.whole(digest, source.name)):
+        raise Damaged(store.place(digest))
+    with _beside(blobs / digest) as aside:
+        os.link(source, aside) if linked else shutil.copyfile(source, aside)
+
+
+def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
+    """Write the index of a layout; of two builds at once, the second adds its entries to those of the first."""
+    index = path / "index.json"
+    with (path / "oci-layout").open("ab") as mark, _beside(index) as aside:
+        with suppress(OSError):  # some shared file systems have no locks
+            fcntl.flock(mark, fcntl.LOCK_EX)
+        mark.truncate(0)
+        mark.write(LAYOUT)
+        mark.flush()
+        aside.write_bytes(manifest.write_index(written, tags, index.read_bytes() if index.is_file() else b""))
 
 
 def _is_there(place: Path, digest: str, *, linked: bool) -> bool:

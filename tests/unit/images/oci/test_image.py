@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,20 +98,78 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     assert found[0][1] != found[1][1]
 
 
-def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+def image_in(store: Store) -> image.Image:
+    """Make an image of one layer in a store."""
     with store.aside() as path:
         path.write_bytes(b"a layer")
         kept = store.keep(path, sha256(path))
     part = Part("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
-    made = image.Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
+    return image.Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
+
+
+def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    made = image_in(store)
     image.save(place, made, store, "zstd")
-    blob = tmp_path / "layout/blobs/sha256" / kept.parent.name
+    blob = tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest
     blob.write_bytes(b"a l@yer")
 
     image.save(place, made, store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
+
+
+@pytest.mark.parametrize("text", ["layout/", "image.tar"])
+def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def interrupted(*given: object) -> None:
+        next(place for place in given if isinstance(place, Path) and "store" not in place.parts).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path / "store")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "copyfile", interrupted)
+        patched.setattr(image, "write_archive", interrupted)
+        image.save(image.target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
+
+    assert list(tmp_path.rglob(".*")) == []
+    assert image.target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
+
+
+def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    made, copy = image_in(store), shutil.copyfile
+
+    def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
+        copy(source, aside)
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: 1)
+            other.setattr(shutil, "copyfile", copy)
+            image.save(place, made, store, "zstd")
+
+    monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
+
+    image.save(place, made, store, "zstd")
+
+    assert (tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest).read_bytes() == b"a layer"
+
+
+def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    made, index = image_in(store), tmp_path / "layout/index.json"
+    (tmp_path / "layout").mkdir()
+    with (tmp_path / "layout/oci-layout").open("ab") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        thread = threading.Thread(target=image.save, args=(place, made, store, "zstd"))
+        thread.start()
+        thread.join(timeout=0.5)
+        index.write_bytes(manifest.write_index(b"other", ["b:1"]))
+    thread.join(timeout=10)
+
+    names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]
+    assert names == ["docker.io/library/b:1", "docker.io/library/a:1"]
+    assert (tmp_path / "layout/oci-layout").read_bytes() == image.LAYOUT
 
 
 def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
