@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -19,6 +20,8 @@ from images.oci.compression import packed, plain
 from images.oci.layer import EPOCH, Part
 from images.oci.manifest import digest_of, encode
 
+# What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links.
+NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK)
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout
 
 
@@ -179,7 +182,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
     Other images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of
-    the store, for a reader that hashes them.
+    the store where there can be links, for a reader that hashes them.
     Raises Damaged when a layer is not what it should be.
     """
     written = registry_manifest(image.config, image.parts, store, compression)
@@ -203,7 +206,17 @@ def _write_layer(blobs: Path, part: Part, store: Store, compression: str, *, lin
     if source is None or not (linked or store.whole(digest, source.name)):
         raise Damaged(store.place(digest))
     with _beside(blobs / digest) as aside:
-        os.link(source, aside) if linked else shutil.copyfile(source, aside)
+        link(source, aside) if linked else shutil.copyfile(source, aside)
+
+
+def link(source: Path, place: Path) -> None:
+    """Make a hard link to a file, or a copy of it where there can be no link."""
+    try:
+        os.link(source, place)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        shutil.copyfile(source, place)
 
 
 def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:

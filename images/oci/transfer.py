@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.compression import of_registry
-from images.oci.image import Image, write_layout
+from images.oci.image import Image, link, write_layout
 from images.oci.manifest import Descriptor, Manifest, check
 from images.oci.reference import HOST, NAME, Remote
 from images.oci.skopeo import Place, Server
@@ -66,7 +65,7 @@ class Repository:
         for layer in found.layers:
             path = self._store.blob(layer.sha256)
             if path and not (shared / layer.sha256).exists():
-                os.link(path, shared / layer.sha256)
+                link(path, shared / layer.sha256)
         counter = Counter([shared / layer.sha256 for layer in missing], self._aside / "layout", advance)
         try:
             server.pull(found.digest, counter.tick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import shutil
@@ -141,7 +142,13 @@ def test_a_digest_is_as_good_as_a_tag_and_what_is_there_is_not_fetched_again(reg
     assert pull.came == []
 
 
-def test_only_the_missing_layer_is_fetched(pull: Pull) -> None:
+@pytest.mark.parametrize("linked", [True, False])
+def test_only_the_missing_layer_is_fetched(pull: Pull, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+    def of_another_user(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "fs.protected_hardlinks")
+
+    if not linked:
+        monkeypatch.setattr(os, "link", of_another_user)
     with serving(Faulty(Image())) as server:
         first = pull(f"{server.host}/a/b:1")
         (pull.root / "store" / "blobs" / first.layers[0].written.digest / "blob").write_bytes(b"damaged")

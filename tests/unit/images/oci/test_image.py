@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -117,6 +118,35 @@ def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     image.save(place, made, store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
+
+
+def refusing(number: int) -> Callable[..., None]:
+    """Return a link(2) that fails."""
+
+    def link(*_: object) -> None:
+        raise OSError(number, "no")
+
+    return link
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.EMLINK])
+def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    store = Store(tmp_path / "store")
+    made = image_in(store)
+    monkeypatch.setattr(os, "link", refusing(number))
+
+    image.write_layout(tmp_path / "layout", made, store, "zstd", linked=True)
+
+    assert (tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest).read_bytes() == b"a layer"
+
+
+def test_a_blob_that_cannot_be_linked_for_another_reason_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", refusing(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="no"):
+        image.link(tmp_path / "one", tmp_path / "two")
 
 
 @pytest.mark.parametrize("text", ["layout/", "image.tar"])
