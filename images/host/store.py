@@ -81,7 +81,7 @@ class Store:
                 pass  # a read-only disk is said now, not after the downloads
         except OSError as error:
             raise disk_fault(root, error) from error
-        for left in (root / "aside").glob(f"[!.]*/{HELD}"):  # pathlib lists NEW ones with `*`
+        for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
             _remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:
@@ -212,10 +212,10 @@ def _own_directory(aside: Path) -> Iterator[Path]:
         shutil.rmtree(own if own.exists() else new, ignore_errors=True)
 
 
-def _remove_if_left(held: Path) -> None:
-    with suppress(OSError), held.open("r+") as file:
+def _remove_if_left(own: Path) -> None:
+    with suppress(OSError), (own / HELD).open("a") as file:  # it may be gone, where a removal was interrupted
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(held.parent, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
 
 
 @contextmanager

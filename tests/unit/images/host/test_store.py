@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import threading
 from pathlib import Path
 
@@ -163,6 +164,23 @@ def test_what_a_killed_build_left_is_removed_and_nothing_of_one_that_lives(tmp_p
 
         assert lives.read_bytes() == b"half"
         assert not killed.parent.exists()
+
+
+def test_what_an_interrupted_removal_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock file may be what was removed first."""
+
+    def interrupted(own: Path, **_: object) -> None:
+        (own / HELD).unlink()
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), store.aside(directory=True) as path:
+        (path / "half").touch()
+        patched.setattr(shutil, "rmtree", interrupted)
+    assert (path / "half").exists()
+
+    Store(tmp_path)
+    assert list((tmp_path / "aside").iterdir()) == []
 
 
 def test_a_directory_that_another_build_is_making_stays(tmp_path: Path) -> None:
