@@ -90,7 +90,7 @@ def _sent(engine: Engine, image: Image, store: Store) -> Any:
             engine.client.images.load(archive(image, store, skip=present))
     if not _found(engine, image):
         engine.client.images.load(archive(image, store))
-    return _found(engine, image) or engine.client.images.get(image.tag)
+    return _found(engine, image) or engine.client.images.get(image.id)  # which says that there is none
 
 
 def _found(engine: Engine, image: Image) -> Any:
