@@ -16,7 +16,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.oci import manifest
 from images.oci.compression import most_unpacked
-from images.oci.manifest import LIMIT, NAME, TAG, Descriptor, Manifest, digest_of, encode, read
+from images.oci.manifest import LIMIT, NAME, SUBJECT, TAG, Descriptor, Manifest, digest_of, encode, read
 from images.oci.reference import Archive, Directory
 
 AGAIN = "copy or save the image again: the file is damaged"
@@ -36,7 +36,7 @@ class Layout:
         if digest is not None:
             return self._bytes(_place(digest))
         index = read(self._bytes("index.json"), self._name)
-        entries = [entry for entry in _entries(index) if isinstance(entry, dict)]
+        entries = _entries(index)
         names = [_names(entry) for entry in entries]
         listed = _listed([name for name, _ in names])
         if self._tag is None and len(set(names)) > 1 and len({entry.get("digest") for entry in entries}) > 1:
@@ -213,15 +213,21 @@ def _place(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
 
 
-def _entries(index: Mapping[str, Any]) -> list[Any]:
+def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of an index that are images: containerd puts signatures beside what they sign."""
     found = index.get("manifests")
-    return found if isinstance(found, list) else []
+    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return [entry for entry in entries if SUBJECT not in _annotations(entry)]
+
+
+def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = entry.get("annotations")
+    return found if isinstance(found, dict) else {}
 
 
 def _names(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of an entry of an index, and its tag alone."""
-    found = entry.get("annotations")
-    annotations = found if isinstance(found, dict) else {}
+    annotations = _annotations(entry)
     tag = str(annotations.get(TAG, ""))
     return str(annotations.get(NAME, tag)), tag
 

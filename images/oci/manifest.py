@@ -29,6 +29,7 @@ LAYERS = (
 # Docker on containerd looks for a name with its host alone, and so never finds an image that was loaded without one.
 TAG = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"
+SUBJECT = "io.containerd.manifest.subject"  # the image that something is about, such as its signature
 
 DESCRIPTOR = ("mediaType", "digest", "size")
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"

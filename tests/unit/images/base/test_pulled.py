@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,6 +98,15 @@ def test_a_damaged_layer_in_the_store_is_copied_again(tmp_path: Path) -> None:
 
 def broken(image: Image, change: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**layout({"1": image}), **change}
+
+
+def test_a_signature_that_containerd_saves_beside_its_image_is_no_second_image(tmp_path: Path) -> None:
+    files = layout({"1": Image(), "": Image([SYSTEM])})
+    index = json.loads(files["index.json"])
+    index["manifests"][1]["annotations"] = {"io.containerd.manifest.subject": Image().digest}
+    write(tmp_path / "layout", {**files, "index.json": json.dumps(index).encode()})
+
+    assert fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store").manifest.digest == Image().digest
 
 
 LAYER = "blobs/" + Image().layers[0].replace(":", "/")
