@@ -21,7 +21,7 @@ OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # by requests' order, then Go's own
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
-PATIENCE = "60s"  # for a manifest or a configuration, with the 30 s in which skopeo asks a busy registry again
+PATIENCE = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
 
 LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
 MAY_PUSH = "docker login {host} as a user who may push there; check the spelling too"
