@@ -36,13 +36,17 @@ def test_results_have_the_order_of_the_tasks(context: Context) -> None:
 
 
 def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
-    begun = []
+    begun: list[int] = []
 
     def fail() -> None:
         raise WorldFault("the network is down", "eth0", "try again")
 
+    def work() -> None:
+        begun.append(1)
+        time.sleep(0.001)
+
     with pytest.raises(WorldFault, match="eth0"):
-        context.side_by_side("failing", [fail, *[lambda: begun.append(1)] * 1000], 1)
+        context.side_by_side("failing", [fail, *[work] * 1000], 1)
     assert len(begun) < 1000
 
 
