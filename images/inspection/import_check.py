@@ -16,7 +16,7 @@ from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
-from images.layers.bytecode import BROKEN, Interpreter
+from images.layers.bytecode import ALONE, BROKEN, Interpreter
 from images.oci import engine as containers
 from images.oci.engine import Engine
 from images.oci.image import Image
@@ -130,6 +130,6 @@ def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
             directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}
             given = Given(environment, (root,))
-            return python.run(["-c", SITES + script, directories, *names], given, BROKEN).failure
+            return python.run([*ALONE, "-c", SITES + script, directories, *names], given, BROKEN).failure
 
     return run

@@ -19,7 +19,11 @@ from images.layers.interpreter import Source
 from images.oci.layer import EPOCH
 
 WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
+# Before this release marshal writes a set in the order of hashes: they need a seed, which -I would ignore.
+SORTED = (3, 11)
+SETTLED = WORKER.with_name("compile_settled.py")
 LOADER = "ld-linux-x86-64.so.2"
+ALONE = ("-I", "-S", "-B")
 OWN = """
 import importlib._bootstrap_external, py_compile, re, sys, warnings, zipfile
 for module in list(sys.modules.values()):
@@ -52,17 +56,14 @@ class Interpreter:
         directories = [self.root / directory for directory in interpreter.libraries(self.source.path)]
         there = [str(directory) for directory in dict.fromkeys((*directories, *self.beside)) if directory.is_dir()]
         loaders = [f"{directory}/{LOADER}" for directory in there if Path(directory, LOADER).is_file()]
-        start = [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
-        return [*start, "-I", "-S", "-B"]
+        return [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
         """Run it to its end, with nothing but its own files and what it is `given`."""
-        home = str(self.root / posixpath.dirname(posixpath.dirname(self.source.path)))
-        environment = {**given.environment, "PYTHONHOME": home}
         command = [*self.command, *arguments]
         if self.sandbox is None:
-            return process.run(command, environment, remedy)
-        return self.sandbox.run(command, Given(environment, (self.root, *given.reads), given.writes), remedy)
+            return process.run(command, given.environment, remedy)
+        return self.sandbox.run(command, Given(given.environment, (self.root, *given.reads), given.writes), remedy)
 
 
 def unpacked(store: Store, source: Source, found: Sandbox, *, trusted: bool) -> Interpreter:
@@ -87,7 +88,7 @@ def _compile_own(python: Interpreter) -> None:
     Raises WorldFault when the interpreter fails.
     """
     home = python.root / "usr/lib" / posixpath.basename(python.source.path)
-    done = python.run(["-c", OWN], Given({}, (), (home,)), BROKEN)
+    done = python.run([*ALONE, "-c", OWN], Given({}, (), (home,)), BROKEN)
     if done.code:
         raise WorldFault("the Python of the base does not run", f"{python.source.name}: {done.failure}", REMEDY)
 
@@ -148,8 +149,11 @@ def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_ou
     `out` is a new file in a directory that nobody else enters.
     """
     out.touch()
-    arguments = [str(WORKER), str(archive), str(out), f"/{site}", str(EPOCH), left_out]
-    return python.run(arguments, Given({}, (WORKER, archive), (out,)), BROKEN)
+    options, environment, programs = ALONE, {}, [WORKER]
+    if tuple(map(int, python.source.site.python.split("."))) < SORTED:
+        options, environment, programs = ("-s", "-S", "-B"), {"PYTHONHASHSEED": "0"}, [SETTLED, WORKER]
+    arguments = [*options, *map(str, programs), str(archive), str(out), f"/{site}", str(EPOCH), left_out]
+    return python.run(arguments, Given(environment, (*programs, archive), (out,)), BROKEN)
 
 
 def contents(compiled: Path, name: str) -> dict[str, bytes]:

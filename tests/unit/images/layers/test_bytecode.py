@@ -1,4 +1,4 @@
-"""Whose Python may compile without a sandbox, and what is taken of what it wrote."""
+"""Whose Python may compile without a sandbox, with what, and what is taken of what it wrote."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.base.base import Site
 from images.foreign.sandbox import Sandbox
+from images.host import process
 from images.host.errors import Fault, WorldFault
+from images.host.process import Result
 from images.host.store import Store
 from images.layers import bytecode, interpreter
+from images.layers.bytecode import Interpreter
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
 
@@ -54,6 +58,36 @@ def test_without_one_only_debians_own_packages_run(tmp_path: Path) -> None:
     assert bytecode.unpacked(store, source, NONE, trusted=True).sandbox is None
     with pytest.raises(WorldFault, match=r"a/b:1 \(no bwrap in PATH\)\n  try: .*install bubblewrap.*--no-bytecode"):
         bytecode.unpacked(store, source, NONE, trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "environment", "programs"),
+    [
+        ("3.9", ["-s", "-S", "-B"], {"PYTHONHASHSEED": "0"}, [bytecode.SETTLED, bytecode.WORKER]),
+        ("3.10", ["-s", "-S", "-B"], {"PYTHONHASHSEED": "0"}, [bytecode.SETTLED, bytecode.WORKER]),
+        ("3.11", ["-I", "-S", "-B"], {}, [bytecode.WORKER]),
+        ("3.13", ["-I", "-S", "-B"], {}, [bytecode.WORKER]),
+    ],
+)
+def test_sets_have_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, options: list[str], environment: dict[str, str],
+    programs: list[Path],
+) -> None:  # fmt: skip
+    """Before 3.11 by a seed, which -I would ignore; so nothing else of ours is in the environment."""
+    ran: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(command: list[str], environ: dict[str, str], _: str) -> Result:
+        ran.append((command, environ))
+        return Result(0, "", "")
+
+    monkeypatch.setattr(process, "run", run)
+    source = interpreter.Source("a/b:1", "usr/bin/python", Site(release, "site", "/usr/bin/python"), "", lambda _: None)
+    out, wheel = tmp_path / "out", tmp_path / "a.whl"
+    bytecode.compile_to(out, wheel, "site", Interpreter(tmp_path, source, None), "(?!)")
+
+    ((command, given),) = ran
+    assert given == environment
+    assert command[command.index(options[0]) : command.index(str(wheel))] == [*options, *map(str, programs)]
 
 
 def test_bytecode_is_read(tmp_path: Path) -> None:
