@@ -14,6 +14,7 @@ gc.set_threshold(100_000)  # what is imported and read stays to the end: looking
 
 try:
     from images import cli
+    from images.host import process
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
@@ -21,6 +22,7 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
+    process.end_as_interrupted()
     today = datetime.datetime.now(datetime.timezone.utc).date()
     code = cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic))
     gc.freeze()  # the memory goes with the process: to look through it once more takes as long as a short command

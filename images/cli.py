@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +22,10 @@ Handler = Callable[[argparse.Namespace, World, "Console"], None]
 
 
 def main(argv: Sequence[str], world: World) -> int:
-    """Run a command; return the exit code: 0, 1 when something outside failed, 2 when the request is wrong."""
+    """Run a command; return the exit code: 0, 1 when something outside failed, 2 when the request is wrong.
+
+    After a signal it is 128 and its number, as of a shell.
+    """
     try:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parse(command, argv[1:] if command else argv)
@@ -34,9 +38,9 @@ def main(argv: Sequence[str], world: World) -> int:
         remedy = "pip install -e . (in a virtual environment)"
         print(WorldFault("a Python package is missing", missing.name, remedy), file=sys.stderr)
         return WorldFault.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
-        return 130
+        return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
         print(_refused(error), file=sys.stderr)
         return 1

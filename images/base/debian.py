@@ -149,18 +149,25 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
 
 
 def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str]) -> None:
-    command = ["mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
+    command = [*_own_mounts(env), "mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
     command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     before = (f"tar-in {shlex.quote(str(parts))} /", BEFORE, MERGED)
     command += [*(f"--setup-hook={hook}" for hook in before), f"--customize-hook={AFTER}"]
     nowhere = ""  # neither a suite nor a mirror: the first hook brings them
-    done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY)
+    done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY, apart=True)
     if done.code:
         remedy = "check that the disk and /tmp have 1 GB free; not root? " + (
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
         raise WorldFault("mmdebstrap could not make the base", done.complaint, remedy)
+
+
+def _own_mounts(env: Mapping[str, str]) -> list[str]:
+    """Return what starts mmdebstrap where its mounts go with it, however it ends; nothing where only root may."""
+    start = ["unshare", "--mount"]
+    there = shutil.which(start[0], path=env["PATH"])
+    return start if there and not process.run([*start, "mmdebstrap", "--version"], env, REMEDY).code else []
 
 
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:

@@ -1,7 +1,9 @@
-"""The only module that starts processes, and what ^C may interrupt."""
+"""The only module that starts processes, and what signals may interrupt."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from images.host.errors import WorldFault
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TICK = 0.5  # seconds
+ENDS = (signal.SIGTERM, signal.SIGHUP)  # of a job that is cancelled, and of a connection that is closed
 
 Made = TypeVar("Made")
 _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of this thread
@@ -39,27 +42,42 @@ def end_if_stopped() -> None:
         raise Stopped
 
 
+def end_as_interrupted() -> None:
+    """Let the first of ENDS do what ^C does; one that is ignored stays so, as nohup wants it."""
+    for number in ENDS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    for each in ENDS:  # timeout(1) sends it twice, and the second is not to end the cleaning up
+        signal.signal(each, lambda *_: None)
+    raise KeyboardInterrupt(number)
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let ^C wait until a block has ended that starts threads.
+    """Let ^C and ENDS wait until a block has ended that starts threads.
 
     KeyboardInterrupt can be raised inside of the lock that a new thread wants next (Lib/threading.py of CPython 3.11:
     Thread.start, Condition.__enter__). The lock stays locked then: neither the thread nor the program ever ends.
     """
-    import signal
-
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # only the main thread is ever interrupted, and none where SIGINT is ignored
+    handlers = {
+        int(each): handler for each in (signal.SIGINT, *ENDS) if callable(handler := signal.getsignal(each))
+    }  # fmt: skip
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is ever interrupted
         return
     waiting: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *given: waiting.append(given))
+    for number in handlers:
+        signal.signal(number, lambda *given: waiting.append(given))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if waiting:
-            handler(*waiting[0])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for given in waiting[:1]:
+            handlers[given[0]](*given)
 
 
 @dataclass(frozen=True)
@@ -87,22 +105,28 @@ class Result:
 
 def run(
     command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", *,
-    out: IO[bytes] | None = None, cwd: Path | None = None, tick: Callable[[], None] | None = None,
+    out: IO[bytes] | None = None, cwd: Path | None = None, tick: Callable[[], None] | None = None, apart: bool = False,
 ) -> Result:  # fmt: skip
     """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
     `tick` is called every TICK seconds while it runs. An interrupted command is asked to terminate and waited for, so
-    that it can clean up after itself. Raises WorldFault with `remedy` if the program is not there.
+    that it can clean up after itself; where it runs `apart`, in a session of its own, all its processes have a ^C.
+    Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command, env=env, cwd=cwd, stdin=pipe, stdout=out or pipe, stderr=pipe)
+        child = subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=pipe, stdout=out or pipe, stderr=pipe, start_new_session=apart
+        )
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
         said, err = _communicate(child, feed.encode(), _watching(tick))
     except BaseException:
-        child.terminate()
+        if apart and child.poll() is None:
+            os.killpg(child.pid, signal.SIGINT)
+        else:
+            child.terminate()
         child.communicate()
         raise
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))

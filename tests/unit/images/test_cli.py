@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from images import cli
+from images import cli, planning
 
 WORLD = cli.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
 
@@ -96,6 +97,20 @@ def test_certificates_that_are_not_there_are_refused(tmp_path: Path, capsys: pyt
     assert cli.main(["sbom", "oci:x"], cli.World(environ, WORLD.today, WORLD.clock)) == 2
 
     assert "PIP_CERT) /no/such.pem\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "code"), [((), 130), ((signal.SIGTERM,), 143), ((signal.SIGHUP,), 129)])
+def test_a_signal_is_the_exit_code(
+    given: tuple[signal.Signals, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt(*given)
+
+    monkeypatch.setitem(planning.HANDLERS, "list", stop)
+
+    assert run(["list"]) == code
+    said = "interrupted; what was finished is kept, run the same command to go on\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_push_without_skopeo_is_refused_before_the_build(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,9 @@ import pytest
 from images.base import debian
 from images.base.debian import DIRTY, cleaned, scripts_environment
 from images.debs.apt import Deb
+from images.host import process
 from images.host.errors import WorldFault
+from images.host.process import Result
 from images.host.store import Store
 from images.lock.lock import Debian
 from images.oci.layer import EPOCH
@@ -113,3 +115,25 @@ def test_a_base_that_must_not_be_installed_is_only_taken_from_the_store(tmp_path
 
     with pytest.raises(debian.Unmade):
         debian.make(Store(tmp_path), recipe, "3.11", {}, install=False)
+
+
+@pytest.mark.parametrize(
+    ("there", "allowed", "start"),
+    [(True, True, ["unshare", "--mount", "mmdebstrap"]), (True, False, ["mmdebstrap"]), (False, True, ["mmdebstrap"])],
+)
+def test_mounts_go_with_mmdebstrap_where_that_is_allowed(
+    there: bool, allowed: bool, start: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[list[str], bool]] = []
+
+    def run(command: list[str], *_: object, apart: bool = False) -> Result:
+        ran.append((command, apart))
+        return Result(0 if allowed and command[-1] == "--version" else 1, "", "E: no room")
+
+    monkeypatch.setattr(process, "run", run)
+    (tmp_path / "unshare").touch(0o755 if there else 0o644)
+    with pytest.raises(WorldFault, match="mmdebstrap could not make the base: E: no room"):
+        debian.make(Store(tmp_path), Debian("bookworm", (), "", ()), "3.11", {"PATH": str(tmp_path)})
+
+    command, apart = ran[-1]
+    assert (command[: len(start)], command[len(start)], apart) == (start, "--variant=minbase", True)

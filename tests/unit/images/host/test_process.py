@@ -1,13 +1,23 @@
-"""What is said of a process that failed, and what ^C may interrupt."""
+"""What is said of a process that failed, and what signals may interrupt."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
-from images.host.process import Result, uninterrupted
+from images.host.process import ENDS, Result, end_as_interrupted, uninterrupted
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Set the handlers back, which are the process's."""
+    before = {number: signal.getsignal(number) for number in ENDS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +77,36 @@ def test_another_thread_leaves_the_handler_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_the_end_of_a_job_interrupts_once(handlers: None, number: signal.Signals) -> None:
+    """A second one, as timeout sends it, lets the cleaning up end."""
+    end_as_interrupted()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        signal.raise_signal(number)
+    for each in ENDS:
+        signal.raise_signal(each)
+
+    assert raised.value.args == (number,)
+
+
+def test_what_is_ignored_stays_ignored(handlers: None) -> None:
+    """As nohup starts a program."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_as_interrupted()
+
+    with uninterrupted():
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_the_end_of_a_job_waits_for_the_end_of_a_block(handlers: None, number: signal.Signals) -> None:
+    end_as_interrupted()
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+        done.append("the rest")
+    assert done == ["the rest"]
