@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import unquote
 
 from images.debs import mirrors
 from images.debs.mirrors import REMEDY
+from images.foreign.grammar import Grammar
 from images.host import fingerprint, process
 from images.host.context import Context
 from images.host.errors import WorldFault, disk_fault, require_room
@@ -64,11 +66,11 @@ RENEW = "check the clock and the proxy, and renew Debian's keys: apt-get install
 
 @dataclass(frozen=True, order=True)
 class Deb:
-    """A Debian package: name, version, architecture, its file's name and sha256."""
+    """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
 
-    package: str
-    version: str
-    architecture: str
+    package: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9+.-]+\z")]
+    version: Annotated[str, Grammar(r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
+    architecture: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9-]*\z")]
     filename: str
     sha256: str
 
@@ -95,7 +97,7 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
     def choose() -> Choice:
         listed = mirrors.default_sources(suite, context.environ)
         names = (MINBASE.format(suite=suite), *ALWAYS, *packages)
-        return Choice(_from_either(listed, suite, ("install", *names), context), listed)
+        return Choice(_from_either(listed, suite, ("install", "--", *names), context), listed)
 
     return _daily([suite, packages], context, choose)
 
@@ -109,7 +111,7 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
     def choose() -> Choice:
         listed = mirrors.machine_sources(suite, context.environ) or mirrors.default_sources(suite, context.environ)
         # The sources are not kept: a lock names no mirror of one machine.
-        return Choice(_choose(context.store, listed, ("download", *names), context.environ), "")
+        return Choice(_choose(context.store, listed, ("download", "--", *names), context.environ), "")
 
     return _daily([suite, "alone", names], context, choose).debs if names else ()
 

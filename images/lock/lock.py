@@ -8,26 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from images.debs.apt import Deb
+from images.foreign.grammar import Grammar
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-    from pydantic_core import CoreSchema
-
-
-@dataclass(frozen=True)
-class Grammar:
-    """What a text in a lock must match; `longest` is in characters."""
-
-    pattern: str
-    longest: int | None = None
-
-    def __get_pydantic_core_schema__(self, _: object, handler: object) -> CoreSchema:
-        """Tell pydantic, which is imported where a lock is read: a build that makes its own lock does without."""
-        from pydantic_core import core_schema
-
-        return core_schema.str_schema(pattern=self.pattern, max_length=self.longest)
-
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.

@@ -178,3 +178,20 @@ def test_what_an_index_had_is_remembered(tmp_path: Path) -> None:
     store.write_record(SIGNED, known.sha256, known.filename)
 
     assert unsigned(store, [known, other]) == [other]
+
+
+def test_no_name_is_an_option_of_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], *_: object, **__: object) -> process.Result:
+        ran.append(command)
+        return process.Result(1, "", USUAL) if command[0] == "mmdebstrap" else process.Result(0, "", "")
+
+    monkeypatch.setattr(process, "run", run)
+    context = locks.context(Store(tmp_path / "store"), None, {})
+    apt.named("suite", ("-x",), context)
+    apt.resolve("suite", ("-x",), context)
+
+    asked = [command for command in ran if "-x" in command]
+    assert [command[command.index("--") - 1] for command in asked] == ["download", "install"]
+    assert all(command.index("--") < command.index("-x") for command in asked)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.pylock import Pylock, is_valid_pylock_path
 
+from images.debs.apt import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
 from images.lock.lock import Archive, BaseImage, Lock
@@ -39,6 +40,16 @@ IMAGE = Manifest(f"sha256:{'a' * 64}", part("b"), (part("c"), part("d")))
 @pytest.fixture
 def lock() -> Lock:
     return locks.lock(undated=("torch",), examples=Archive("examples.tar", "2" * 64))
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("libstdc++6", "12.2.0-14+deb12u1"), ("7zip", "1:2.0~rc1+really1.0-3"), ("r-base.x", "0")]
+)
+def test_debians_names_and_versions_are_read_back(lock: Lock, name: str, version: str) -> None:
+    debs = (Deb(name, version, "kfreebsd-amd64", "x.deb", "1" * 64),)
+    written = replace(lock, debian=replace(lock.debian, debs=debs))
+
+    assert lockfile.read(lockfile.text(written), "x", NOTHING).debian.debs == debs
 
 
 def on_image(lock: Lock, name: str | None) -> Lock:
@@ -143,6 +154,12 @@ OURS = "tool/multinode"
         (f"{OURS}/debian/debs/0/sha256", "../../x", "damaged", "../../x"),
         (f"{OURS}/debian/debs/0/filename", "../../x", "damaged", "../../x"),
         (f"{OURS}/debian/debs/0/filename", "/etc/passwd", "damaged", "/etc/passwd"),
+        (f"{OURS}/debian/debs/0/package", "-oAcquire::http::Proxy-Auto-Detect=/tmp/x", "damaged", "debs.0.package"),
+        (f"{OURS}/debian/debs/0/package", "tini=0.19 -y", "damaged", "debs.0.package"),
+        (f"{OURS}/debian/debs/0/package", "tini\n", "damaged", "debs.0.package"),
+        (f"{OURS}/debian/debs/0/version", "--allow-downgrades", "damaged", "debs.0.version"),
+        (f"{OURS}/debian/debs/0/version", "1 2", "damaged", "debs.0.version"),
+        (f"{OURS}/debian/debs/0/architecture", "-x", "damaged", "debs.0.architecture"),
         (f"{OURS}/as-of", "yesterday", "damaged", "as_of"),
         (f"{OURS}/trim", "perhaps", "damaged", "trim"),
         (f"{OURS}/python", None, "damaged", "python"),

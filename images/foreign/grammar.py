@@ -1,0 +1,23 @@
+"""What a text of others must match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a text in a lock must match; `longest` is in characters."""
+
+    pattern: str
+    longest: int | None = None
+
+    def __get_pydantic_core_schema__(self, _: object, handler: object) -> CoreSchema:
+        """Tell pydantic, which is imported where a lock is read: a build that makes its own lock does without."""
+        from pydantic_core import core_schema
+
+        return core_schema.str_schema(pattern=self.pattern, max_length=self.longest)
