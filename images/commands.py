@@ -59,9 +59,10 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     found = sandbox.find(world.environ)
     context = dataclasses.replace(_context(options, world), compiles=found.refusal is None)
-    named = _named(options, planner.Request(), context)
+    asked = planner.Request(base=options.base, examples=options.examples)
+    named = _named(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
-        lock = named or _inside(inside, options.image)
+        lock = named or _inside(inside, options.image, asked)
         given = pipeline.of_image(lock, inside.layers, context)
         if given is not None:  # what its Python compiles would agree with whatever the image has
             context = dataclasses.replace(context, compiles=False)
@@ -83,9 +84,9 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 
-def _inside(image: opened.Inside, shown: str) -> Lock:
+def _inside(image: opened.Inside, shown: str, asked: planner.Request) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
-    return lockfile.read(text, f"the lock in {shown}", planner.Request())
+    return lockfile.read(text, f"the lock in {shown}", asked)
 
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:

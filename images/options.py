@@ -71,7 +71,7 @@ def _bundle_parser(command: str) -> Parser:
 
 
 def _image_parser(command: str) -> Parser:
-    made = _named(command, _mirror(), *([_parts(), _effort()] if command == "verify" else []))
+    made = _named(command, _mirror(), *([_parts(), _copies(), _effort()] if command == "verify" else []))
     made.add_argument(
         "image", type=_text, metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry"
     )
@@ -137,6 +137,16 @@ def _parts() -> argparse.ArgumentParser:
         const=False,
         help="fetch nothing; take the files from a bundle",
     )
+    return made
+
+
+def _copies() -> argparse.ArgumentParser:
+    """Return the options for where the files of an image's own lock are, if not where they come from."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--base", type=_text, metavar="IMAGE", help="a layout or an archive with the base of the lock")
+    made.add_argument("--examples", type=_text, metavar="PATH|URL", help="example scripts of the lock")
+    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory with wheels of the lock")
+    made.add_argument("--bindings-index", type=_text, metavar="URL", help="where the oneCCL bindings are")
     return made
 
 

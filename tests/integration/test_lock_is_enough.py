@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import checkout
 from tests.support.checkout import PAIR, REQUEST, Built, Checkout
+from tests.support.harness import assert_three_parts
 
 TABLE = "images/versions.toml"
 
@@ -110,3 +111,19 @@ def test_a_base_by_another_mmdebstrap_is_noted(locked: Locked) -> None:
 
     assert image.digest == locked.image.digest
     assert image.notes == ["note: the base was made with mmdebstrap 9.9.9, and the lock with 1.3.5"]
+
+
+def test_an_image_is_verified_by_files_that_are_named(locked: Locked) -> None:
+    """Wheels that no index has any more, as the message of the first try says."""
+    sources, nowhere = locked.sources, {"cache": "verified", "PIP_FIND_LINKS": ""}
+
+    refused = sources.run("verify", "layout", **nowhere)
+    assert (refused.code, "or --wheelhouse with what is missing" in refused.err) == (2, True)
+    assert sources.run("verify", "layout", "--wheelhouse", "wheels", **nowhere).code == 0
+
+
+@pytest.mark.parametrize(("option", "value"), [("--examples", "archive.tar"), ("--base", "intel")])
+def test_what_is_named_to_verify_fits_the_lock(locked: Locked, option: str, value: str) -> None:
+    done = locked.sources.run("verify", "layout", option, value)
+
+    assert_three_parts(done, 2, f"does not fit: {option} {value}, but the lock has", "leave those options out")
