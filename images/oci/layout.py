@@ -160,7 +160,10 @@ def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
         raise UserFault("cannot read the archive", f"{name} ({said})", REMEDY) from error
 
     def open_(path: str) -> IO[bytes]:
-        file = tar.extractfile(members[posixpath.normpath(path)])
+        try:
+            file = tar.extractfile(members[posixpath.normpath(path)])
+        except RecursionError as error:  # it follows a link to itself
+            raise KeyError(path) from error
         if file is None:
             raise KeyError(path)
         return file

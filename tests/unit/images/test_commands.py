@@ -45,3 +45,31 @@ def test_an_sbom_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
     assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("index.json", "the image is not whole"), ("manifest.json", "that is no archive of an image")],
+)
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_a_link_to_itself_is_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str, kind: bytes
+) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, name
+        tar.addfile(info)
+
+    assert cli.main(["sbom", str(tmp_path / "x.tar")], world) == 2
+    assert f"error: {said}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--base", "--examples", "--wheelhouse", "--bindings-index"])
+def test_verify_takes_what_messages_say_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+
+    assert cli.main(["verify", option, "here", "archive:image.tar"], world) == 2
+    assert "cannot read the archive: archive:image.tar" in capsys.readouterr().err
