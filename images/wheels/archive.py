@@ -139,6 +139,8 @@ class Archive(WheelFile):
         """Return the scheme of a file and its path there."""
         head, _, rest = name.partition("/")
         if head != self.data_dir:
+            if rest and head.endswith(".data"):  # pip takes it for this wheel's; it would be lost among the modules
+                raise ValueError(f"{name!r} is in another directory of data than {self.data_dir}")
             return "purelib", name
         scheme, _, path = rest.partition("/")
         if scheme not in SCHEME_NAMES or not path:

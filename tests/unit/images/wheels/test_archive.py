@@ -64,6 +64,18 @@ def test_a_file_beside_the_schemes_is_refused(tmp_path: Path, name: str) -> None
     assert f"'{name}' is in no directory of {DATA}" in refused(pack(tmp_path, {name: b"x"}))
 
 
+@pytest.mark.parametrize("head", ["Thing-1.0.data", "thing-1.0.0.data", "other-1.0.data", ".data"])
+def test_another_directory_of_data_is_refused(tmp_path: Path, head: str) -> None:
+    said = refused(pack(tmp_path, {f"{head}/scripts/thing": b"#!python\n"}))
+
+    assert f"'{head}/scripts/thing' is in another directory of data than {DATA}" in said
+
+
+@pytest.mark.parametrize("name", ["thing.data", "thing/x.data/scripts/thing"])
+def test_data_of_a_package_is_its_own(tmp_path: Path, name: str) -> None:
+    assert archive.check(pack(tmp_path, {name: b"x"})) > 0
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
