@@ -15,7 +15,7 @@ from images import pipeline, report
 from images.foreign import sandbox
 from images.host import docker_config, download, pip_config
 from images.host.context import Access, Beside, Context, World, beside, default_root
-from images.host.errors import Damaged, Fault, UserFault, WorldFault, require_text
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.inspection import import_check, opened, verify
@@ -169,7 +169,6 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     jobs = getattr(options, "jobs", 1)
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
-    require_text(scratch := world.environ.get("TMPDIR", ""), f"TMPDIR {scratch}")
     offline = getattr(options, "offline", None) is not None
     pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
     if pip:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,10 @@ if TYPE_CHECKING:  # --help does without
     from images.host.store import Store
 
 Made = TypeVar("Made")
+
+# What paths cannot have: the store's in apt.conf(5) and as one of several in --library-path of ld.so(8), and that of
+# temporary files, where mmdebstrap makes the base, in sources.list(5).
+UNFIT = {"XDG_CACHE_HOME": r'[":;\n]', "TMPDIR": r'["#%[\s]'}
 
 
 @dataclass(frozen=True)
@@ -150,15 +155,23 @@ def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
     A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place, or
-    where its name is no text.
+    where programs cannot be given its path or that of temporary files.
     """
+    root = _root(environ)
+    for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
+        require_text(path, f"{variable} {path}")
+        if found := re.search(UNFIT[variable], path):
+            fact = f"the path of a directory cannot have {found[0]!r} in it"
+            raise UserFault(fact, repr(path), f"set {variable} to a directory without it")
+    return root
+
+
+def _root(environ: Mapping[str, str]) -> Path:
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
     if cache.is_absolute():
-        require_text(str(cache), f"XDG_CACHE_HOME {cache}")
         return cache / "multinode"
     try:
         home = Path(environ.get("HOME") or "~").expanduser().absolute()
     except RuntimeError as error:  # a user without an entry in /etc/passwd
         raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory") from error
-    require_text(str(home), f"HOME {home}")
     return home / ".cache" / "multinode"

@@ -96,7 +96,7 @@ def test_the_lock_builds_the_same_image(locked: Locked, changed: Changed) -> Non
 
 
 def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, changed: Changed) -> None:
-    image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache: {changed.sources.sources.name}")
+    image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache of {changed.sources.sources.name}")
 
     assert image.reused == []
     [note] = image.notes

@@ -78,8 +78,8 @@ def test_what_cannot_be_done_gets_three_parts(
         (["plan", "--bindings-index=https://a\udcff/"], {}, "--bindings-index=https://a\\udcff/"),
         (["sbom", "oci:x"], {"PIP_INDEX_URL": "https://u:secret\udcff/simple"}, "PIP_INDEX_URL"),
         (["sbom", "oci:x"], {"PIP_FIND_LINKS": "wh\udcff"}, "PIP_FIND_LINKS"),
-        (["sbom", "oci:x"], {"XDG_CACHE_HOME": "/wh\udcff"}, "XDG_CACHE_HOME /wh\\udcff"),
-        (["sbom", "oci:x"], {"HOME": "/wh\udcff"}, "HOME /wh\\udcff"),
+        (["sbom", "oci:x"], {"XDG_CACHE_HOME": "/wh\udcff"}, "XDG_CACHE_HOME /wh\\udcff/multinode"),
+        (["sbom", "oci:x"], {"HOME": "/wh\udcff"}, "XDG_CACHE_HOME /wh\\udcff/.cache/multinode"),
         (["sbom", "oci:x"], {"TMPDIR": "/wh\udcff"}, "TMPDIR /wh\\udcff"),
     ],
 )

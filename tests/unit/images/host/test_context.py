@@ -1,4 +1,4 @@
-"""Tasks side by side: their results, the first fault, and ^C while their threads are started."""
+"""Tasks side by side: their results, the first fault, and ^C while their threads are started; and the store's place."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from images.host import process
-from images.host.context import Context
-from images.host.errors import WorldFault
+from images.host.context import Context, default_root
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from tests.support import locks
 
@@ -86,3 +86,33 @@ def test_an_interrupt_waits_until_the_threads_have_started(context: Context, mon
     with pytest.raises(KeyboardInterrupt):
         context.side_by_side("starting", [threading.Event().is_set] * 3, 1)
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "sign"),
+    [
+        ({"XDG_CACHE_HOME": '/a"b'}, '"'),
+        ({"HOME": "/a:b"}, ":"),
+        ({"HOME": "/a;b"}, ";"),
+        ({"HOME": "/a\nb"}, "\n"),
+        ({"HOME": "/a", "TMPDIR": "/a b"}, " "),
+        ({"HOME": "/a", "TMPDIR": "/a\tb"}, "\t"),
+        ({"HOME": "/a", "TMPDIR": '/a"b'}, '"'),
+        ({"HOME": "/a", "TMPDIR": "/a#b"}, "#"),
+        ({"HOME": "/a", "TMPDIR": "/a%20b"}, "%"),
+        ({"HOME": "/a", "TMPDIR": "/a[b"}, "["),
+    ],
+)
+def test_a_path_that_programs_cannot_be_given_is_refused(environ: dict[str, str], sign: str) -> None:
+    variable = "TMPDIR" if "TMPDIR" in environ else "XDG_CACHE_HOME"
+    with pytest.raises(UserFault) as caught:
+        default_root(environ)
+
+    assert caught.value.fact == f"the path of a directory cannot have {sign!r} in it"
+    assert caught.value.value.startswith(repr([*environ.values()][-1])[:-1])
+    assert caught.value.remedy == f"set {variable} to a directory without it"
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a%b", "/é", "/a'b", "/a\\b"])
+def test_another_path_is_the_stores(path: str) -> None:
+    assert default_root({"XDG_CACHE_HOME": path, "TMPDIR": "/a:b;c'd"}) == Path(path, "multinode")
