@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave no image of the tests in the engine."""
     if ALONE and not hasattr(session.config, "workerinput"):
         remove_images(tags())
+
+
+@pytest.fixture
+def foreground() -> Iterator[None]:
+    """Have the handlers of a program in the foreground: in the background it ignores SIGINT, and under nohup SIGHUP."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, earlier in before.items():
+        signal.signal(number, earlier)
 
 
 @pytest.fixture(scope="module")

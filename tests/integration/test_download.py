@@ -114,7 +114,7 @@ def interrupt() -> None:
 
 @pytest.mark.parametrize(("end", "error"), [(fail, WorldFault), (interrupt, KeyboardInterrupt)])
 def test_a_slow_download_ends_with_what_is_beside_it(
-    server: Server, tmp_path: Path, end: Callable[[], None], error: type[BaseException]
+    foreground: None, server: Server, tmp_path: Path, end: Callable[[], None], error: type[BaseException]
 ) -> None:
     server.pause, began = 1, time.monotonic()
     store, came = Store(tmp_path), threading.Event()

@@ -72,7 +72,9 @@ def test_a_fault_ends_what_has_begun(context: Context) -> None:
     assert ended == ["in time"]
 
 
-def test_an_interrupt_waits_until_the_threads_have_started(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_waits_until_the_threads_have_started(
+    foreground: None, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Raised in the middle of a start, it may leave a lock behind, and the program would never end."""
     started: list[str] = []
     start = threading.Thread.start

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from images.host.process import ENDS, Result, end_as_interrupted, uninterrupted
-
-
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    """Set the handlers back, which are the process's."""
-    before = {number: signal.getsignal(number) for number in ENDS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +35,7 @@ def test_a_failure_is_a_line_that_does_not_steer_the_terminal(err: str, said: st
     assert Result(0, "", err).failure is None
 
 
-def test_an_interrupt_waits_for_the_end_of_a_block() -> None:
+def test_an_interrupt_waits_for_the_end_of_a_block(foreground: None) -> None:
     before, done = signal.getsignal(signal.SIGINT), []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         signal.raise_signal(signal.SIGINT)
@@ -80,7 +70,7 @@ def test_another_thread_leaves_the_handler_alone() -> None:
 
 
 @pytest.mark.parametrize("number", ENDS)
-def test_the_end_of_a_job_interrupts_once(handlers: None, number: signal.Signals) -> None:
+def test_the_end_of_a_job_interrupts_once(foreground: None, number: signal.Signals) -> None:
     """A second one, as timeout sends it, lets the cleaning up end."""
     end_as_interrupted()
     with pytest.raises(KeyboardInterrupt) as raised:
@@ -91,7 +81,7 @@ def test_the_end_of_a_job_interrupts_once(handlers: None, number: signal.Signals
     assert raised.value.args == (number,)
 
 
-def test_what_is_ignored_stays_ignored(handlers: None) -> None:
+def test_what_is_ignored_stays_ignored(foreground: None) -> None:
     """As nohup starts a program."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     end_as_interrupted()
@@ -102,7 +92,7 @@ def test_what_is_ignored_stays_ignored(handlers: None) -> None:
 
 
 @pytest.mark.parametrize("number", ENDS)
-def test_the_end_of_a_job_waits_for_the_end_of_a_block(handlers: None, number: signal.Signals) -> None:
+def test_the_end_of_a_job_waits_for_the_end_of_a_block(foreground: None, number: signal.Signals) -> None:
     end_as_interrupted()
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
