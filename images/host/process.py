@@ -62,9 +62,8 @@ def uninterrupted() -> Iterator[None]:
     KeyboardInterrupt can be raised inside of the lock that a new thread wants next (Lib/threading.py of CPython 3.11:
     Thread.start, Condition.__enter__). The lock stays locked then: neither the thread nor the program ever ends.
     """
-    handlers = {
-        int(each): handler for each in (signal.SIGINT, *ENDS) if callable(handler := signal.getsignal(each))
-    }  # fmt: skip
+    found = {int(each): signal.getsignal(each) for each in (signal.SIGINT, *ENDS)}
+    handlers = {number: handler for number, handler in found.items() if callable(handler)}
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is ever interrupted
         return
