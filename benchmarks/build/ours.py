@@ -15,6 +15,9 @@ from images.host.store import Store
 # Without examples, which come from a place that not every machine reaches.
 WHOLE = ("--base", "debian", "--examples", "none")
 
+# Records of the store that a build makes from its downloads.
+MADE = ("layers", "bytecode", "packed", "sonames", "metadata", "modules", "sboms", "import checks")
+
 
 @dataclass(frozen=True)
 class Ours:
@@ -64,8 +67,7 @@ class Ours:
 
     def forget(self) -> None:
         """Keep the downloads and the base, nothing that a build has made of them."""
-        store = Store(self.work / "cache" / "multinode")
-        store.forget("layers", "bytecode", "packed", "sonames", "sboms", "import checks")
+        Store(self.work / "cache" / "multinode").forget(*MADE)
 
     def forget_everything(self) -> None:
         """Remove the store."""

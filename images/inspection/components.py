@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -21,6 +21,7 @@ from packaging.metadata import RawMetadata, parse_email
 
 from images.base.installed import paragraphs
 from images.host.errors import WorldFault
+from images.host.store import Store
 from images.inspection import licences
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
 DISTRO = "debian-12"
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
+SERIAL = '"serialNumber": "urn:uuid:{}"'
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+# Of the core metadata, what a component says; the description, which is a whole README, is not among it.
+FIELDS = ("summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
 # An address as RFC 3986 has it, without user and IPv6 host: the document's schema refuses anything looser.
 CHARACTERS = r"(?:[\w.~!$&()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
 ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACTERS})?(?:#{CHARACTERS})?", re.ASCII)
@@ -40,13 +44,13 @@ VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
 ARCHITECTURE = re.compile(r"[a-z0-9-]+")
 
 
-def of_wheels(wheels: Iterable[Wheel]) -> list[Component]:
-    """Return a component for each wheel.
+def of_wheels(wheels: Iterable[Wheel], store: Store) -> list[Component]:
+    """Return a component for each wheel; a wheel is opened once, and the store keeps what was read.
 
     Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    return [_python(wheel, _metadata(wheel.path)) for wheel in wheels]
+    return [_python(wheel, _metadata(wheel, store)) for wheel in wheels]
 
 
 def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
@@ -91,12 +95,8 @@ def document(name: str, version: str, created: datetime.datetime, components: It
         components=unique.values(),
         dependencies=[Dependency(image.bom_ref, [Dependency(component.bom_ref) for component in unique.values()])],
     )
-    bom.serial_number = uuid.uuid5(NAMESPACE, _text(bom))
-    return _text(bom)
-
-
-def _text(bom: Bom) -> str:
-    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+    text = JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+    return text.replace(SERIAL.format(bom.serial_number), SERIAL.format(uuid.uuid5(NAMESPACE, text)))
 
 
 def _component(purl: PackageURL, kind: ComponentType, sha256: str | None) -> Component:
@@ -108,11 +108,16 @@ def _line(text: str) -> str | None:
     return " ".join(text.split()) or None
 
 
-def _metadata(wheel: Path) -> RawMetadata:
+def _metadata(wheel: Wheel, store: Store) -> RawMetadata:
+    return cast("RawMetadata", store.cached("metadata", wheel.sha256, lambda: _read(wheel.path)).value)
+
+
+def _read(wheel: Path) -> dict[str, object]:
     try:
         with zipfile.ZipFile(wheel) as file:
             found = sorted(name for name in file.namelist() if METADATA.fullmatch(name))
-            return parse_email(file.read(found[0]) if found else b"")[0]
+            fields = parse_email(file.read(found[0]) if found else b"")[0]
+            return {name: value for name, value in fields.items() if name in FIELDS}
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         remedy = "build again: a file that is damaged or missing in the store is fetched anew"
         raise WorldFault("cannot read a wheel", f"{wheel.name} ({error})", remedy) from error

@@ -56,20 +56,17 @@ Run = Callable[[Sequence[str]], "str | None"]
 
 
 def modules_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
-    """Return the same of wheels as (sha256, path); to open a hundred of them for that once is enough."""
-    listed = list(wheels)
-    made = store.cached("modules", [digest for digest, _ in listed], lambda: modules(path for _, path in listed))
-    return list(made.value)
+    """Return the top-level modules of wheels, given as (sha256, path); a wheel is opened once."""
+    made = (store.cached("modules", digest, lambda p=path: modules(p)) for digest, path in wheels)  # type: ignore[misc]
+    return sorted({module for one in made for module in one.value})
 
 
-def modules(wheels: Iterable[Path]) -> list[str]:
-    """Return the top-level modules of wheels, from the paths in their RECORD."""
-    found = set()
-    for path in wheels:
-        with zipfile.ZipFile(path) as archive:
-            name = next(n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1)
-            rows = csv.reader(io.TextIOWrapper(archive.open(name), "utf-8"))
-            found |= {module for row in rows if row and (module := _module(row[0]))}
+def modules(wheel: Path) -> list[str]:
+    """Return the top-level modules of a wheel, from the paths in its RECORD."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1)
+        rows = csv.reader(io.TextIOWrapper(archive.open(name), "utf-8"))
+        found = {module for row in rows if row and (module := _module(row[0]))}
     return sorted(found - SKIPPED.keys())
 
 

@@ -17,14 +17,14 @@ from images.lock.lock import Lock
 
 def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal locks give equal bytes."""
-    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, base)).value)
+    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, base, store)).value)
 
 
-def _make(locked: Lock, found: Sequence[Wheel], base: Base) -> str:
+def _make(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
     from images.inspection import components  # a tenth of a second that most builds do not need
 
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
-    listed = components.of_wheels(found)
+    listed = components.of_wheels(found, store)
     if base.manifest is None:
         listed += components.of_debian(base.facts.status, hashes, _distro(base.facts))
     else:

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from images.host.errors import WorldFault
+from images.host.store import Store
 from images.inspection import components
 from images.lock.collect import Wheel
 
@@ -31,6 +32,10 @@ def make_wheel(directory: Path, project: str, version: str, metadata: str | byte
         archive.writestr("vendored/other-1.dist-info/METADATA", "Metadata-Version: 2.1\nSummary: of another\n")
         archive.writestr(f"{project}-{version}.dist-info/{name}", metadata)
     return Wheel(project, version, f"{len(project):064x}", path)
+
+
+def of_wheels(directory: Path, *wheels: Wheel) -> list[Component]:
+    return components.of_wheels(wheels, Store(directory / "store"))
 
 
 def document(listed: list[Component], created: datetime.datetime = CREATED) -> str:
@@ -56,7 +61,7 @@ License-Expression: BSD-3-Clause
 
 
 def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
-    parsed = read(components.of_wheels([make_wheel(tmp_path, "torch", "2.13.0+cpu", TORCH)]))
+    parsed = read(of_wheels(tmp_path, make_wheel(tmp_path, "torch", "2.13.0+cpu", TORCH)))
 
     purl = "pkg:pypi/torch@2.13.0%2Bcpu"
     assert parsed["components"] == [
@@ -74,10 +79,20 @@ def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     ]
 
 
+def test_a_wheel_is_opened_once(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "2.13.0+cpu", TORCH + "\nThe whole README.")
+    first = document(of_wheels(tmp_path, wheel))
+    wheel.path.unlink()
+
+    assert document(of_wheels(tmp_path, wheel)) == first
+    (record,) = (tmp_path / "store" / "records" / "metadata").iterdir()
+    assert "README" not in record.read_text()
+
+
 def test_a_wheel_of_which_nothing_is_known(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "bare", "1.0", "", name="WHEEL")
 
-    (part,) = read(components.of_wheels([wheel]))["components"]
+    (part,) = read(of_wheels(tmp_path, wheel))["components"]
 
     assert part.keys() == {"bom-ref", "hashes", "name", "purl", "type", "version"}
 
@@ -99,7 +114,7 @@ def test_a_wheel_of_which_nothing_is_known(tmp_path: Path) -> None:
 def test_homepage(tmp_path: Path, lines: str, address: str | None) -> None:
     wheel = make_wheel(tmp_path, "a", "1", f"Metadata-Version: 2.1\n{lines}\n")
 
-    (part,) = read(components.of_wheels([wheel]))["components"]
+    (part,) = read(of_wheels(tmp_path, wheel))["components"]
 
     stated = [row["url"] for row in part.get("externalReferences", [])]
     assert stated == ([address] if address else [])
@@ -112,7 +127,7 @@ def test_a_file_that_is_no_wheel_is_said_to_be_none(tmp_path: Path, data: bytes 
         path.write_bytes(data)
 
     with pytest.raises(WorldFault, match=r"cannot read a wheel: thing-1.0") as raised:
-        components.of_wheels([Wheel("thing", "1.0", "0" * 64, path)])
+        of_wheels(tmp_path, Wheel("thing", "1.0", "0" * 64, path))
 
     assert raised.value.remedy
 
@@ -212,9 +227,9 @@ def test_the_same_bytes_twice_and_in_any_order(tmp_path: Path) -> None:
     wheels, status, files = everything(tmp_path)
     turned = "\n\n".join(reversed(status.strip().split("\n\n")))
 
-    first = document([*components.of_wheels(wheels), *components.of_debian(status), *files])
-    again = document([*components.of_wheels(wheels), *components.of_debian(status), *files])
-    other = document([*files, *components.of_debian(turned), *components.of_wheels(wheels[::-1])])
+    first = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status), *files])
+    again = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status), *files])
+    other = document([*files, *components.of_debian(turned), *of_wheels(tmp_path, *wheels[::-1])])
 
     assert first == again == other
 
@@ -264,7 +279,7 @@ def test_any_metadata_is_read(metadata: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
         wheel = make_wheel(Path(directory), "thing", "1.0", metadata)
 
-        (part,) = read(components.of_wheels([wheel]))["components"]
+        (part,) = read(of_wheels(Path(directory), wheel))["components"]
 
     assert (part["name"], part["version"]) == ("thing", "1.0")
 
@@ -286,4 +301,4 @@ def test_every_address_that_is_taken_fits_the_schema(address: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         wheel = make_wheel(Path(directory), "a", "1", f"Metadata-Version: 2.1\nHome-page: {address}\n")
 
-        assert read(components.of_wheels([wheel]))["components"][0]["externalReferences"]
+        assert read(of_wheels(Path(directory), wheel))["components"][0]["externalReferences"]

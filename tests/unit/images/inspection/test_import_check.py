@@ -86,4 +86,18 @@ def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "five-1-py3-none-any.whl", "w") as archive:
         archive.writestr("five-1.dist-info/RECORD", "".join(f"{path},,\n" for path in paths))
 
-    assert import_check.modules([tmp_path / "five-1-py3-none-any.whl"]) == ["one", "three", "two"]
+    assert import_check.modules(tmp_path / "five-1-py3-none-any.whl") == ["one", "three", "two"]
+
+
+def test_modules_of_several_wheels_are_read_once(tmp_path: Path, store: Store) -> None:
+    wheels = []
+    for name, rows in (("five", "one.py,,\ntwo.py,,\n"), ("six", "two.py,,\nzero.py,,\n")):
+        path = tmp_path / f"{name}-1-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"{name}-1.dist-info/RECORD", rows)
+        wheels.append((f"{len(name):064x}", path))
+
+    assert import_check.modules_of(store, wheels) == ["one", "two", "zero"]
+    for _, path in wheels:
+        path.unlink()
+    assert import_check.modules_of(store, wheels[::-1]) == ["one", "two", "zero"]

@@ -72,8 +72,9 @@ def describe(path: Path) -> None:
     """Read a wheel as a wheelhouse, an SBOM and the search for libraries do: the last two, once it has been checked."""
     wheelhouse.refuse(path.parent, [("thing", "1.0")], "3.11", "2.36")
     archive.check(path)
-    components.document("a", "1", DAY, components.of_wheels([Wheel("thing", "1.0", "0" * 64, path)])).encode()
-    sonames.refuse([Wheel("thing", "1.0", sha256(path), path)], (), (), Store(path.parent / "store"), trimmed=True)
+    found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
+    components.document("a", "1", DAY, components.of_wheels(found, store)).encode()
+    sonames.refuse(found, (), (), store, trimmed=True)
 
 
 def take_examples(path: Path) -> None:
