@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 ONE_EACH = ["node0 0/1", "node1 0/1"]
 PLACE = "/job"  # what all nodes share: the unpacked image, and directories of the user
 TASK = "smoke --bf16"
+FAILS_ON_ONE = "import os, sys, time\nif os.environ['RANK'] == '1':\n    sys.exit(3)\ntime.sleep(600)\n"
 # What a plain user of a host may do, and one of a container may not: make namespaces, and mount in them.
 UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined")
 
@@ -31,11 +32,17 @@ def shown(program: str) -> str:
     return next(line for line in lines if line.startswith("srun") and program in line)
 
 
+def batch_file(task: str) -> str:
+    """Return the batch file of the page with another task."""
+    texts = (each.text for each in page("docs/clusters.md").shown)
+    return next(text for text in texts if text.startswith("#!/bin/bash")).replace("qa --bf16", task)
+
+
 @pytest.fixture(scope="module")
 def place(image: str, module_path: Path) -> Iterator[Path]:
     """Unpack the image into a directory that belongs to the user of the steps."""
     place, copy = module_path / "job", f"{module_path.name}-copy"
-    for name in ("image", "results", "cache"):
+    for name in (".", "image", "results", "cache"):
         (place / name).mkdir(parents=True)
         (place / name).chmod(0o777)
     shutil.copy(Path(__file__).with_name("meet.py"), place / "results")
@@ -104,6 +111,25 @@ def test_charliecloud_trains(cluster: Slurm) -> None:
 
     assert done.code == 0
     assert "smoke: passed: world_size=2 " in done.out
+
+
+def test_the_batch_file_trains(cluster: Slurm, place: Path) -> None:
+    (place / "qa.sbatch").write_text(batch_file(TASK))
+
+    done = run(command(cluster, "sbatch --wait qa.sbatch; code=$?; cat qa-*.log; exit $code"))
+
+    assert done.code == 0
+    assert "smoke: passed: world_size=2 " in done.out
+
+
+def test_a_rank_that_fails_ends_the_batch_job(cluster: Slurm, place: Path) -> None:
+    (place / "results" / "fail.py").write_text(FAILS_ON_ONE)
+    (place / "fail.sbatch").write_text(batch_file("/workspace/output/fail.py").replace("=qa", "=fail"))
+
+    done = run(command(cluster, "sbatch --wait fail.sbatch; code=$?; cat fail-*.log; exit $code"))
+
+    assert done.code != 0  # srun's own is the largest of its tasks, of which it ended one
+    assert "task 1: Exited with exit code 3" in done.out
 
 
 def test_uneven_tasks_of_charliecloud_meet(cluster: Slurm) -> None:

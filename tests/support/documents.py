@@ -12,12 +12,12 @@ from tests.support.harness import ROOT
 FENCE = "```"
 INDENT = "    "
 PROMPT = "$ "
-# The first line of a file that is shown whole: a Dockerfile, an object of Kubernetes, or a picture in Mermaid.
-FILE = re.compile(r"FROM |apiVersion: |flowchart ")
+# The start of a file that is shown whole: a Dockerfile, an object of Kubernetes, a batch file, a picture in Mermaid.
+FILE = re.compile(r"FROM |apiVersion: |#!|flowchart ")
 COMMENT = re.compile(r"\s{2,}# .*$")
 INLINE = re.compile(r"`([^`]+)`")
 # What makes a piece of code within a sentence a command, and not a name.
-STARTS = re.compile(r"(python3? |docker |scripts/[a-z]|skopeo |kubectl |mpirun |srun |pip install |sudo |apt-get )")
+STARTS = re.compile(r"(python3?|docker|skopeo|kubectl|mpirun|srun|sbatch|pip install|sudo|apt-get) |scripts/[a-z]")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
