@@ -41,7 +41,9 @@ def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opene
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=(*PARTS, "write"))
-    parser.add_argument("--runs", type=int, metavar="N", help="of each side; of store, releases (default: for a table)")
+    parser.add_argument(
+        "--runs", type=int, metavar="N", help="runs of each side; for `store`, releases (default: as in the tables)"
+    )
     parser.add_argument("--json", metavar="FILE", help="put every figure there; those of other parts stay")
     try:
         options = parser.parse_args(argv)

@@ -97,7 +97,7 @@ def _request() -> argparse.ArgumentParser:
     made.add_argument("--python", type=_text, metavar="3.N", help="Python of the image (default: the base's)")
     made.add_argument("--base", metavar="debian|intel|IMAGE", help="the base image (default: Intel's, if there is one)")
     made.add_argument(
-        "--backend", choices=("ccl", "gloo"), help="of distributed training (default: ccl where it can be)"
+        "--backend", choices=("ccl", "gloo"), help="backend of distributed training (default: ccl where it can be)"
     )
     made.add_argument(
         "--as-of", type=_text, metavar="YYYY-MM-DD", help="resolve as of this day (default: that of the releases)"
@@ -153,7 +153,7 @@ def _copies() -> argparse.ArgumentParser:
 def _mirror() -> argparse.ArgumentParser:
     """Return the options for how registries are reached."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--registry-mirror", type=_text, metavar="HOST[/PATH]", help="asked before any registry")
+    made.add_argument("--registry-mirror", type=_text, metavar="HOST[/PATH]", help="registry to ask before any other")
     return made
 
 
@@ -172,7 +172,9 @@ def _result() -> argparse.ArgumentParser:
     made.add_argument(
         "--push", type=_text, metavar="HOST/NAME:TAG", action="append", default=[], help="push it to a registry"
     )
-    made.add_argument("--load", action=argparse.BooleanOptionalAction, help="into Docker or podman (default: if found)")
+    made.add_argument(
+        "--load", action=argparse.BooleanOptionalAction, help="load it into Docker or podman (default: if found)"
+    )
     return made
 
 

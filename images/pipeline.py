@@ -37,7 +37,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Locked:
-    """A lock, and its base where that was pulled to make the lock, or `making` it has been begun."""
+    """A lock; `base` if that was pulled to make the lock, `making` if the Debian base is being made already."""
 
     lock: Lock
     base: Base | None = None
@@ -166,10 +166,10 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
 
 
 def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
-    """Return the Debian base of an image as it lies in its lowest layer, where it cannot be made again.
+    """Return the Debian base of an image from its lowest layer, if it cannot be made again; else None.
 
-    None where it can, or is another base: its packages must be known from an index that Debian signed, since their
-    scripts run while it is made.
+    It is made again only of packages from an index that Debian signed: their scripts run as it is made. None also for
+    an image on another base.
     """
     if lock.base_image or not layers:
         return None
@@ -237,7 +237,7 @@ def _archive(lock: Lock, context: Context) -> tuple[str, Path] | None:
         return digest, path
     place = context.examples or ARCHIVE.format(version=lock.transformers)
     if context.pip is None and context.examples is None:
-        return None  # which of its files a lock misses is said for all of them at once
+        return None  # collect.everything names all missing files at once
     with context.progress.step("fetching the examples"):
         found = examples.obtain(context.store, place, context.sources, context.progress.advance)
     if found and found[0] != digest:

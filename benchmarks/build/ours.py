@@ -66,7 +66,7 @@ class Ours:
         return self._blob(release, manifest["layers"][0]["digest"])
 
     def forget(self) -> None:
-        """Keep the downloads and the base, nothing that a build has made of them."""
+        """Forget the records in MADE and the trees; downloads, resolutions, checks of wheels and the base stay."""
         Store(self.work / "cache" / "multinode").forget(*MADE)
 
     def forget_everything(self) -> None:

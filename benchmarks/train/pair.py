@@ -86,7 +86,7 @@ class Two:
 
 
 def limit(container: str) -> None:
-    """Let a container send 1 Gbit/s; it needs no right for that, the one who calls this has to be root."""
+    """Limit what a container sends to 1 Gbit/s; the caller has to be root, the container needs no capability."""
     call(
         ["nsenter", "--target", str(process(container)), "--net", "tc", "qdisc", "add", "dev", "eth0", "root", *BUCKET]
     )

@@ -88,7 +88,7 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
 
 
 def read(recipe: Recipe, part: Part, facts: Facts, python: str) -> Base:
-    """Return the base that a layer is, by what was found in it.
+    """Return a layer as a base, with the facts that were read from it.
 
     Raises WorldFault when it has another Python, or other packages than the recipe.
     """

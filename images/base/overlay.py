@@ -28,7 +28,7 @@ Keep = Callable[[str, IO[bytes]], "str | None"]
 class Node:
     """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom.
 
-    `hidden` is the last layer that hid what a directory had from lower ones: it has no more of that then.
+    `hidden` is the last layer that hid what lower layers have in a directory; -1 where none did.
     """
 
     kind: str

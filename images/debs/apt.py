@@ -160,7 +160,7 @@ def _from_either(listed: str, suite: str, question: Sequence[str], context: Cont
 
 
 def _choose(store: Store, listed: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
-    """Ask apt-get, by a command of its own and what that takes, which packages those are, and download them."""
+    """Ask apt-get which packages `question`, a command of its own with arguments, takes, and download them."""
     with store.aside(directory=True) as place:
         aside = place.resolve()
         _lay_out(aside, listed)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from images.host import process
 from images.host.errors import WorldFault
 
-# mmdebstrap knows where a suite comes from. It writes that down first, is made to show it, and fails before it begins.
+# mmdebstrap knows the mirrors of a suite, and writes them into sources.list first. A hook prints that file and fails,
+# so that mmdebstrap does nothing more.
 MARK = "SOURCE: "
 SHOW = f'sed "s/^/{MARK}/" "$1/etc/apt/sources.list" >&2; false'
 # What apt-get indextargets prints of a source. The first two are known after an apt-get update only.

@@ -57,7 +57,7 @@ class Sandbox:
         return ALLOW if self.program else INSTALL
 
     def run(self, command: Sequence[str], given: Given, remedy: str) -> process.Result:
-        """Run a command to its end as nobody, without network, capabilities or home, and with nothing but `given`.
+        """Run a command to its end as nobody, without network or capabilities, with an empty home and what is `given`.
 
         Raises WorldFault when there is no sandbox: nothing is ever run without.
         """

@@ -79,7 +79,7 @@ class Member(tarfile.TarInfo):
 
 
 class Ending:
-    """A stream that ends: tarfile skips what a header says a read of nothing at a time, which may take years."""
+    """A stream that refuses endless reads at its end: tarfile skips missing bytes by reading nothing, for years."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream, self._ends = stream, 0

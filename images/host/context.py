@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # --help does without
 
 Made = TypeVar("Made")
 
-# What paths cannot have: the store's in apt.conf(5) and as one of several in --library-path of ld.so(8), and that of
-# temporary files, where mmdebstrap makes the base, in sources.list(5).
+# Characters that a path cannot have: that of the store is written into apt.conf(5) and --library-path of ld.so(8), that
+# of temporary files, where mmdebstrap makes the base, into sources.list(5).
 UNFIT = {"XDG_CACHE_HOME": r'[":;\n]', "TMPDIR": r'["#%[\s]'}
 
 

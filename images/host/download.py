@@ -1,4 +1,4 @@
-"""The only module that downloads: a file from an address, or from a path, into the store."""
+"""The only module that downloads by itself (not by skopeo, apt or uv): an address, or a path, into the store."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def require_certificates(sources: Sources, environ: Mapping[str, str]) -> None:
 def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:
     """Raise UserFault for an index, or a page of links, that wants a login or another one.
 
-    uv does not say so: it goes on without such an index. 403 may also stand for a package that is not there (some
-    indexes answer so); it counts where nothing was found (`suspected`), from those that have a login.
+    uv does not say so: it goes on without such an index. Some indexes answer 403 for a package that is not there, so
+    a 403 counts only where nothing was found (`suspected`), and only from an index with a login.
     """
     pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
     asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]

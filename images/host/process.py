@@ -89,7 +89,7 @@ class Result:
 
     @property
     def complaint(self) -> str:
-        """Why apt or mmdebstrap failed: their lines marked as errors, else the last one."""
+        """Return why a program failed: the lines that apt and mmdebstrap mark as errors (E:), else the last one."""
         said = [line for line in self.err.splitlines() if line.startswith("E:")] or self.err.strip().splitlines()[-1:]
         return " ".join(said) or f"exit code {self.code}"
 

@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 HELD = "held"
 NEW = ".new-"  # of a directory that has no lock yet
-EARLIER = 1  # seconds since 1970, of what is kept: the time of any change shows, even where clocks count in ticks
+EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
 
@@ -61,8 +61,9 @@ class Store:
     """Blobs by sha256, and small JSON records by the hash of what they were made from.
 
     root/blobs/<sha256>/<name>   downloads and compressed layers
-    root/records/<kind>/<key>    JSON, written once
-    root/trees/<key>             unpacked root file systems
+    root/records/<kind>/<key>    JSON, replaced in one step
+    root/trees/<key>             the Python of a base, unpacked
+    root/uv/                     uv's own cache
     root/locks/<key>             held while something is downloaded that two builds may want
     root/aside/                  what is being written; nothing here is ever read
     root/aside/*/held            held by flock(2) while its process lives; what a killed one left is removed
@@ -129,7 +130,7 @@ class Store:
         return path
 
     def sha256(self, path: Path, known: str | None = None) -> str:
-        """Return the sha256 of a file; one that is not `known` is read, once as long as size, times and place stay."""
+        """Return the sha256 of a file, read or `known`; an unchanged file (path, size, times) is not read again."""
         stat = path.stat()
         # A program can set the time of a file's modification (st_mtime), but not that of its last change (st_ctime).
         seen = [str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
@@ -173,7 +174,7 @@ class Store:
         shutil.rmtree(self.root / "trees", ignore_errors=True)
 
     def tree(self, key: str) -> Path:
-        """Return the place of an unpacked root file system; it is whole if it exists."""
+        """Return the place of an unpacked interpreter; it is complete if it exists."""
         return self.root / "trees" / key
 
     @contextmanager
@@ -189,7 +190,7 @@ class Store:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Hold a name alone among builds that run at once; who waited looks again whether the work is done."""
+        """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
         with on_disk(self.root), _locked(path):
             try:

@@ -75,9 +75,9 @@ def left_out(lock: Lock, found: Sandbox, *, given: bool) -> tuple[LeftOut, ...]:
 def compare(inside: Inside, made: Image, own: Sequence[Path], uncompiled: int | None = None) -> Difference | None:
     """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
 
-    None means: the same content in every layer, whatever the configuration says of it, the same configuration (user,
-    entrypoint, environment, labels, history and all else), and a manifest that says nothing more than we write.
-    From the layer of the number `uncompiled` on, ours have no bytecode, and nothing is said of the image's.
+    None means that every layer has the same content (it is hashed, the configuration is not believed), that the
+    configurations are the same (user, environment, labels, history and all else), and that the manifest says nothing
+    more than we write. From layer number `uncompiled` on `own` has no bytecode, and bytecode is not compared.
     """
     return _layers(inside, made, own, uncompiled) or _configuration(inside, made, uncompiled) or _manifest(inside)
 

@@ -1,4 +1,4 @@
-"""Lock -> store -> layers: fetch what is missing, then write each layer that is not in the store yet."""
+"""Lock and wheels -> layers: write each layer that is not in the store yet."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def refuse(found: Sandbox, base: str | None) -> None:
 def make(
     store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter, *, trimmed: bool
 ) -> dict[str, str]:
-    """Compile wheels given as (project, sha256, path); answer sha256 of the wheel -> sha256 of its bytecode.
+    """Compile wheels given as (project, sha256, path); return sha256 of the wheel -> sha256 of its bytecode.
 
     Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does, and those
     that no task imports, where the image is to be `trimmed`.

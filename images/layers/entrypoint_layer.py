@@ -27,11 +27,11 @@ IF_SET = (
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
-# started. It registers a function at once, which so is the last that atexit calls, after all of the user's; most
-# programs never import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
+# started. It registers a function first, so that atexit calls it last, after all of the user's; most programs never
+# import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
 # the import check without an engine, or in an image that copied them.
-# The others begin a thread in the ranks of several nodes, which have the variable from the entrypoint, and wait until
-# torch is imported where a user wants smaller gradients.
+# The lines of IF_SET: `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes;
+# `gradients` waits until torch is imported, where the user has set its variable.
 AT_END = (
     "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
     "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "

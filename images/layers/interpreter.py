@@ -82,9 +82,9 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, envi
 
 
 def unpack(store: Store, source: Source, ready: Callable[[Path], None] = lambda _: None) -> Path:
-    """Unpack an interpreter once and make it `ready`; return the root directory. It needs no root: owners are not kept.
+    """Unpack an interpreter once and return its root directory; any user may, because owners are not kept.
 
-    What makes it ready is given the directory that it lies in until then.
+    `ready` is called with the directory that the interpreter is in before it is moved to its place.
     """
     root = store.tree(key_of([source.identity, source.path]))
     if not root.is_dir():

@@ -1,4 +1,4 @@
-"""Bring every file of a lock into the store: the only caller of downloads once a lock is there."""
+"""Bring the Python and Debian packages of a lock into the store; its base and examples are the pipeline's part."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Wheel:
 
 
 def everything(lock: Lock, context: Context) -> list[Wheel]:
-    """Bring every file of a lock into the store, source archives as wheels; return its Python packages in order.
+    """Bring the packages of a lock into the store, source archives as wheels; return the Python packages in order.
 
-    Raises WorldFault that names what is missing and cannot be had, or a wheel that cannot be installed.
+    Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.
     """
     lost = missing(lock, context.store)
     if lost and context.pip is None:

@@ -46,7 +46,10 @@ class Resolved(NamedTuple):
 
 
 def debs(planned: Plan, context: Context, beside: Beside | None) -> tuple[Callable[[], Choice], Making]:
-    """Choose Debian's packages; `beside` the rest, begin that and to make the base of them."""
+    """Choose Debian's packages; with `beside`, begin this and the making of their base in the background.
+
+    Return what waits for the choice, and the base that is being made; None without `beside`.
+    """
     row, store, environ = planned.debian, context.store, context.environ
     text = "choosing Debian's packages"
     if beside is None:

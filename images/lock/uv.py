@@ -69,7 +69,7 @@ class Question:
 def search(
     question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
-    """Ask the configured sources; ask PyTorch's and Intel's own places for what they do not have.
+    """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
     Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
     asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.

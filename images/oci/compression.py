@@ -1,4 +1,4 @@
-"""Layers, compressed or not: opened whatever their first bytes say (plain, gzip, zstd), or compressed another way."""
+"""Layers, compressed or not: opened by what their first bytes say (plain, gzip, zstd), or compressed in another way."""
 
 from __future__ import annotations
 

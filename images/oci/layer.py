@@ -158,7 +158,7 @@ class Layer:
         return self._add(self._place(path), data, mode, uid, gid)
 
     def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
-        """Add a file without holding it in memory, return its sha256; files of one `content`, a name, are the same."""
+        """Add a file without holding it in memory; return its sha256. Files of one `content`, a name, become links."""
         is_needed, hashed = self._begin(self._place(path), size, (content, mode, 0, 0)), hashlib.sha256()
         for chunk in chunks:
             hashed.update(chunk)

@@ -158,7 +158,7 @@ class Server:
     def _run(
         self, arguments: Sequence[str], shown: str, refusals: Refusals, tick: Callable[[], None] | None = None
     ) -> bytes:
-        """Run skopeo; once more where that may help: what it has copied by then is not copied again."""
+        """Run skopeo, up to three times where that may help; what it has copied is not copied again."""
         command, *rest = arguments
         environ = self._environ
         limit = ["--command-timeout", PATIENCE] if command == "inspect" else []  # how long a copy takes, nobody knows

@@ -28,7 +28,7 @@ class Plan:
     """What will be built: pins, the days as of which the rest is resolved, the base, and notes for the user.
 
     `base_reference` names an image to build on; without one, `base` is made from Debian's packages.
-    `base_name` is what was asked for: debian, intel or a reference; `debian` has the small things that another lacks.
+    `base_name` is what was asked for: debian, intel or a reference; `debian` has the suite of what a pulled base lacks.
     `index` and `find_links` are where Intel keeps the oneCCL bindings.
     """
 

@@ -60,7 +60,7 @@ class Bounded(io.RawIOBase):
 
 
 def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]:
-    """Yield the members of an archive that a caller asks for, in its order; of two with one path the later one counts.
+    """Yield the members of an archive that a caller asks for, in its order, also two at one path: the later one counts.
 
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
