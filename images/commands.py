@@ -14,7 +14,7 @@ from rich.console import Console
 from images import pipeline, report
 from images.foreign import sandbox
 from images.host import docker_config, download, pip_config
-from images.host.context import Access, Beside, Context, World, beside, default_root
+from images.host.context import Access, Background, Context, World, background, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
@@ -36,7 +36,7 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
         fact = "that is a directory" if place.is_dir() else "no such directory"
         remedy = "--output with the path of a file in a directory that exists"
         raise UserFault(fact, options.output, remedy)
-    text = lockfile.text(_resolved(request(options), _context(options, world)).lock, beside=True)
+    text = lockfile.text(_resolved(request(options), _context(options, world)).lock, with_origin=True)
     if options.output:
         Path(options.output).write_text(text)
     else:
@@ -44,7 +44,7 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
-    bundle.free(options.output)  # said now, not after the downloads
+    bundle.require_free(options.output)  # said now, not after the downloads
     context = _context(options, world)
     locked = _locked(options, context)
     pipeline.download(locked, context)
@@ -63,15 +63,15 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     named = _named(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
         lock = named or _inside(inside, options.image, asked)
-        given = pipeline.of_image(lock, inside.layers, context)
-        if given is not None:  # what its Python compiles would agree with whatever the image has
+        own_base = pipeline.debian_base_of(lock, inside.layers, context)
+        if own_base is not None:  # what its Python compiles would agree with whatever the image has
             context = dataclasses.replace(context, compiles=False)
-        finished = pipeline.image(Locked(lock, given), (options.image,), context, "zstd")
+        finished = pipeline.image(Locked(lock, own_base), (options.image,), context, "zstd")
         made = finished.image
         own = [context.store.place(part.written.digest) for part in made.parts]
-        left_out = verify.left_out(lock, found, given=given is not None)
-        uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
-        difference = verify.compare(inside, made, own, uncompiled)
+        left_out = verify.left_out(lock, found, given=own_base is not None)
+        first_uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
+        difference = verify.compare(inside, made, own, first_uncompiled)
         identity = inside.id
     if options.json:
         print(json.dumps(report.verified(options.image, identity, made.digest, difference, left_out), indent=1))
@@ -107,8 +107,8 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     place = oci.target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = _engine(options.load, world.environ, context.progress.say)
-    with beside() as aside:
-        locked = _locked(options, context, aside)
+    with background() as tasks:
+        locked = _locked(options, context, tasks)
         tags = tuple(names(options)) or (locked.lock.tag,)
 
         def make() -> pipeline.Finished:
@@ -123,7 +123,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         made = _twice(make, context)
     _check_imports(made, engine, options.load, context)
     if place:
-        lockfile.beside(place.path).write_text(lockfile.text(made.lock, beside=True))
+        lockfile.path_for(place.path).write_text(lockfile.text(made.lock, with_origin=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:
@@ -198,14 +198,14 @@ def _on_disk(options: argparse.Namespace) -> str | None:
     return base if lockfile.on_disk(base) else None
 
 
-def _locked(options: argparse.Namespace, context: Context, aside: Beside | None = None) -> Locked:
+def _locked(options: argparse.Namespace, context: Context, tasks: Background | None = None) -> Locked:
     """Return the lock that was named, or a new one."""
     asked = request(options)
     if named := _named(options, asked, context):
         return Locked(named)
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    return _resolved(asked, context, aside)
+    return _resolved(asked, context, tasks)
 
 
 def _named(options: argparse.Namespace, asked: planner.Request, context: Context) -> Lock | None:
@@ -223,11 +223,11 @@ def _named(options: argparse.Namespace, asked: planner.Request, context: Context
     return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
 
 
-def _resolved(asked: planner.Request, context: Context, aside: Beside | None = None) -> Locked:
+def _resolved(asked: planner.Request, context: Context, tasks: Background | None = None) -> Locked:
     planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")
-    return pipeline.resolve(planned, context, aside)
+    return pipeline.resolve(planned, context, tasks)
 
 
 def _engine(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:

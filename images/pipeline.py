@@ -11,7 +11,7 @@ from images.base.base import Base
 from images.debs import apt
 from images.debs.apt import Choice
 from images.foreign import sandbox
-from images.host.context import Beside, Context
+from images.host.context import Background, Context
 from images.host.errors import Fault, UserFault
 from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
@@ -44,16 +44,19 @@ class Locked:
     making: Making = None
 
 
-def resolve(planned: Plan, context: Context, beside: Beside | None = None) -> Locked:
+def resolve(planned: Plan, context: Context, background: Background | None = None) -> Locked:
     """Return the lock of a plan: every file that goes in, as of the plan's days.
 
-    What has no hash before it is there is downloaded for it. Debian's part is chosen, and made, `beside` the rest.
+    What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the `background`.
     """
     if planned.base_reference and planned.bytecode:
         _refuse_unprotected(planned.base_name, context)
     base = _pull(planned, context) if planned.base_reference else None
-    lacking = _lacking(base, planned, context) if base else None
-    choose, making = (lambda: lacking, None) if lacking else resolving.debs(planned, context, beside)
+    if base is None:
+        choose, making = resolving.debs(planned, context, background)
+    else:
+        added = _choose_additions(base, planned, context)
+        choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
         found = resolving.packages(planned, context)
     chosen = choose()
@@ -91,7 +94,7 @@ def _pull(planned: Plan, context: Context) -> Base:
     return base
 
 
-def _lacking(base: Base, planned: Plan, context: Context) -> Choice:
+def _choose_additions(base: Base, planned: Plan, context: Context) -> Choice:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
     names, store = additions.lacking(base.facts), context.store
     if not names:
@@ -137,7 +140,7 @@ def download(locked: Locked, context: Context) -> None:
     if locked.base is None and locked.lock.base_image:
         _parts(locked.lock.base_image, context)
     _archive(locked.lock, context)
-    collect.everything(locked.lock, context)
+    collect.packages(locked.lock, context)
 
 
 def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
@@ -147,7 +150,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
         _refuse_unprotected(lock.base, context)
     base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
     taken = _archive(lock, context)
-    found = collect.everything(lock, context)
+    found = collect.packages(lock, context)
     if locked.making:
         assemble.compile_beside(locked.making, lock, found, context)
     base = on_base.with_bindings(base or _made(locked, context), lock, found)
@@ -165,7 +168,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     return Finished(oci.Image(tags, config, manifest, parts), base, lock, modules)
 
 
-def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
+def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
     """Return the Debian base of an image from its lowest layer, if it cannot be made again; else None.
 
     It is made again only of packages from an index that Debian signed: their scripts run as it is made. None also for
@@ -179,7 +182,7 @@ def of_image(lock: Lock, layers: Sequence[Path], context: Context) -> Base | Non
     try:
         debian.make(context.store, lock.debian, lock.python, context.environ, install=False)
     except debian.Unmade:
-        return base_layer.taken(lock, layers[0], context.store)
+        return base_layer.read(lock, layers[0], context.store)
     return None  # an earlier build has made it
 
 
@@ -214,7 +217,7 @@ def _parts(known: BaseImage, context: Context) -> pulled.Parts:
     store, advance = context.store, context.progress.advance
     with context.progress.step("fetching the base"):
         if context.base is None:
-            return pulled.again(
+            return pulled.fetch_locked(
                 known.manifest, known.reference, store, context.access if context.pip else None, advance
             )
         parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
@@ -237,7 +240,7 @@ def _archive(lock: Lock, context: Context) -> tuple[str, Path] | None:
         return digest, path
     place = context.examples or ARCHIVE.format(version=lock.transformers)
     if context.pip is None and context.examples is None:
-        return None  # collect.everything names all missing files at once
+        return None  # collect.packages names all missing files at once
     with context.progress.step("fetching the examples"):
         found = examples.obtain(context.store, place, context.sources, context.progress.advance)
     if found and found[0] != digest:

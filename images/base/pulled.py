@@ -100,7 +100,7 @@ def fetch(named: Reference, store: Store, access: Access, advance: Advance) -> P
         return _parts(source, found, name, name if isinstance(named, reference.Remote) else None, advance)
 
 
-def again(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Parts:
+def fetch_locked(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Parts:
     """Fetch an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.

@@ -13,16 +13,16 @@ from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 Made = TypeVar("Made")
-Path = tuple[int | str, ...]
+Keys = tuple[int | str, ...]
 
 KEY = "[key]"  # stands in a path after a key that is at fault itself
 PLAIN: Mapping[object, str] = {str: "a text", bool: "true or false", datetime.date: "a date"}
 
 
-class Fault(NamedTuple):
+class Mistake(NamedTuple):
     """What is wrong: the place by its keys and numbers in lists, the value there, and words that go after it."""
 
-    path: Path
+    path: Keys
     value: Any
     said: str
 
@@ -35,49 +35,49 @@ class Rule:
     said: str
 
 
-class Faulty(ValueError):
-    """A table does not fit its dataclass; `faults` has everything that is wrong."""
+class Mistakes(ValueError):
+    """A table does not fit its dataclass; `mistakes` has everything that is wrong."""
 
-    def __init__(self, faults: list[Fault]) -> None:
-        super().__init__(f"{len(faults)} faults")
-        self.faults = faults
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__(f"{len(mistakes)} mistakes")
+        self.mistakes = mistakes
 
 
 def read(kind: type[Made], raw: object) -> Made:
     """Return a dataclass of this kind; a field's metadata may say which `key` it has.
 
     Fields are text, true or false, a date, one of several words, a list, a table or a dataclass; or None.
-    Raises Faulty with everything that is wrong.
+    Raises Mistakes with everything that is wrong.
     """
-    faults: list[Fault] = []
-    made = _value(kind, raw, (), faults)
-    if faults:
-        raise Faulty(faults)
+    mistakes: list[Mistake] = []
+    made = _value(kind, raw, (), mistakes)
+    if mistakes:
+        raise Mistakes(mistakes)
     return cast("Made", made)
 
 
-def _value(hint: Any, value: Any, path: Path, faults: list[Fault]) -> Any:
+def _value(hint: Any, value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     """Return what a value is by its type; a fault is added to the others, and what is returned has no meaning then."""
     if hint in PLAIN:
         if type(value) is not hint:  # a time of a day is a date for isinstance(), and true is a number
-            faults.append(Fault(path, value, f"is not {PLAIN[hint]}"))
+            mistakes.append(Mistake(path, value, f"is not {PLAIN[hint]}"))
         return value
     if is_dataclass(hint):
-        return _dataclass(hint, value, path, faults)
-    return _KINDS[get_origin(hint)](get_args(hint), value, path, faults)
+        return _dataclass(hint, value, path, mistakes)
+    return _KINDS[get_origin(hint)](get_args(hint), value, path, mistakes)
 
 
-def _dataclass(kind: Any, value: Any, path: Path, faults: list[Fault]) -> Any:
+def _dataclass(kind: Any, value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, dict):
-        return faults.append(Fault(path, value, "is not a table"))
-    before, found, known = len(faults), {}, _fields(kind)
+        return mistakes.append(Mistake(path, value, "is not a table"))
+    before, found, known = len(mistakes), {}, _fields(kind)
     for key, (field, hint) in known.items():
         if key in value:
-            found[field.name] = _value(hint, value[key], (*path, key), faults)
+            found[field.name] = _value(hint, value[key], (*path, key), mistakes)
         elif field.default is field.default_factory is MISSING:
-            faults.append(Fault((*path, key), None, "is missing"))
-    faults += [Fault((*path, str(key)), None, "is unknown") for key in value if key not in known]
-    return kind(**found) if len(faults) == before else None
+            mistakes.append(Mistake((*path, key), None, "is missing"))
+    mistakes += [Mistake((*path, str(key)), None, "is unknown") for key in value if key not in known]
+    return kind(**found) if len(mistakes) == before else None
 
 
 @functools.cache
@@ -87,40 +87,40 @@ def _fields(kind: type[Any]) -> dict[str, tuple[Field[Any], Any]]:
     return {field.metadata.get("key", field.name): (field, hints[field.name]) for field in fields(kind)}
 
 
-def _ruled(hints: tuple[Any, ...], value: Any, path: Path, faults: list[Fault]) -> Any:
-    before = len(faults)
-    made = _value(hints[0], value, path, faults)
-    for rule in hints[1:] if len(faults) == before else ():
+def _ruled(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
+    before = len(mistakes)
+    made = _value(hints[0], value, path, mistakes)
+    for rule in hints[1:] if len(mistakes) == before else ():
         try:
             rule.check(made)
         except ValueError:
-            faults.append(Fault(path, value, rule.said))
+            mistakes.append(Mistake(path, value, rule.said))
     return made
 
 
-def _optional(hints: tuple[Any, ...], value: Any, path: Path, faults: list[Fault]) -> Any:
-    return None if value is None else _value(hints[0], value, path, faults)
+def _optional(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
+    return None if value is None else _value(hints[0], value, path, mistakes)
 
 
-def _list(hints: tuple[Any, ...], value: Any, path: Path, faults: list[Fault]) -> Any:
+def _list(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, list):
-        return faults.append(Fault(path, value, "is not a list"))
-    return tuple(_value(hints[0], each, (*path, number), faults) for number, each in enumerate(value))
+        return mistakes.append(Mistake(path, value, "is not a list"))
+    return tuple(_value(hints[0], each, (*path, number), mistakes) for number, each in enumerate(value))
 
 
-def _table(hints: tuple[Any, ...], value: Any, path: Path, faults: list[Fault]) -> Any:
+def _table(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, dict):
-        return faults.append(Fault(path, value, "is not a table"))
-    keys = {key: _value(hints[0], key, (*path, key, KEY), faults) for key in value}
-    return {keys[key]: _value(hints[1], each, (*path, key), faults) for key, each in value.items()}
+        return mistakes.append(Mistake(path, value, "is not a table"))
+    keys = {key: _value(hints[0], key, (*path, key, KEY), mistakes) for key in value}
+    return {keys[key]: _value(hints[1], each, (*path, key), mistakes) for key, each in value.items()}
 
 
-def _word(hints: tuple[Any, ...], value: Any, path: Path, faults: list[Fault]) -> Any:
+def _word(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, str) or value not in hints:
-        faults.append(Fault(path, value, f"is not {' or '.join(hints)}"))
+        mistakes.append(Mistake(path, value, f"is not {' or '.join(hints)}"))
     return value
 
 
-_KINDS: Mapping[Any, Callable[[tuple[Any, ...], Any, Path, list[Fault]], Any]] = {
+_KINDS: Mapping[Any, Callable[[tuple[Any, ...], Any, Keys, list[Mistake]], Any]] = {
     Annotated: _ruled, Union: _optional, UnionType: _optional, tuple: _list, Mapping: _table, Literal: _word,
 }  # fmt: skip

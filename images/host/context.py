@@ -97,7 +97,7 @@ class Context:
             pool, stop = ThreadPoolExecutor(at_once), threading.Event()
             try:
                 with process.uninterrupted():
-                    futures = [pool.submit(process.until, stop, task) for task in tasks]
+                    futures = [pool.submit(process.run_stoppable, stop, task) for task in tasks]
                     for future in futures:
                         future.add_done_callback(ended.put)
                 for _ in futures:
@@ -124,7 +124,7 @@ class Started(Generic[Made]):
         return self._future.done()
 
 
-class Beside:
+class Background:
     """Tasks that run beside the main thread, one after another."""
 
     def __init__(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
@@ -133,17 +133,17 @@ class Beside:
     def start(self, task: Callable[[], Made]) -> Started[Made]:
         """Start a task; return what waits for its result."""
         with process.uninterrupted():
-            return Started(self._pool.submit(process.until, self._stop, task))
+            return Started(self._pool.submit(process.run_stoppable, self._stop, task))
 
 
 @contextmanager
-def beside() -> Iterator[Beside]:
+def background() -> Iterator[Background]:
     """Let tasks run beside a block; where that fails, nothing more is begun, and programs and downloads are ended."""
     from concurrent.futures import ThreadPoolExecutor
 
     pool, stop = ThreadPoolExecutor(1), threading.Event()
     try:
-        yield Beside(pool, stop)
+        yield Background(pool, stop)
     except BaseException:
         stop.set()
         raise

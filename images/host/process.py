@@ -29,7 +29,7 @@ class Stopped(Exception):
     """The work of a thread is not wanted any more: something beside it has failed, or was interrupted."""
 
 
-def until(stop: threading.Event, task: Callable[[], Made]) -> Made:
+def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
     """Run a task of a thread of its own; once `stop` is set, its programs and downloads end, and Stopped is raised."""
     _STOP.set(stop)
     return task()

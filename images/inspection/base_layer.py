@@ -13,7 +13,7 @@ from images.oci import compression
 from images.oci.layer import Part, Written
 
 
-def taken(lock: Lock, layer: Path, store: Store) -> Base:
+def read(lock: Lock, layer: Path, store: Store) -> Base:
     """Return the base that a layer is; a copy of it goes into the store.
 
     Raises WorldFault when it has another Python or other packages than the lock.

@@ -72,23 +72,27 @@ def left_out(lock: Lock, found: Sandbox, *, given: bool) -> tuple[LeftOut, ...]:
     return tuple(rows)
 
 
-def compare(inside: Inside, made: Image, own: Sequence[Path], uncompiled: int | None = None) -> Difference | None:
+def compare(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: int | None = None) -> Difference | None:
     """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
 
     None means that every layer has the same content (it is hashed, the configuration is not believed), that the
     configurations are the same (user, environment, labels, history and all else), and that the manifest says nothing
-    more than we write. From layer number `uncompiled` on `own` has no bytecode, and bytecode is not compared.
+    more than we write. From layer number `first_uncompiled` on `own` has no bytecode, and bytecode is not compared.
     """
-    return _layers(inside, made, own, uncompiled) or _configuration(inside, made, uncompiled) or _manifest(inside)
+    return (
+        _layers(inside, made, own, first_uncompiled)
+        or _configuration(inside, made, first_uncompiled)
+        or _manifest(inside)
+    )
 
 
-def _layers(inside: Inside, made: Image, own: Sequence[Path], uncompiled: int | None) -> Difference | None:
+def _layers(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: int | None) -> Difference | None:
     for number, (part, theirs, mine) in enumerate(zip_longest(made.parts, inside.layers, own)):
         if theirs is None or part is None:
             name = f"layer {part.name}" if part else "the layers above"
             return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.parts)} layers")
         if (digest := _unpacked(theirs)) != part.written.diff_id:
-            bytecode, name = uncompiled is None or number < uncompiled, f"layer {part.name}"
+            bytecode, name = first_uncompiled is None or number < first_uncompiled, f"layer {part.name}"
             plain = Difference(name, "", f"sha256:{digest}", f"sha256:{part.written.diff_id}") if bytecode else None
             if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)) or plain:
                 return found
@@ -147,10 +151,10 @@ def _kind(info: tarfile.TarInfo) -> str:
     return next((kind for found, kind in kinds if found), "special file")
 
 
-def _configuration(inside: Inside, made: Image, uncompiled: int | None) -> Difference | None:
+def _configuration(inside: Inside, made: Image, first_uncompiled: int | None) -> Difference | None:
     """Compare every value of the configurations; an engine may have written the same values in another order."""
     config = json.loads(made.config)
-    if uncompiled is not None:  # ours are other layers; what the image says of its own must be true
+    if first_uncompiled is not None:  # ours are other layers; what the image says of its own must be true
         config["rootfs"]["diff_ids"] = [f"sha256:{_unpacked(layer)}" for layer in inside.layers]
     theirs, mine = dict(_values(inside.config)), dict(_values(config))
     for path in [*mine, *(path for path in theirs if path not in mine)]:

@@ -31,7 +31,7 @@ LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have
 Open = Callable[[str], IO[bytes]]
 
 
-def free(target: str) -> Path:
+def require_free(target: str) -> Path:
     """Return where a bundle can be written, without links: to a new file, or to a directory that is new or empty.
 
     Raises UserFault when the place is taken.
@@ -48,7 +48,7 @@ def write(lock: Lock, store: Store, target: str) -> Path:
 
     Raises UserFault when the place is taken.
     """
-    place = free(target)
+    place = require_free(target)
     texts, files = _contents(lock, store)
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     aside.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def write(lock: Lock, store: Store, target: str) -> Path:
 
 def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Path]]:
     """List what goes in: short texts by name, and files of the store; SHA256SUMS is as sha256sum(1) reads it."""
-    text = lockfile.text(lock, beside=True).encode()
+    text = lockfile.text(lock, with_origin=True).encode()
     sums = {LOCK: hashlib.sha256(text).hexdigest()}
     files = {}
     for digest, name in lock.files():

@@ -31,7 +31,7 @@ class Wheel:
     path: Path
 
 
-def everything(lock: Lock, context: Context) -> list[Wheel]:
+def packages(lock: Lock, context: Context) -> list[Wheel]:
     """Bring the packages of a lock into the store, source archives as wheels; return the Python packages in order.
 
     Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.

@@ -46,21 +46,21 @@ DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
 
 
 @functools.lru_cache(maxsize=4)
-def text(lock: Lock, *, beside: bool = False) -> str:
+def text(lock: Lock, *, with_origin: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
     It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where it was
     made, too: which packages came from undated places, and the release of mmdebstrap. Inside the image, that would make
     equal images differ.
     """
-    return tomli_w.dumps(fields(lock, beside=beside))
+    return tomli_w.dumps(fields(lock, with_origin=with_origin))
 
 
-def fields(lock: Lock, *, beside: bool = False) -> dict[str, Any]:
+def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     """Return what `text` writes, as TOML has it."""
     table = _kebab(replace(lock, artifacts=()))
     del table["artifacts"]
-    if not beside:
+    if not with_origin:
         del table["undated"]
         table["debian"].pop("mmdebstrap", None)
     written = Pylock(
@@ -79,7 +79,7 @@ def place(filename: str) -> str:
     return f"{directories.get(PurePosixPath(filename).suffix, 'archives')}/{filename}"
 
 
-def beside(image: Path) -> Path:
+def path_for(image: Path) -> Path:
     """Return where the lock of an archive or a layout lies: pylock.NAME.toml, in which NAME has no dot (PEP 751)."""
     name = re.sub(r"[^A-Za-z0-9_-]", "-", image.name)
     return image.with_name(f"pylock.{name}.toml")

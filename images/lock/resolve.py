@@ -20,7 +20,7 @@ from images.base import debian
 from images.base.base import Base
 from images.debs import apt
 from images.debs.apt import Choice
-from images.host.context import Beside, Context, Started
+from images.host.context import Background, Context, Started
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
@@ -45,19 +45,19 @@ class Resolved(NamedTuple):
     undated: tuple[str, ...]
 
 
-def debs(planned: Plan, context: Context, beside: Beside | None) -> tuple[Callable[[], Choice], Making]:
-    """Choose Debian's packages; with `beside`, begin this and the making of their base in the background.
+def debs(planned: Plan, context: Context, background: Background | None) -> tuple[Callable[[], Choice], Making]:
+    """Choose Debian's packages; with `background`, begin this and the making of their base in the background.
 
-    Return what waits for the choice, and the base that is being made; None without `beside`.
+    Return what waits for the choice, and the base that is being made; None without `background`.
     """
     row, store, environ = planned.debian, context.store, context.environ
     text = "choosing Debian's packages"
-    if beside is None:
+    if background is None:
         with context.progress.step(text):
             chosen = apt.resolve(row.suite, row.packages, context)
         return lambda: chosen, None
-    choosing = beside.start(lambda: apt.resolve(row.suite, row.packages, context))
-    making = beside.start(lambda: debian.make(store, recipe(planned, choosing(), None), planned.python, environ))
+    choosing = background.start(lambda: apt.resolve(row.suite, row.packages, context))
+    making = background.start(lambda: debian.make(store, recipe(planned, choosing(), None), planned.python, environ))
 
     def choose() -> Choice:
         with context.progress.step(text):

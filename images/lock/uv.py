@@ -78,7 +78,7 @@ def search(
     sources.refuse_insecure()
     download.refuse_logins(own)
     said, found = _compile(question, sources, context, requirements, *more)
-    while (asked := wider(sources, said, found, question)) != sources:
+    while (asked := with_torch_index(sources, said, found, question)) != sources:
         sources = asked
         said, found = _compile(question, sources, context, requirements, *more)
     if found is None:
@@ -103,7 +103,7 @@ def _directory(question: Question, sources: Sources) -> Path | None:
     return next((place for place in places if wheelhouse.has(place, BINDINGS, question.bindings)), None)
 
 
-def wider(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:
+def with_torch_index(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources

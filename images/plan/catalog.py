@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.foreign.typed import Faulty
+from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
 from images.plan import faults, schema
 from images.plan.schema import Base, IntelBase, SourceOnly, Undeclared
@@ -113,8 +113,8 @@ def _read(path: Path) -> schema.Table:
         table = schema.parse(tomllib.loads(path.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserFault("the version table is not TOML", f"{path}: {error}", "correct that line") from error
-    except Faulty as error:
-        found = faults.inside_sections(error.faults)
+    except Mistakes as error:
+        found = faults.inside_sections(error.mistakes)
     else:
         found = faults.between_sections(table)
     if found:

@@ -7,14 +7,14 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.foreign.typed import KEY, Fault
+from images.foreign.typed import KEY, Mistake
 from images.plan.schema import Line, Table
 
 # Tables inside a row whose keys are versions: a version says where a fault is, the table's own name adds nothing.
 _BY_VERSION = ("releases", "released", "yanked")
 
 
-def inside_sections(found: Iterable[Fault]) -> list[str]:
+def inside_sections(found: Iterable[Mistake]) -> list[str]:
     """Return the faults of single values and keys: `torch row 18, 2.13.0: no key 'impi'`."""
     return [_sentence(*fault) for fault in found]
 

@@ -61,15 +61,15 @@ def show_plan(plan: Plan, out: Console) -> None:
 
 def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
     """Return what goes with each torch, newest first: one row for neighbours that have the same beside them."""
-    rows = [(version, _beside(row, catalog)) for version, row in sorted(catalog.torch.items())]
+    rows = [(version, _columns(row, catalog)) for version, row in sorted(catalog.torch.items())]
     found = []
-    for (beside, _), run in groupby(rows, key=lambda row: (row[1], row[0] in catalog.tested_torch)):
+    for (columns, _), run in groupby(rows, key=lambda row: (row[1], row[0] in catalog.tested_torch)):
         names = [str(version) for version, _ in run]
-        found.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *beside))
+        found.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *columns))
     return found[::-1]
 
 
-def _beside(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
+def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
     constraints = Constraints()
     choices = compatibility.bases(torch, constraints, catalog)
     bases = [choice for choice in choices if choice.base.python in torch.python]
@@ -128,7 +128,7 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
     """Return everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
     torch = []
     for row in sorted(catalog.torch.values(), key=lambda row: row.version):
-        beside = dict(zip(HEADINGS[3:], _beside(row, catalog)[2:], strict=True))
+        columns = dict(zip(HEADINGS[3:], _columns(row, catalog)[2:], strict=True))
         torch.append(
             {
                 "version": str(row.version),
@@ -138,8 +138,8 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
                 "bindings": str(row.bindings) if row.bindings else None,
                 "ipex": str(row.ipex) if row.ipex else None,
                 "intel": list(row.intel),
-                "base": beside["base"],
-                "transformers": beside["transformers"],
+                "base": columns["base"],
+                "transformers": columns["transformers"],
                 "tested": row.version in catalog.tested_torch,
                 "notes": list(row.notes),
                 "source": row.source,

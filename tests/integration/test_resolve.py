@@ -185,7 +185,7 @@ def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: P
 
         context = locks.context(store, dataclasses.replace(strict, trusted=("localhost",)), os.environ)
         made = resolve.packages(pinned, context)
-        wheels = collect.everything(locks.lock(made.artifacts, debs=()), context)
+        wheels = collect.packages(locks.lock(made.artifacts, debs=()), context)
 
     assert len(wheels) == len(WHEELS)
 
@@ -199,7 +199,7 @@ def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Se
     context = locks.context(store, with_login(private, "user:secret"), os.environ)
 
     made = resolve.packages(pinned, context)
-    wheels = collect.everything(locks.lock(made.artifacts, debs=()), context)
+    wheels = collect.packages(locks.lock(made.artifacts, debs=()), context)
 
     assert [wheel.project for wheel in wheels] == ["six", "torch", "transformers"]
     assert {authorization for _, authorization in private.requests} == {private.login}

@@ -51,7 +51,7 @@ def context(store: Store, pip: Sources | None, environ: Mapping[str, str], wheel
 
 def path_beside(image: Path | str) -> Path:
     """Return where build.py put the lock of an archive or a layout."""
-    return lockfile.beside(Path(str(image).rstrip("/")))
+    return lockfile.path_for(Path(str(image).rstrip("/")))
 
 
 def read(path: Path) -> Lock:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from images.foreign import typed
-from images.foreign.typed import KEY, Fault, Faulty, Rule
+from images.foreign.typed import KEY, Mistake, Mistakes, Rule
 
 DAY = datetime.date(2026, 1, 2)
 Number = Annotated[str, Rule(int, "is not a number")]
@@ -45,40 +45,40 @@ def test_a_table_becomes_its_dataclass(raw: Mapping[str, Any], made: Page) -> No
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
-        ([], Fault((), [], "is not a table")),
-        ({"rows": {}}, Fault(("rows",), {}, "is not a list")),
-        ({"rows": [5]}, Fault(("rows", 0), 5, "is not a table")),
-        ({"rows": [{}]}, Fault(("rows", 0, "name"), None, "is missing")),
-        ({"rows": [], "counted": {}}, Fault(("counted",), None, "is unknown")),
-        ({"rows": [{"name": 1}]}, Fault(("rows", 0, "name"), 1, "is not a text")),
-        ({"rows": [{"name": "x", "day": "x"}]}, Fault(("rows", 0, "day"), "x", "is not a date")),
-        ({"rows": [], "kind": []}, Fault(("kind",), [], "is not a or b")),
-        ({"rows": [], "how-many": []}, Fault(("how-many",), [], "is not a table")),
-        ({"rows": [], "how-many": {"1": 1}}, Fault(("how-many", "1"), 1, "is not true or false")),
-        ({"rows": [], "how-many": {"x": True}}, Fault(("how-many", "x", KEY), "x", "is not a number")),
+        ([], Mistake((), [], "is not a table")),
+        ({"rows": {}}, Mistake(("rows",), {}, "is not a list")),
+        ({"rows": [5]}, Mistake(("rows", 0), 5, "is not a table")),
+        ({"rows": [{}]}, Mistake(("rows", 0, "name"), None, "is missing")),
+        ({"rows": [], "counted": {}}, Mistake(("counted",), None, "is unknown")),
+        ({"rows": [{"name": 1}]}, Mistake(("rows", 0, "name"), 1, "is not a text")),
+        ({"rows": [{"name": "x", "day": "x"}]}, Mistake(("rows", 0, "day"), "x", "is not a date")),
+        ({"rows": [], "kind": []}, Mistake(("kind",), [], "is not a or b")),
+        ({"rows": [], "how-many": []}, Mistake(("how-many",), [], "is not a table")),
+        ({"rows": [], "how-many": {"1": 1}}, Mistake(("how-many", "1"), 1, "is not true or false")),
+        ({"rows": [], "how-many": {"x": True}}, Mistake(("how-many", "x", KEY), "x", "is not a number")),
     ],
 )
-def test_a_fault_has_its_place(raw: object, fault: Fault) -> None:
-    with pytest.raises(Faulty) as caught:
+def test_a_fault_has_its_place(raw: object, fault: Mistake) -> None:
+    with pytest.raises(Mistakes) as caught:
         typed.read(Page, raw)
 
-    assert caught.value.faults == [fault]
+    assert caught.value.mistakes == [fault]
 
 
 def test_a_time_is_no_day() -> None:
-    with pytest.raises(Faulty):
+    with pytest.raises(Mistakes):
         typed.read(Row, {"name": "x", "day": datetime.datetime(2026, 1, 2)})
 
 
 def test_every_fault_is_found_at_once_in_the_order_of_the_fields() -> None:
-    with pytest.raises(Faulty, match="3 faults") as caught:
+    with pytest.raises(Mistakes, match="3 mistakes") as caught:
         typed.read(Page, {"odd": 1, "kind": "c", "rows": [{"name": 1}]})
 
-    assert [fault.path for fault in caught.value.faults] == [("rows", 0, "name"), ("kind",), ("odd",)]
+    assert [mistake.path for mistake in caught.value.mistakes] == [("rows", 0, "name"), ("kind",), ("odd",)]
 
 
 def test_a_rule_is_asked_of_what_has_the_right_type_only() -> None:
-    with pytest.raises(Faulty) as caught:
+    with pytest.raises(Mistakes) as caught:
         typed.read(Page, {"rows": [], "few": [1]})
 
-    assert [fault.said for fault in caught.value.faults] == ["is not a text"]
+    assert [mistake.said for mistake in caught.value.mistakes] == ["is not a text"]

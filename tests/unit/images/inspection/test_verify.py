@@ -33,7 +33,7 @@ def layer(path: Path, files: Files, mode: int = 0o644) -> str:
 
 
 def compared(
-    tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int = 0o644, uncompiled: int | None = None
+    tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int = 0o644, first_uncompiled: int | None = None
 ) -> verify.Difference | None:
     left = [tmp_path / f"theirs{n}" for n in range(len(theirs))]
     right = [tmp_path / f"ours{n}" for n in range(len(ours))]
@@ -43,7 +43,9 @@ def compared(
     config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
     inside = Inside("x", MANIFEST, config, tuple(left))
     own = json.dumps({"rootfs": {"diff_ids": [f"sha256:{each}" for each in mine]}}).encode()
-    return verify.compare(inside, Image(("x",), config if uncompiled is None else own, b"", parts), right, uncompiled)
+    return verify.compare(
+        inside, Image(("x",), config if first_uncompiled is None else own, b"", parts), right, first_uncompiled
+    )
 
 
 SAME: Files = {"a": "1", "b": "2"}
@@ -206,13 +208,13 @@ PLAIN: Files = {"x/one.py": "1", "x-1.dist-info/RECORD": "x/one.py,sha256=1,1\n"
     ],
 )
 def test_without_bytecode_all_the_rest_is_compared(tmp_path: Path, changes: Files, place: str | None) -> None:
-    found = compared(tmp_path, [SAME, {**COMPILED, **changes}], [SAME, PLAIN], uncompiled=1)
+    found = compared(tmp_path, [SAME, {**COMPILED, **changes}], [SAME, PLAIN], first_uncompiled=1)
 
     assert (found and found.path) == place
 
 
 def test_bytecode_below_is_compared(tmp_path: Path) -> None:
-    found = compared(tmp_path, [COMPILED, SAME], [PLAIN, SAME], uncompiled=1)
+    found = compared(tmp_path, [COMPILED, SAME], [PLAIN, SAME], first_uncompiled=1)
 
     assert found is not None
     assert (found.part, found.path) == ("layer part 0", "/x-1.dist-info/RECORD")
@@ -248,9 +250,11 @@ def test_what_is_left_out_is_named(bytecode: bool, refusal: str | None, given: b
     assert all(row.remedy for row in found)
 
 
-@pytest.mark.parametrize("uncompiled", [None, 0])
+@pytest.mark.parametrize("first_uncompiled", [None, 0])
 @pytest.mark.parametrize("is_capable", [True, False])
-def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, uncompiled: int | None, is_capable: bool) -> None:
+def test_what_a_listing_could_hide_is_a_difference(
+    tmp_path: Path, first_uncompiled: int | None, is_capable: bool
+) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for path, changed in ((one, False), (other, True)):
         with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -267,7 +271,7 @@ def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, uncompiled: i
     parts = (Part("part", Written(digest, digest, 1, 1), reused=True),)
     inside = Inside("x", MANIFEST, b"{}", (other,))
 
-    found = verify.compare(inside, Image(("x",), b'{"rootfs": {}}', b"", parts), [one], uncompiled)
+    found = verify.compare(inside, Image(("x",), b'{"rootfs": {}}', b"", parts), [one], first_uncompiled)
 
     assert found is not None
     assert (found.part, found.path) == ("layer part", "/a")

@@ -89,7 +89,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(which=st.sampled_from(LOCKS), edits=edits)
 def test_any_lock(place: Path, which: Lock, edits: list[tuple[list[int], object]]) -> None:
-    fields: object = copy.deepcopy(lockfile.fields(which, beside=True))
+    fields: object = copy.deepcopy(lockfile.fields(which, with_origin=True))
     for path, new in edits:
         fields = hostile.replaced(fields, path, new)
     if isinstance(fields, dict):
@@ -99,7 +99,7 @@ def test_any_lock(place: Path, which: Lock, edits: list[tuple[list[int], object]
 
 @given(which=st.sampled_from(LOCKS), at=hostile.changes)
 def test_any_bytes_of_a_lock(place: Path, which: Lock, at: list[hostile.Change]) -> None:
-    data = hostile.changed(lockfile.text(which, beside=True).encode(), at)
+    data = hostile.changed(lockfile.text(which, with_origin=True).encode(), at)
     with watched(place, MEMORY) as scratch:
         use(data.decode(errors="replace"), Store(scratch / "store"))
 

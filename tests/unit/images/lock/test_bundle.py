@@ -170,7 +170,7 @@ def test_what_is_missing_offline_is_named_with_its_origin(locked: Lock, tmp_path
     empty = locks.context(Store(tmp_path / "empty"), None, {})
 
     with pytest.raises(Fault) as caught:
-        collect.everything(replace(locked, examples=None), empty)
+        collect.packages(replace(locked, examples=None), empty)
 
     for word in ("torch-2.13.0+cpu-x.whl", "tini_1_amd64.deb (Debian's mirror", "seqeval-1.tar.gz (PyPI)", "--offline"):
         assert word in str(caught.value)

@@ -67,7 +67,7 @@ def without_places(lock: Lock) -> Lock:
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
     written = replace(lock, **changes)
 
-    assert lockfile.read(lockfile.text(written, beside=True), "x", NOTHING) == without_places(written)
+    assert lockfile.read(lockfile.text(written, with_origin=True), "x", NOTHING) == without_places(written)
 
 
 def test_other_tools_read_the_packages(lock: Lock) -> None:
@@ -85,7 +85,7 @@ def test_other_tools_read_the_packages(lock: Lock) -> None:
     [("image.tar", "pylock.image-tar.toml"), ("layout", "pylock.layout.toml"), ("a b.c.tar", "pylock.a-b-c-tar.toml")],
 )
 def test_the_name_beside_an_image_is_one_that_tools_know(image: str, name: str) -> None:
-    made = lockfile.beside(Path("there") / image)
+    made = lockfile.path_for(Path("there") / image)
 
     assert made == Path("there") / name
     assert is_valid_pylock_path(made)
@@ -111,8 +111,8 @@ def test_another_base_than_the_locks_is_refused(lock: Lock, base: str) -> None:
 
 
 def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(lock: Lock) -> None:
-    assert "secret" not in lockfile.text(lock, beside=True)
-    assert "undated" in lockfile.text(lock, beside=True)
+    assert "secret" not in lockfile.text(lock, with_origin=True)
+    assert "undated" in lockfile.text(lock, with_origin=True)
     assert "undated" not in lockfile.text(lock)
 
 
@@ -121,7 +121,7 @@ def test_only_a_lock_beside_an_image_has_the_release_of_mmdebstrap(lock: Lock) -
     made = replace(lock, debian=replace(lock.debian, mmdebstrap="1.3.5"))
 
     assert lockfile.text(made) == lockfile.text(lock)
-    assert lockfile.read(lockfile.text(made, beside=True), "x", NOTHING).debian.mmdebstrap == "1.3.5"
+    assert lockfile.read(lockfile.text(made, with_origin=True), "x", NOTHING).debian.mmdebstrap == "1.3.5"
 
 
 def changed(lock: Lock, path: str, value: object) -> str:
@@ -270,7 +270,7 @@ def test_a_lock_is_read_without_the_table_of_versions(lock: Lock, monkeypatch: p
         lock, artifacts=artifacts, torch="99.0", transformers="98.0", python="3.99", backend="other", glibc="9.9"
     )
 
-    assert lockfile.read(lockfile.text(strange, beside=True), "x", NOTHING) == without_places(strange)
+    assert lockfile.read(lockfile.text(strange, with_origin=True), "x", NOTHING) == without_places(strange)
 
 
 @pytest.mark.parametrize(("name", "version"), [("nvidia-cublas", "13.1"), ("triton", "3.4"), ("torch", "2.13.0+cu130")])

@@ -75,7 +75,7 @@ def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, pl
 
     assert bool(uv.for_gpu(made, dataclasses.replace(asked, wheelhouse="/wheels"))) is is_for_gpu
     if is_for_gpu:
-        assert uv.wider(Sources(), "", made, asked).extra == (uv.TORCH_INDEX,)
+        assert uv.with_torch_index(Sources(), "", made, asked).extra == (uv.TORCH_INDEX,)
 
 
 def test_source_only_projects_are_stated_as_toml() -> None:
@@ -219,11 +219,11 @@ def test_intels_index_is_asked_for_nothing_else() -> None:
     "missed", ["torch was not found", "no version of torch==2.13.0", "torch==2.13.0 has no wheels"]
 )
 def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
-    assert uv.wider(Sources(), "pytorch was good", None, NEWEST) == Sources()
-    wider = uv.wider(Sources(), f"because {missed}", None, NEWEST)
+    assert uv.with_torch_index(Sources(), "pytorch was good", None, NEWEST) == Sources()
+    wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST)
     assert wider.extra == (uv.TORCH_INDEX,)
-    assert uv.wider(wider, f"because {missed}", None, NEWEST) == wider
-    assert uv.wider(Sources(no_index=True), missed, None, NEWEST) == Sources(no_index=True)
+    assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST) == wider
+    assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST) == Sources(no_index=True)
 
 
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from images.foreign.typed import Faulty
+from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
 from images.plan import catalog, faults, schema
 from tests.support.toml import tomllib
@@ -157,8 +157,8 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
 def found(raw: Mapping[str, Any]) -> list[str]:
     try:
         return faults.between_sections(schema.parse(raw))
-    except Faulty as error:
-        return faults.inside_sections(error.faults)
+    except Mistakes as error:
+        return faults.inside_sections(error.mistakes)
 
 
 @pytest.mark.parametrize(
