@@ -8,6 +8,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from images.base.base import Base
@@ -57,7 +58,7 @@ Run = Callable[[Sequence[str]], "str | None"]
 
 def modules_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
     """Return the top-level modules of wheels, given as (sha256, path); a wheel is opened once."""
-    made = (store.cached("modules", digest, lambda p=path: modules(p)) for digest, path in wheels)  # type: ignore[misc]
+    made = (store.cached("modules", digest, partial(modules, path)) for digest, path in wheels)
     return sorted({module for one in made for module in one.value})
 
 

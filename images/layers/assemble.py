@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 from images.base.base import Base
@@ -49,20 +50,13 @@ def layers(
 
     `sbom` writes the software bill of materials, which takes as long as a small layer.
     """
-    store, compiler = context.store, _compiler(lock, base, context)
-
-    def group(name: str, members: Sequence[Wheel], extra: tuple[str, Path] | None) -> Part:
-        return _wheel_layer(name, members, extra, lock, base, store, compiler)
-
-    def extra(one: Extra) -> Part:
-        return _part(store, one.name, one.inputs, base.facts.directories, one.fill)
-
-    tasks: list[Callable[[], Part]] = [lambda e=e: extra(e) for e in extras]  # type: ignore[misc]
-    groups = [
-        (name, [wheel for wheel in found if belongs(wheel.project)], archive if name == "transformers" else None)
-        for name, belongs in GROUPS
-    ]
-    tasks += [lambda g=g: group(*g) for g in groups if g[1] or g[2]]  # type: ignore[misc]
+    store, compiler, below = context.store, _compiler(lock, base, context), base.facts.directories
+    tasks: list[Callable[[], Part]] = [partial(_part, store, e.name, e.inputs, below, e.fill) for e in extras]
+    for name, belongs in GROUPS:
+        members = [wheel for wheel in found if belongs(wheel.project)]
+        scripts = archive if name == "transformers" else None
+        if members or scripts:
+            tasks.append(partial(_wheel_layer, name, members, scripts, lock, base, store, compiler))
     tasks.append(lambda: _own_layer(lock, base, sbom(), store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
@@ -81,7 +75,7 @@ def compile_beside(making: Started[Base], lock: Lock, found: Sequence[Wheel], co
             compiler.compiled([wheel])
 
     ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
-    tasks: list[Callable[[], None]] = [lambda w=w: compile_(w) for w in ordered]  # type: ignore[misc]
+    tasks = [partial(compile_, wheel) for wheel in ordered]
     context.side_by_side("compiling modules while the base is made", tasks, max(1, context.jobs - 1))
 
 

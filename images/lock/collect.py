@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from images.debs import apt
@@ -43,10 +44,7 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= resolve.places(lock, unknown, context)
     _refuse_the_rest(lost, places, lock, context)
-    tasks: list[Callable[[], Wheel]] = [
-        lambda a=a: _wheel(a, places[a.filename], lock, context)  # type: ignore[misc]
-        for a in lock.added
-    ]
+    tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
     return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs) if lost else 1)
 
 

@@ -84,18 +84,20 @@ def packages(planned: Plan, context: Context) -> Resolved:
     def ask() -> str:
         return tomli_w.dumps(_resolve(question, sources, context).to_dict())
 
-    def take() -> dict[str, object]:
-        pylock = Pylock.from_dict(tomllib.loads(found))
-        if question.wheelhouse:
-            pins = [(package.name, str(package.version)) for package in pylock.packages]
-            wheelhouse.refuse(Path(question.wheelhouse), pins, question.python, question.glibc)
-        taken = choose(pylock, question)
-        return {"artifacts": [asdict(artifact) for artifact in taken.artifacts], "undated": taken.undated}
-
     is_over = max(question.as_of, question.family_as_of) < context.today
     found = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    taken = context.store.cached("files of locks", [inputs, found], take).value
+    taken = context.store.cached("files of locks", [inputs, found], lambda: _chosen(found, question)).value
     return Resolved(tuple(Artifact(**fields) for fields in taken["artifacts"]), tuple(taken["undated"]))
+
+
+def _chosen(found: str, question: Question) -> dict[str, object]:
+    """Return the chosen files of a resolution, given as TOML, as the store keeps them."""
+    pylock = Pylock.from_dict(tomllib.loads(found))
+    if question.wheelhouse:
+        pins = [(package.name, str(package.version)) for package in pylock.packages]
+        wheelhouse.refuse(Path(question.wheelhouse), pins, question.python, question.glibc)
+    taken = choose(pylock, question)
+    return {"artifacts": [asdict(artifact) for artifact in taken.artifacts], "undated": taken.undated}
 
 
 def choose(pylock: Pylock, question: Question) -> Resolved:
