@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO
 
+from images.foreign.paths import HOPS, OPAQUE, WHITEOUT, below_root
 from images.foreign.tars import DEEPEST, entries
 from images.host.errors import WorldFault
 from images.oci.manifest import DAMAGED
 
-# Whiteouts: OCI image specification 1.1, "Image Layer Filesystem Changeset".
-WHITEOUT = ".wh."
-OPAQUE = ".wh..wh..opq"
-HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
 # Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
 # thousand files, whose paths and lists are some tens of megabytes.
 LARGEST, EACH = 512 << 20, 256
@@ -52,7 +49,7 @@ class Tree:
     def add(self, tar: tarfile.TarFile, layer: int, keep: Keep) -> None:
         """Add a layer above those that are there; within a layer, the order of whiteouts and files does not matter."""
         for info in entries(tar):
-            path = _clean(info.name)
+            path = below_root(info.name)
             above, name = posixpath.split(path)
             place, directory = self._directory(above, layer)
             if name == OPAQUE:
@@ -104,7 +101,7 @@ class Tree:
             if found.kind == "l" and (follow or not last):
                 rest = "/".join(parts[depth + 1 :])
                 target = found.target if found.target.startswith("/") else f"{place}/{found.target}"
-                onward = _clean(f"{target}/{rest}")
+                onward = below_root(f"{target}/{rest}")
                 return self._find(onward, follow=follow, hops=hops + 1) if hops < HOPS else None
             node, place = found, f"{place}/{name}".lstrip("/")
         return place, node
@@ -133,7 +130,7 @@ class Tree:
 
     def _node(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, layer: int, keep: Keep) -> Node:
         if info.islnk():
-            target = self.find(_clean(info.linkname), follow=False)
+            target = self.find(below_root(info.linkname), follow=False)
             if target is None or target[1].kind == "d":  # no file system has a hard link to a directory
                 return Node("f", layer)
             return replace(target[1], layer=layer, children={})
@@ -176,8 +173,3 @@ def _drop_below(directory: Node, layer: int) -> None:
 def _below(path: str, directory: Node) -> list[tuple[str, Node]]:
     """List what is in a directory with its paths, the last first."""
     return [(f"{path}/{name}".lstrip("/"), node) for name, node in sorted(directory.children.items(), reverse=True)]
-
-
-def _clean(path: str) -> str:
-    """Write a path as seen from the root, which `..` does not leave."""
-    return posixpath.normpath(f"/{path}").lstrip("/")

@@ -1,12 +1,16 @@
-"""Paths that others wrote: what keeps one out of a layer."""
+"""Paths that others wrote: what keeps one out of a layer, and what marks of layers and of links mean."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
 
-WHITEOUT = ".wh."  # OCI image specification 1.1, "Whiteouts"
+# OCI image specification 1.1, "Image Layer Filesystem Changeset", whiteouts.
+WHITEOUT = ".wh."
+OPAQUE = ".wh..wh..opq"
+HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
 # What a path in a layer must not have, and words that go after the path.
 FLAWS = (
     (r"\A\Z", "is empty"),
@@ -19,6 +23,11 @@ FLAWS = (
 )
 # Most paths, of which there are many: parts of ASCII, none with a dot in front.
 PLAIN = re.compile(r"[!-\-0-~][ -.0-~]*(/[!-\-0-~][ -.0-~]*)*")
+
+
+def below_root(path: str) -> str:
+    """Return a path as seen from the root, which `..` does not leave, without the slash in front."""
+    return posixpath.normpath(f"/{path}").lstrip("/")
 
 
 def flaw(path: str) -> str | None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from images.base import additions
 from images.base.base import Base, Site, of_debian
 from images.base.inspect import LIBRARIES
-from images.base.overlay import OPAQUE, WHITEOUT
 from images.debs.apt import Deb
 from images.foreign import tars
+from images.foreign.paths import OPAQUE, WHITEOUT, below_root
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
@@ -148,7 +148,7 @@ def _unpack(tar: tarfile.TarFile, root: Path, below: Directories, needed: Callab
     """
     written: set[Path] = set()
     for info in tars.entries(tar):
-        path = below.resolve(_clean(info.name))
+        path = below.resolve(below_root(info.name))
         directory, name = posixpath.split(path)
         if name.startswith(WHITEOUT):
             if (hidden := name.removeprefix(WHITEOUT)) in ("", ".", ".."):
@@ -160,7 +160,7 @@ def _unpack(tar: tarfile.TarFile, root: Path, below: Directories, needed: Callab
 
 def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, below: Directories) -> bool:
     data = tar.extractfile(info) if info.isreg() else None
-    first = below.resolve(_clean(info.linkname)) if info.islnk() else ""
+    first = below.resolve(below_root(info.linkname)) if info.islnk() else ""
     if not (data or info.issym() or (first and _reached(root, first) and (root / first).is_file())):
         return False
     if f"{first}/".startswith(f"{path}/") or (first and path.startswith(f"{first}/")):
@@ -174,7 +174,7 @@ def _put(tar: tarfile.TarFile, info: tarfile.TarInfo, root: Path, path: str, bel
     elif first:
         os.link(root / first, place, follow_symlinks=False)
     else:
-        target = below.resolve(_clean(posixpath.join("/", posixpath.dirname(path), info.linkname)))
+        target = below.resolve(below_root(posixpath.join("/", posixpath.dirname(path), info.linkname)))
         place.symlink_to(os.path.relpath(root / target, place.parent))
     return True
 
@@ -215,8 +215,3 @@ def _hide(root: Path, path: str, kept: set[Path]) -> None:
     for each in found:
         if each not in kept and (each.is_symlink() or each.is_file()):
             each.unlink()
-
-
-def _clean(path: str) -> str:
-    """Write a path as seen from the root, which neither `..` nor a link of the image leaves."""
-    return posixpath.normpath(f"/{path}").lstrip("/")

@@ -12,7 +12,7 @@ from typing import IO
 
 import zstandard
 
-from images.foreign.paths import WHITEOUT, flaw
+from images.foreign.paths import HOPS, WHITEOUT, flaw
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
 
@@ -25,7 +25,6 @@ ZSTD = {"compression_level": 3, "window_log": 23, "chain_log": 18, "hash_log": 1
 ZSTD |= {"job_size": 8 << 20, "overlap_log": 8, "threads": 2}
 
 ABSENT = (None, "")
-HOPS = 40  # links in one path before it counts as a circle: path_resolution(7)
 
 
 @dataclass(frozen=True)
