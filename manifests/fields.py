@@ -128,9 +128,14 @@ def read_variable(text: str, option: str) -> tuple[str, str]:
     if not is_text(value):
         raise Refusal(f"{option} has a value that no container can be given", repr(text), f"{option} {name}=VALUE")
     if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        make = "kubectl create secret generic hf-token --from-literal=HF_TOKEN=..., then --token-secret hf-token"
-        raise Refusal("a token in a manifest is read by everybody who reads the manifest", f"{option} {name}", make)
+        raise token_refusal(f"{option} {name}")
     return name, value
+
+
+def token_refusal(given: str) -> Refusal:
+    """Return what is said of a token that would stand in a manifest."""
+    make = "kubectl create secret generic hf-token --from-literal=HF_TOKEN=..., then --token-secret hf-token"
+    return Refusal("a token in a manifest is read by everybody who reads the manifest", given, make)
 
 
 def read_secret(text: str, option: str) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from entrypoint.errors import Refusal
 from manifests.request import DOWNLOADS, Job, Pod
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
@@ -13,6 +14,13 @@ from manifests.request import DOWNLOADS, Job, Pod
 STORAGE, TEMPORARY, SHARED = "storage", "tmp", "shm"
 # Group 0 owns the directories of the image.
 GROUP = 0
+
+
+def check_variables(pod: Pod, operators: Collection[str]) -> None:
+    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
+    taken = [name for name in pod.variables if name in operators]
+    if taken:
+        raise Refusal("the operator sets this variable itself", f"--env {taken[0]}", f"leave {taken[0]} out")
 
 
 def write_variables(pod: Pod) -> list[dict[str, Any]]:

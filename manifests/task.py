@@ -12,7 +12,7 @@ from entrypoint.training import job as jobs
 from entrypoint.training.arguments import OUTPUT, find_output, is_argfile, read_given
 from entrypoint.training.task import OTHER
 from entrypoint.training.tasks import TASKS
-from manifests.fields import is_text
+from manifests.fields import is_text, token_refusal
 from manifests.request import DOWNLOADS, JOBS, PREFETCH, Job
 
 GUIDE = ("qa", "--bf16")  # what the Hugging Face guide trains
@@ -83,8 +83,7 @@ def check_token(job: Job) -> None:
     given = read_given(list(job.words[1:]), lambda _: None, strict=False)
     found = [name for name in TOKENS if isinstance(given.get(name), str) and given[name] not in ("True", "true", "")]
     if found:
-        make = "kubectl create secret generic hf-token --from-literal=HF_TOKEN=..., then --token-secret hf-token"
-        raise Refusal("a token in a manifest is read by everybody who reads the manifest", f"--{found[0]}", make)
+        raise token_refusal(f"--{found[0]}")
 
 
 def read_task(words: Sequence[str]) -> jobs.Job:

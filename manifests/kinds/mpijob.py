@@ -8,7 +8,7 @@ from typing import Any
 from entrypoint.errors import Refusal
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
-from manifests.pod import write_container, write_metadata, write_pod
+from manifests.pod import check_variables, write_container, write_metadata, write_pod
 from manifests.request import Job
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -41,7 +41,7 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
             },
         },
     }
-    check_variables(job)
+    check_variables(job.pod, OPERATORS)
     check_validation(manifest)
     return manifest
 
@@ -61,13 +61,6 @@ def list_variables(job: Job) -> dict[str, str]:
         "MPI_LOCALNRANKS": str(count),
         "MASTER_ADDR": f"{job.name}-worker-0",
     }
-
-
-def check_variables(job: Job) -> None:
-    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
-    taken = [name for name in job.pod.variables if name in OPERATORS]
-    if taken:
-        raise Refusal("the operator sets this variable itself", f"--env {taken[0]}", f"leave {taken[0]} out")
 
 
 def check_validation(manifest: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from entrypoint.errors import Refusal
 from manifests.fields import LABEL, read_name
-from manifests.pod import write_container, write_metadata, write_pod
+from manifests.pod import check_variables, write_container, write_metadata, write_pod
 from manifests.request import Job
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
@@ -31,7 +31,7 @@ def write_pytorchjob(job: Job) -> dict[str, Any]:
         "spec": write_spec(job),
     }
     check_names(job)
-    check_variables(job)
+    check_variables(job.pod, OPERATORS)
     check_webhook(manifest)
     return manifest
 
@@ -97,13 +97,6 @@ def check_names(job: Job) -> None:
     count = job.elastic[1] if job.elastic else job.workers
     suffix = max(f"-worker-{count - 1}", "-master-0", key=len)
     read_name(job.name, "--name", longest=LABEL - len(suffix))
-
-
-def check_variables(job: Job) -> None:
-    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
-    lost = [name for name in job.pod.variables if name in OPERATORS]
-    if lost:
-        raise Refusal("the operator sets this variable itself", f"--env {lost[0]}", f"leave {lost[0]} out")
 
 
 def check_webhook(manifest: Mapping[str, Any]) -> None:
