@@ -19,6 +19,7 @@ from images.layers.entrypoint_layer import HOME
 from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
+from images.oci.layer import Part
 
 ABSENT, TWICE = "absent", "there twice"
 CACHE, RECORD = "__pycache__", ".dist-info/RECORD"
@@ -91,12 +92,19 @@ def _layers(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: 
         if theirs is None or part is None:
             name = f"layer {part.name}" if part else "the layers above"
             return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.parts)} layers")
-        if (digest := _unpacked(theirs)) != part.written.diff_id:
-            bytecode, name = first_uncompiled is None or number < first_uncompiled, f"layer {part.name}"
-            plain = Difference(name, "", f"sha256:{digest}", f"sha256:{part.written.diff_id}") if bytecode else None
-            if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)) or plain:
-                return found
+        if found := _layer(part, theirs, mine, bytecode=first_uncompiled is None or number < first_uncompiled):
+            return found
     return None
+
+
+def _layer(part: Part, theirs: Path, mine: Path, *, bytecode: bool) -> Difference | None:
+    """Return what differs in one layer; without `bytecode` that of either side is left out."""
+    name, expected, digest = f"layer {part.name}", part.written.diff_id, _unpacked(theirs)
+    if digest == expected:
+        return None
+    if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)):
+        return found
+    return Difference(name, "", f"sha256:{digest}", f"sha256:{expected}") if bytecode else None
 
 
 def _unpacked(layer: Path) -> str:

@@ -106,13 +106,13 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
         others.update(pinned if not fitting else ())
         found += _problems(directory, pinned, fitting, f"Python {python}, glibc {glibc}, x86_64")
     found = list(dict.fromkeys(found))  # a package can be pinned twice, as 2.13.0 and as 2.13.0+cpu
-    if len(found) > 1:
-        other = _python(others, glibc) if len(others) == len(found) else None
+    if len(found) == 1:
+        raise UserFault(*found[0])
+    if found:
         value, remedy = "; ".join(f"{one.fact}: {one.value}" for one in found), f"mend {directory}, or leave it out"
-        remedy = f"--python {other}, for which these wheels are, or leave {directory} out" if other else remedy
+        if len(others) == len(found) and (other := _python(others, glibc)):
+            remedy = f"--python {other}, for which these wheels are, or leave {directory} out"
         raise UserFault("wheels of the wheelhouse cannot be used", value, remedy)
-    for problem in found:
-        raise UserFault(*problem)
 
 
 def _python(wheels: Iterable[Wheel], glibc: str) -> str | None:
