@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TextIO
@@ -46,6 +47,13 @@ class Plain(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         """Return that everything is written out."""
         return True
+
+
+# What kubectl reads as a number or as true and false, and PyYAML as text: a writer quotes what it knows so.
+# Sources: resolve in resolve.go of sigs.k8s.io/yaml (goyaml.v2), and ParseInt of Go's strconv with base 0.
+FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"
+NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?0[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
+Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
 
 
 def make_parser() -> Parser:

@@ -195,7 +195,7 @@ def read_path(text: str, option: str) -> str:
 
 def read_count(text: str, option: str, least: int, most: int) -> int:
     """Return a whole number between two others."""
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
     if value is None or not least <= value <= most:
         remedy = f"{option} {min(most, max(least, 2))}"
         raise Refusal(f"{option} takes a number from {least} to {most}", repr(text), remedy)

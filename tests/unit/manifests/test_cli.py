@@ -300,6 +300,30 @@ def test_values_that_yaml_would_take_for_others_stay_text() -> None:
     }  # fmt: skip
 
 
+OF_OTHER_TYPES = "5e-5 1e3 1E3 -1.5e+3 .5e1 1_0e5 08 +08 0o17 0O17 0X1F -0xff 0B1 y Y n N"
+
+
+@pytest.mark.parametrize("text", OF_OTHER_TYPES.split())
+def test_what_kubectl_would_take_for_another_type_is_quoted(text: str) -> None:
+    printed = write("pytorchjob", "--env", f"A={text}", "qa", "--learning_rate", text).out
+
+    lines = [line.strip() for line in printed.splitlines()]
+    assert f"value: '{text}'" in lines
+    assert f"- '{text}'" in lines
+
+
+@pytest.mark.parametrize("text", ["yes-or-no", "node0", "e5", "1.2.3", "5e-5x", "0xyz", "nn"])
+def test_other_text_is_not_quoted(text: str) -> None:
+    assert f"value: {text}" in write("pytorchjob", "--env", f"A={text}").out
+
+
+def test_a_user_of_ten_digits_is_taken() -> None:
+    """OpenShift gives every namespace such a range of users."""
+    pods = list_pods(write("pytorchjob", "--uid", "1000680000").manifest)
+
+    assert {pod["securityContext"]["runAsUser"] for pod in pods} == {1000680000}
+
+
 def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run("pytorchjob", "--help")
