@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,11 +38,10 @@ DISTRIBUTED = "torch.distributed.distributed_c10d"
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 
 
-class Thread(NamedTuple):
-    """What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks."""
-
-    state: str
-    ran: int
+# What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks. It is no NamedTuple: to make
+# one evaluates a text, and a Python that has done so at its end forgets that ^C ended it: its exit code is 1, not that
+# of SIGINT (run_eval_code_obj in CPython's pythonrun.c; tried with 3.8 to 3.13).
+Thread = Tuple[str, int]
 
 
 def settle(
@@ -61,7 +60,8 @@ def settle(
 
 def is_done(first: Thread, before: Thread, now: Thread) -> bool:
     """Return whether a thread slept through a pause, so that it did not wait for Python's lock, or has run enough."""
-    return before.state == now.state == "S" or now.ran - first.ran >= TICKS
+    (_, ran_first), (state_before, _), (state, ran) = first, before, now
+    return state_before == state == "S" or ran - ran_first >= TICKS
 
 
 def look_around(place: str = THREADS) -> dict[str, Thread]:
@@ -83,7 +83,7 @@ def look_around(place: str = THREADS) -> dict[str, Thread]:
 def read_thread(stat: str) -> Thread:
     """Return a thread from a line of proc(5), stat; its name, in parentheses, may have spaces and parentheses."""
     words = stat.rpartition(")")[2].split()
-    return Thread(words[0], int(words[11]) + int(words[12]))
+    return words[0], int(words[11]) + int(words[12])
 
 
 def groups_of_oneccl(modules: Mapping[str, Any]) -> list[Any]:
@@ -107,7 +107,7 @@ def keep(kept: Any) -> None:
 
 def say(error: BaseException | None, root: str) -> None:
     """Print why this process ends, if an error ends it that we know; root: the directory of the package."""
-    if error is None:
+    if error is None or isinstance(error, KeyboardInterrupt):  # what is imported here makes tuples with names
         return
     sys.path.insert(0, root)
     from entrypoint.container.files import read_text

@@ -23,7 +23,7 @@ from entrypoint.jobs.at_end import (
     settle,
 )
 
-ASLEEP, READY = Thread("S", 7), Thread("R", 7)
+ASLEEP, READY = ("S", 7), ("R", 7)
 
 
 def pauses(*looks: Mapping[str, Thread]) -> int:
@@ -49,7 +49,7 @@ def pauses(*looks: Mapping[str, Thread]) -> int:
         pytest.param([{"2": ASLEEP, "3": READY}, {"2": ASLEEP, "3": ASLEEP}], 2, id="one of two"),
         pytest.param([{"2": READY}, {}], 1, id="has ended"),
         pytest.param([{"2": ASLEEP}, {"2": ASLEEP, "3": READY}], 1, id="began meanwhile"),
-        pytest.param([{"2": READY}, {"2": Thread("R", 8)}, {"2": Thread("R", 9)}], 2, id="spins"),
+        pytest.param([{"2": READY}, {"2": ("R", 8)}, {"2": ("R", 9)}], 2, id="spins"),
     ],
 )
 def test_the_end_waits_for_threads(looks: Sequence[Mapping[str, Thread]], slept: int) -> None:
@@ -62,14 +62,14 @@ def test_a_thread_that_never_gets_a_core_does_not_keep_the_program() -> None:
 
 @pytest.mark.parametrize("state", ["D", "R", "T"])
 def test_only_a_thread_that_slept_twice_is_at_rest(state: str) -> None:
-    assert not is_done(ASLEEP, Thread(state, 7), ASLEEP)
-    assert not is_done(ASLEEP, ASLEEP, Thread(state, 7))
+    assert not is_done(ASLEEP, (state, 7), ASLEEP)
+    assert not is_done(ASLEEP, ASLEEP, (state, 7))
 
 
 def test_a_line_of_proc_is_read_whatever_the_thread_is_called() -> None:
     numbers = " ".join(str(number) for number in range(4, 53))
 
-    assert read_thread(f"7 (a) R (b) S {numbers}") == Thread("S", 14 + 15)
+    assert read_thread(f"7 (a) R (b) S {numbers}") == ("S", 14 + 15)
 
 
 def test_the_threads_of_this_process_are_found_without_the_main_one(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -78,7 +78,7 @@ def test_the_threads_of_this_process_are_found_without_the_main_one(tmp_path_fac
     (place / "1/stat").write_text("1 (x) S " + " ".join(["0"] * 40))
     (place / "2").mkdir()  # it ends while it is read
 
-    assert look_around(str(place)) == {"1": Thread("S", 0)}
+    assert look_around(str(place)) == {"1": ("S", 0)}
     assert look_around(str(place / "nothing")) == {}
 
 
