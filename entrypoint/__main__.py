@@ -184,15 +184,28 @@ def become(job: jobs.Job, decision: Decision, root: str) -> int:
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
-    open_directory(decision)
-    if decision.world.rank is not None and environ.get("MULTINODE_SUPERVISED"):
+    lease = open_directory(decision)
+    try:
+        return train(job, argv, {**environ, **lease}, decision.world.rank)
+    finally:  # where the training was a process of its own, or could not be started
+        if lease:
+            import time
+
+            from entrypoint.jobs.at_end import end_keeper
+
+            end_keeper(lease, time.sleep, time.monotonic)
+
+
+def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
+    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
+    if rank is not None and environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.cluster.rank import supervise
 
-        return supervise(argv, environ, decision.world.rank)
+        return supervise(argv, environ, rank)
     if has_limit(job, argv):
         from entrypoint.faults.child import watch
 
-        return watch(argv, environ, decision.world.rank)
+        return watch(argv, environ, rank)
     return execute(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
 
 
@@ -205,13 +218,14 @@ def has_limit(job: jobs.Job, argv: list[str]) -> bool:
     return read_memory_limit(read_text) is not None
 
 
-def open_directory(decision: Decision) -> None:
-    """Take the directory for results of a run, if there is one."""
-    if decision.run is not None:
-        from entrypoint.runs.lease import Clock
-        from entrypoint.runs.output import open_run
+def open_directory(decision: Decision) -> dict[str, str]:
+    """Take the directory for results of a run, if there is one; return what its training has to know of that."""
+    if decision.run is None:
+        return {}
+    from entrypoint.runs.lease import Clock
+    from entrypoint.runs.output import open_run
 
-        open_run(decision.run, Clock(), print_note)
+    return open_run(decision.run, Clock(), print_note)
 
 
 def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> int:

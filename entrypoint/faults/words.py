@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 MORE_SHM = (
     "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer DataLoader workers"
 )
-OTHER_RANK = (
-    "read the log of that rank first: it has ended, or the network to its node is cut; "
-    "the same command goes on from the last checkpoint"
-)
+AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
+OTHER_RANK = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
 NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded"
 # What torch.save says, which forgets the reason (caffe2/serialize/inline_container.cc, a C++ stream).
 NOT_WRITTEN = r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos"
@@ -66,7 +64,7 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
         return explain_rank(failures, place)
     if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
         name = f"torchrun on {socket.gethostname()} was ended by signal"
-        return Refusal(name, int(error.sigval), "the same command goes on from the last checkpoint", WORLD)
+        return Refusal(name, int(error.sigval), AGAIN, WORLD)
     for pattern, rule in RULES:
         if found := re.search(pattern, text):
             return rule(text, found.group(found.lastindex or 0), place)
@@ -97,7 +95,7 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal | None:
         return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
     if code == -9 and count_kills(place.files):
         return Refusal(f"{name} was killed by signal 9", explain_memory(place.files), REMEDY, WORLD)
-    return Refusal(f"{name} was killed by signal", -code, "find out who sent it; the same command goes on", WORLD)
+    return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", WORLD)
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:

@@ -12,7 +12,8 @@ have left. One of them that waits in a collective for rank 0 never does, so a ra
 launcher would learn of it. So a group of oneCCL is kept, and ends with the process.
 
 No other rank is waited for, and the exit code stays the program's own. Before all this, what ended a program by an
-error is said in words (faults/words.py): the last row of a log is what people read first.
+error is said in words (faults/words.py): the last row of a log is what people read first. After all this, the lease of
+its directory for results is released.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ LIMIT = 2.0
 # A thread that spins (a worker of oneCCL) never rests. Dropping a tensor takes far less than two ticks of a core.
 TICKS = 2
 DISTRIBUTED = "torch.distributed.distributed_c10d"
+KEEPER = "MULTINODE_KEEPER"  # as in runs/keeper.py; at its end a Python imports as little as it can
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 
 
-# What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks. It is no NamedTuple: to make
-# one evaluates a text, and a Python that has done so at its end forgets that ^C ended it: its exit code is 1, not that
+# What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks. No NamedTuple: to make one
+# evaluates a text, and a Python that has done so at its end forgets that ^C ended it: its exit code is 1, not that
 # of SIGINT (run_eval_code_obj in CPython's pythonrun.c; tried with 3.8 to 3.13).
 Thread = Tuple[str, int]
 
@@ -121,6 +123,21 @@ def say(error: BaseException | None, root: str) -> None:
         print_error(reason)
 
 
+def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
+    """End the process that renews a lease (runs/keeper.py), if it is a child of this one, and wait until it has.
+
+    By itself it ends after this one, when there may be no container any more: then the lease would stay.
+    """
+    try:
+        keeper, until = int(environ.get(KEEPER, "0")), clock() + LIMIT
+        if keeper > 0 and not os.waitpid(keeper, os.WNOHANG)[0]:
+            os.kill(keeper, 15)
+            while not os.waitpid(keeper, os.WNOHANG)[0] and clock() < until:
+                sleep(PAUSE)
+    except (ValueError, OSError):  # no number, or that of no child of ours
+        return
+
+
 def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> None:
     """Do all of it."""
     with contextlib.suppress(Exception):  # the program's own error is what counts
@@ -128,6 +145,7 @@ def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> 
     settle(look_around, time.sleep, time.monotonic)
     for group in groups_of_oneccl(modules):
         keep(group)
+    end_keeper(os.environ, time.sleep, time.monotonic)
 
 
 if __name__ == "multinode.at_end":  # as the image's .pth file runs it

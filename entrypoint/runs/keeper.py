@@ -9,13 +9,16 @@ from entrypoint.runs.lease import RENEW, create, make_text, read_lease, release,
 from entrypoint.streams import print_error
 
 PR_SET_PDEATHSIG = 1
+# By this variable a training knows its process, and ends it as the last thing that it does (jobs/at_end.py).
+VARIABLE = "MULTINODE_KEEPER"
 
 
-def keep(path: str, owner: str, host: str) -> None:
-    """Start the process; this one becomes the training by exec, and its end is the end of the other."""
+def keep(path: str, owner: str, host: str) -> int:
+    """Start the process and return its number; this one becomes the training by exec, and ends the other."""
     parent = os.getpid()
-    if os.fork():
-        return
+    child = os.fork()
+    if child:
+        return child
     try:
         detach(parent)
         renew_until_the_end(path, owner, host)
@@ -26,7 +29,7 @@ def keep(path: str, owner: str, host: str) -> None:
 
 
 def detach(parent: int) -> None:
-    """Leave the signals of the job to the training: only its end counts, which the kernel reports by SIGTERM."""
+    """Leave the signals of the job to the training: only SIGTERM counts, by which it or the kernel reports its end."""
     import ctypes
 
     os.setsid()
@@ -42,7 +45,7 @@ def detach(parent: int) -> None:
 def renew_until_the_end(path: str, owner: str, host: str) -> None:
     """Renew the lease again and again, and release it at the end; say it, and stop, when another job has taken it.
 
-    At the end of a container there may be no time left: then the lease expires.
+    A container may end with its training. Where that was killed, there is no time left, and the lease expires.
     """
     fails = False
     while signal.sigtimedwait([signal.SIGTERM], RENEW) is None:

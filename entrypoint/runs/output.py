@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.errors import Refusal
 from entrypoint.faults.disks import MORE_DISK, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
-from entrypoint.runs.keeper import keep
+from entrypoint.runs.keeper import VARIABLE, keep
 from entrypoint.runs.lease import Clock, create, release, take
 from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, read_record
 
@@ -76,20 +76,21 @@ def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
     return (None, "") if run.anew or not run.resumes else find_last(run.directory, run.nodes)
 
 
-def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> None:
+def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, str]:
     """Sign the directory; on the node of rank 0 take its lease, keep that until this process ends, and leave a record.
 
+    Return the variable by which the training ends what keeps the lease; empty where there is no such process.
     Raise Refusal if another job writes there, or has been there.
     """
     place = f"{run.directory}/{OWN}"
     if not run.leads:
         with contextlib.suppress(OSError):  # a node that writes no results may be unable to
             sign(run)
-        return
+        return {}
     try:
         sign(run)
         own = take(f"{place}/lease.json", run.owner, run.host, clock, say)
-        begin(run, f"{place}/lease.json", fresh=own or not run.joins)
+        return {VARIABLE: str(begin(run, f"{place}/lease.json", fresh=own or not run.joins))}
     except PermissionError as error:
         remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {place}"
         raise Refusal("the directory for results belongs to another user", error.filename, remedy) from None
@@ -115,8 +116,11 @@ def make_shared(directory: str) -> None:
             os.chmod(each, 0o775)
 
 
-def begin(run: Run, lease: str, *, fresh: bool) -> None:
-    """Write the record of a run that does not go on, and keep the lease; fresh: whether it is this process that may."""
+def begin(run: Run, lease: str, *, fresh: bool) -> int:
+    """Write the record of a run that does not go on, and return the process that keeps the lease.
+
+    fresh: whether it is this process that may write the record.
+    """
     try:
         check_run(run)
     except Refusal:
@@ -130,4 +134,4 @@ def begin(run: Run, lease: str, *, fresh: bool) -> None:
         with open(aside, "w", encoding="utf-8") as file:
             file.write(as_text(new))
         os.replace(aside, path)
-    keep(lease, run.owner, run.host)
+    return keep(lease, run.owner, run.host)

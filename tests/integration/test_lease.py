@@ -26,6 +26,18 @@ create(path, make_text("mine", "here"))
 keeper.keep(path, "mine", "here")
 os.execvp("sleep", ["sleep", "300"])
 """
+# As in a container: when the first process ends, the kernel kills all others.
+CONTAINED = ("unshare", "--map-root-user", "--pid", "--fork")
+# The same, but the training is a Python, which has the end of an image's.
+TRAINS = """\
+import atexit, os, runpy, sys
+atexit.register(runpy.run_path, sys.argv[1], run_name="multinode.at_end")
+{last}
+"""
+BECOMES_PYTHON = START.replace("keeper.keep(", "os.environ[keeper.VARIABLE] = str(keeper.keep(").replace(
+    '"here")\nos.execvp("sleep", ["sleep", "300"])',
+    '"here"))\nos.execv(sys.executable, [sys.executable, "-c", sys.argv[2], sys.argv[3]])',
+)
 
 
 def wait(condition: Callable[[], bool]) -> None:
@@ -56,6 +68,27 @@ def test_it_is_renewed_and_released_at_the_end(training: subprocess.Popen[bytes]
     wait(lambda: read_lease(path) is None)
     _, said = training.communicate(timeout=20)  # nobody holds the stream open
     assert said == b""
+
+
+@pytest.mark.skipif(subprocess.run([*CONTAINED, "true"]).returncode != 0, reason="no right to make namespaces")
+@pytest.mark.parametrize("last", ["pass", "raise SystemExit(3)", "raise KeyboardInterrupt", "os.fork() or os._exit(0)"])
+def test_a_training_has_released_it_when_it_ends(path: str, last: str) -> None:
+    """A container ends with its first process, and leaves no time for another one."""
+    at_end = str(ROOT / "entrypoint/jobs/at_end.py")
+    words = [*CONTAINED, sys.executable, "-c", BECOMES_PYTHON, path, TRAINS.format(last=last), at_end]
+
+    subprocess.run(words, cwd=ROOT, capture_output=True, timeout=60)
+
+    assert not Path(path).exists()
+
+
+def test_a_process_of_a_training_releases_nothing(path: str) -> None:
+    at_end = str(ROOT / "entrypoint/jobs/at_end.py")
+    inner = f"import runpy, sys; runpy.run_path({at_end!r}, run_name='multinode.at_end')"
+    last = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}]); print(os.path.exists({path!r}))"
+    words = [sys.executable, "-c", BECOMES_PYTHON, path, TRAINS.format(last=last), at_end]
+
+    assert subprocess.run(words, cwd=ROOT, capture_output=True, timeout=60).stdout == b"True\n"
 
 
 def test_it_comes_again_where_it_was_lost(training: subprocess.Popen[bytes], path: str) -> None:

@@ -25,7 +25,12 @@ CLOCK = Clock(lambda: 0, lambda _: pytest.fail("waits"))
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Start no process that renews a lease."""
     started: list[str] = []
-    monkeypatch.setattr(output, "keep", lambda path, owner, host: started.append(owner))
+
+    def keep(path: str, owner: str, host: str) -> int:
+        started.append(owner)
+        return 77
+
+    monkeypatch.setattr(output, "keep", keep)
     return started
 
 
@@ -64,7 +69,7 @@ def test_the_node_of_rank_0_leads(tmp_path: Path, world: World, leads: bool, joi
 
 def test_the_first_start_leaves_a_record_and_takes_the_lease(tmp_path: Path, kept: list[str]) -> None:
     made = run(tmp_path)
-    open_run(made, CLOCK, pytest.fail)
+    assert open_run(made, CLOCK, pytest.fail) == {"MULTINODE_KEEPER": "77"}
 
     record, held = read_record(str(tmp_path)), read_lease(f"{tmp_path}/{OWN}/lease.json")
     assert record is not None and (record.task, record.nodes, record.before) == ("qa", 2, [])
@@ -73,7 +78,7 @@ def test_the_first_start_leaves_a_record_and_takes_the_lease(tmp_path: Path, kep
 
 
 def test_another_node_signs_and_does_no_more(tmp_path: Path, kept: list[str]) -> None:
-    open_run(run(tmp_path, POD._replace(node_rank=1)), CLOCK, pytest.fail)
+    assert open_run(run(tmp_path, POD._replace(node_rank=1)), CLOCK, pytest.fail) == {}
     assert sorted(each.name for each in (tmp_path / OWN).iterdir()) == ["nodes"] and kept == []
 
 
