@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -72,7 +73,7 @@ def check_task(job: Job) -> None:
 def check_downloads(job: Job) -> None:
     """Raise Refusal for downloads that would not be on the claim, for their pod is the only one that has them then."""
     places = {name: job.pod.variables[name] for name in CACHES if name in job.pod.variables}
-    away = next((name for name, place in places.items() if not f"{place}/".startswith(f"{job.pod.mount}/")), None)
+    away = next((name for name, place in places.items() if not is_within(place, job.pod.mount)), None)
     if away:
         value = f"--env {away}={places[away]}, not in {job.pod.mount}"
         raise Refusal("downloads would not be on the claim, and be lost with the pod", value, f"leave {away} out")
@@ -108,14 +109,20 @@ def write_output(job: Job) -> list[str]:
     return [f"--{FLAG}", f"{job.pod.mount}/{job.name}"]
 
 
+def is_within(path: str, directory: str) -> bool:
+    """Return whether a path leads to a directory or into it, with `..` and `//` resolved; a relative one does not."""
+    resolved = "/" + posixpath.normpath(path).lstrip("/")
+    return path.startswith("/") and f"{resolved}/".startswith(f"{directory}/")
+
+
 def check_output(job: Job) -> None:
     """Raise Refusal for a task whose results do not go to the claim; the root of the container is read-only."""
     read = read_task(job.words)
     if read.kind != jobs.TASK or job.kind == PREFETCH or is_argfile(read.words):
         return
     output = find_output(read_given(read.words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
-    if f"{output}/".startswith(f"{job.pod.mount}/{DOWNLOADS}/"):
+    if is_within(output, f"{job.pod.mount}/{DOWNLOADS}"):
         raise Refusal("downloads are in this directory of the claim", output, f"--{FLAG} {job.pod.mount}/{read.name}")
-    if output != job.pod.mount and not output.startswith(f"{job.pod.mount}/"):
+    if not is_within(output, job.pod.mount):
         fact = "results would not be on the claim, and be lost with the pod"
         raise Refusal(fact, f"{output}, not in {job.pod.mount}", f"--output_dir {job.pod.mount}/{read.name}")

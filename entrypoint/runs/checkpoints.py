@@ -49,6 +49,7 @@ def has_weights(place: str) -> bool:
             return True
         if os.path.isfile(f"{place}/{name}{INDEX}"):
             with open(f"{place}/{name}{INDEX}", encoding="utf-8") as file:
-                parts = set(json.load(file)["weight_map"].values())
-            return all(os.path.isfile(f"{place}/{part}") for part in parts)
+                index = json.load(file)
+            parts = index.get("weight_map") if isinstance(index, dict) else None
+            return isinstance(parts, dict) and all(os.path.isfile(f"{place}/{part}") for part in parts.values())
     return False

@@ -48,7 +48,7 @@ def read_lease(path: str) -> Lease | None:
     try:
         found = json.loads(text)
         return Lease(str(found["owner"]), str(found["host"]), str(found["beat"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Lease("", "an unknown host", text)
 
 

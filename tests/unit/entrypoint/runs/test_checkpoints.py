@@ -44,6 +44,15 @@ def test_every_part_of_the_weights_counts(tmp_path: Path, parts: list[str], comp
     assert bool(list_checkpoints(str(tmp_path))) is complete
 
 
+@pytest.mark.parametrize(
+    "index", [[], {}, {"metadata": {}}, {"weight_map": []}, {"weight_map": {"a": ["x"]}}, {"weight_map": {"a": None}}]
+)
+def test_an_index_that_is_none_is_passed_over(tmp_path: Path, index: object) -> None:
+    place = checkpoint(tmp_path, 5, weights=None)
+    (place / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert list_checkpoints(str(tmp_path)) == []
+
+
 def test_a_state_that_is_cut_is_none(tmp_path: Path) -> None:
     (checkpoint(tmp_path, 5) / "trainer_state.json").write_text('{"global_step": 5, "log')
     assert list_checkpoints(str(tmp_path)) == []

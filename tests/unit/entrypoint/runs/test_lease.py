@@ -100,6 +100,12 @@ def test_a_file_system_that_stood_still_says_nothing_of_the_other_job(
     assert owner(path) == "a"
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 200_000, '{"owner": "a"', "null"])
+def test_a_file_that_is_no_lease_belongs_to_somebody_unknown(path: str, text: str) -> None:
+    Path(path).write_text(text)
+    assert read_lease(path) == Lease("", "an unknown host", text)
+
+
 def test_a_name_that_can_be_neither_made_nor_read_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create(path, make_text("a", "host"))
     monkeypatch.setattr(lease, "read_lease", lambda path: None)
