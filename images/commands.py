@@ -31,14 +31,14 @@ from images.plan import catalog, planner
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
-    place = Path(options.output or "-").absolute()
-    if not place.parent.is_dir() or place.is_dir():
+    place = Path(options.output).absolute() if options.output else None
+    if place and (not place.parent.is_dir() or place.is_dir()):
         fact = "that is a directory" if place.is_dir() else "no such directory"
         remedy = "--output with the path of a file in a directory that exists"
         raise UserFault(fact, options.output, remedy)
     text = lockfile.text(_resolved(request(options), _context(options, world)).lock, with_origin=True)
-    if options.output:
-        Path(options.output).write_text(text)
+    if place:
+        place.write_text(text)
     else:
         print(text, end="")
 

@@ -145,9 +145,9 @@ HOLDS: Sequence[Hold] = (
 )  # fmt: skip
 
 
-def judge(figures: Mapping[str, Figures], holds: Sequence[Hold] = HOLDS) -> list[Verdict]:
+def judge(figures: Mapping[str, Figures]) -> list[Verdict]:
     """Return what became of the promises of the parts that were measured."""
-    return [verdict(hold, figures[hold.part]) for hold in holds if hold.part in figures]
+    return [verdict(hold, figures[hold.part]) for hold in HOLDS if hold.part in figures]
 
 
 def verdict(hold: Hold, figures: Figures) -> Verdict:

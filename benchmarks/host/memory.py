@@ -14,7 +14,7 @@ from benchmarks.host.commands import SLOW, begin, finish
 PAUSE = 0.05  # seconds between two looks at /proc
 
 
-def peak_of(command: Sequence[str], env: Mapping[str, str] | None = None, seconds: float = SLOW) -> int:
+def peak_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> int:
     """Run a command and return the most bytes that it and its children had at once.
 
     Pages that processes share are counted once (proc(5), Pss), those of mapped files too.
@@ -29,7 +29,7 @@ def peak_of(command: Sequence[str], env: Mapping[str, str] | None = None, second
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        finish(child, command, seconds)
+        finish(child, command, SLOW)
     finally:
         ended.set()
         watcher.join()

@@ -116,7 +116,7 @@ class Layer:
         self._file = path.open("wb")
         self._sink = Sink(self._file)
         self._entries: dict[str, tuple[object, str]] = {"": (tarfile.DIRTYPE, "")}
-        self._files: dict[tuple[str, int, int, int], str] = {}
+        self._files: dict[tuple[str, int], str] = {}
         self._resolved: dict[str, str] = {}
 
     def __enter__(self) -> Layer:
@@ -149,16 +149,16 @@ class Layer:
         if self._is_new(path, tarfile.DIRTYPE):
             self._sink.write(_header(path, mode, uid, gid, kind=tarfile.DIRTYPE))
 
-    def file(self, path: str, data: bytes, mode: int = 0o644, uid: int = 0, gid: int = 0) -> str:
+    def file(self, path: str, data: bytes, mode: int = 0o644) -> str:
         """Add a file and return its sha256 in hexadecimal; a file like an earlier one becomes a link to it.
 
         Raises WorldFault for a path that no layer has, and where the layer has something else at that path.
         """
-        return self._add(self._place(path), data, mode, uid, gid)
+        return self._add(self._place(path), data, mode)
 
     def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
         """Add a file without holding it in memory; return its sha256. Files of one `content`, a name, become links."""
-        is_needed, hashed = self._begin(self._place(path), size, (content, mode, 0, 0)), hashlib.sha256()
+        is_needed, hashed = self._begin(self._place(path), size, (content, mode)), hashlib.sha256()
         for chunk in chunks:
             hashed.update(chunk)
             if is_needed:
@@ -169,7 +169,7 @@ class Layer:
     def whiteout(self, path: str) -> None:
         """Hide a file or directory of a lower layer."""
         directory, name = posixpath.split(self._place(path))
-        self._add(posixpath.join(directory, WHITEOUT + name), b"", 0o644, 0, 0)
+        self._add(posixpath.join(directory, WHITEOUT + name), b"", 0o644)
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link."""
@@ -205,23 +205,23 @@ class Layer:
             raise WorldFault("two different files have one path", f"/{path} ({both})" if both else f"/{path}", remedy)
         return False
 
-    def _add(self, path: str, data: bytes, mode: int, uid: int, gid: int) -> str:
+    def _add(self, path: str, data: bytes, mode: int) -> str:
         digest = hashlib.sha256(data).hexdigest()
-        if self._begin(path, len(data), (digest, mode, uid, gid)):
+        if self._begin(path, len(data), (digest, mode)):
             self._sink.write(data)
             self._sink.pad(tarfile.BLOCKSIZE)
         return digest
 
-    def _begin(self, path: str, size: int, content: tuple[str, int, int, int]) -> bool:
-        """Write the header of a file of this sha256, mode and owner; return whether its bytes are to follow."""
+    def _begin(self, path: str, size: int, content: tuple[str, int]) -> bool:
+        """Write the header of a file of this sha256 and mode; return whether its bytes are to follow."""
         if not self._is_new(path, content):
             return False
         self.parents(path)
         first = self._files.setdefault(content, path)
         if first != path and size:
-            self._sink.write(_header(path, *content[1:], kind=tarfile.LNKTYPE, target=first))
+            self._sink.write(_header(path, content[1], 0, 0, kind=tarfile.LNKTYPE, target=first))
             return False
-        self._sink.write(_header(path, *content[1:], size=size))
+        self._sink.write(_header(path, content[1], 0, 0, size=size))
         return True
 
     def copy(self, info: tarfile.TarInfo, data: IO[bytes] | None) -> None:

@@ -73,7 +73,6 @@ class Catalog:
     default_torch: Version
     default_transformers: Version
     tested_torch: tuple[Version, ...]
-    tested_transformers: tuple[Version, ...]
     ccl_accelerate: str
     torch: Mapping[Version, Torch]
     transformers: Mapping[Version, Transformers]
@@ -95,7 +94,6 @@ def load(path: Path = TABLE) -> Catalog:
         default_torch=Version(table.default.torch),
         default_transformers=Version(table.default.transformers),
         tested_torch=tuple(map(Version, table.tested.torch)),
-        tested_transformers=tuple(map(Version, table.tested.transformers)),
         ccl_accelerate=table.ccl.accelerate,
         torch={row.version: row for line in table.torch for row in _torch(line)},
         transformers={row.version: row for era in table.transformers for row in _transformers(era)},

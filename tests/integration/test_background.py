@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from images.host import process
-from images.host.context import beside
+from images.host.context import background
 from images.host.errors import UserFault, WorldFault
 
 ENOUGH = 30  # seconds
@@ -27,9 +27,9 @@ def until(path: Path) -> None:
 
 
 def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
-    with beside() as aside:
-        first = aside.start(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
-        second = aside.start(lambda: first().out + "second")
+    with background() as tasks:
+        first = tasks.start(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
+        second = tasks.start(lambda: first().out + "second")
         (tmp_path / "go").touch()
 
         assert second() == "first\nsecond"
@@ -39,20 +39,20 @@ def test_a_fault_beside_is_raised_where_the_result_is_wanted() -> None:
     def fail() -> None:
         raise WorldFault("a fact", "a value", "a remedy")
 
-    with beside() as aside, pytest.raises(WorldFault, match="a fact"):
-        aside.start(fail)()
+    with background() as tasks, pytest.raises(WorldFault, match="a fact"):
+        tasks.start(fail)()
 
 
 @pytest.mark.parametrize("error", [UserFault("a fact", "a value", "a remedy"), KeyboardInterrupt()], ids=repr)
 def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: Path, error: BaseException) -> None:
     began = time.monotonic()
-    with pytest.raises(type(error)), beside() as aside:
-        aside.start(
+    with pytest.raises(type(error)), background() as tasks:
+        tasks.start(
             lambda: run(
                 f"trap 'touch {tmp_path}/ended; exit' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; done"
             )
         )
-        aside.start(lambda: run(f"touch {tmp_path}/next"))
+        tasks.start(lambda: run(f"touch {tmp_path}/next"))
         until(tmp_path / "begun")
         raise error
 

@@ -10,7 +10,7 @@ import pytest
 
 from images.debs.apt import Deb
 from images.foreign.sandbox import Sandbox
-from images.host.context import beside
+from images.host.context import background
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.layers import bytecode, interpreter
@@ -100,8 +100,8 @@ def test_one_that_does_not_run_leaves_no_tree(store: Store, debs: list[Deb], tmp
 
 def test_a_task_beside_says_whether_it_is_done() -> None:
     go = threading.Event()
-    with beside() as aside:
-        started = aside.start(go.wait)
+    with background() as tasks:
+        started = tasks.start(go.wait)
         before = started.done
         go.set()
         assert (before, started(), started.done) == (False, True, True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from images.base.base import Base
-from images.base.pulled import again, fetch, read
+from images.base.pulled import fetch, fetch_locked, read
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -478,7 +478,7 @@ def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None
     access = Access(environ={"PATH": "/nowhere"})
     assert first.manifest
 
-    found = again(first.manifest, f"{registry}/{NAME}:{TAG}", Store(pull.root / "store"), access, lambda _: None)
+    found = fetch_locked(first.manifest, f"{registry}/{NAME}:{TAG}", Store(pull.root / "store"), access, lambda _: None)
 
     assert [path.parent.name for path in found.layers] == [layer.written.digest for layer in first.layers]
 
