@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
-    """Return the decision; only the private files of an unknown user are written on the way."""
+    """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     machine = read_this_machine()
     start = find_start(job, environ, nproc)
     found = (environ, nproc) if start is None else (start.environ, start.each)
@@ -93,7 +93,7 @@ def find_batch(job: jobs.Job, program: command.Program) -> int | None:
 
 
 def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
-    """Return what a typed program says of the ranks that it will start; below a launcher torchrun alone starts some."""
+    """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
     start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
     if start is not None and start.program == starters.TORCHRUN:
         return start

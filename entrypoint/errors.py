@@ -11,7 +11,7 @@ LATER = 138
 
 
 class Refusal(Exception):
-    """Raised before anything is started, because it would fail or be wrong.
+    """A message in three parts and an exit code: raised before a start that would fail, or printed after a failure.
 
     Exit code 2 for what the user can mend, 1 for what went wrong outside, 126 and 127 for a program as in a shell, and
     138 for what time may mend.

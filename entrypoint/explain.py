@@ -45,7 +45,7 @@ def one_line(decision: Decision) -> str:
     """Return the line that begins every log."""
     world, prepared = decision.world, decision.prepared
     parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
-    # MULTINODE_WORLD_SIZE says what the line says already; `launch` sets it, not the user.
+    # Our own variables are left out: the line says already what MULTINODE_WORLD_SIZE says.
     for verb, values in (("set", prepared.added), ("kept yours", prepared.kept)):
         shown = {name: value for name, value in values.items() if not name.startswith("MULTINODE_")}
         if shown:

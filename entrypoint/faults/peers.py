@@ -64,7 +64,7 @@ def list_options(seconds: int) -> list[tuple[int, int, int]]:
 
     tcp = socket.IPPROTO_TCP
     return [
-        # With the first, data that nobody confirms end it, and so do questions that nobody answers (tcp(7)).
+        # This one ends a connection when nobody confirms its data or answers its keepalive probes (tcp(7)).
         (tcp, socket.TCP_USER_TIMEOUT, seconds * 1000),
         (tcp, socket.TCP_KEEPIDLE, min(LONGEST, max(1, seconds // 5))),
         (tcp, socket.TCP_KEEPINTVL, min(LONGEST, max(1, seconds // 10))),

@@ -52,7 +52,7 @@ def find_parent(status: str) -> str:
 
 
 def make_ranks(*names: str) -> Ranks:
-    """Return the names of one MPI: rank, size, local sizes, how it gives a variable, then those of the local rank."""
+    """Return the variables of one MPI; names: rank, size, local sizes with spaces between, remedy, local ranks."""
     rank, size, local_size, remedy, *local_ranks = names
     return Ranks(
         rank, size, tuple(local_ranks), tuple(local_size.split()), NODES, lambda environ, size: None,

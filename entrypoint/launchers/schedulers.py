@@ -1,4 +1,4 @@
-"""Other schedulers: Flux, horovodrun, AWS Batch, SageMaker and Volcano say enough to train by; and what files say."""
+"""Flux, horovodrun, AWS Batch, SageMaker and Volcano, and what PBS and SageMaker write into files."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The lease of a directory: a file that says which job writes there, renewed while it runs.
 
-Nothing here compares the clocks of two machines: whether a job still renews its lease is seen by watching the file for
-a while, by the own clock, in which the file system has answered all along. There is no lock, because not every network
-file system has them; a file that must not exist (O_EXCL) and a rename are atomic on all of them. A renewal is a new
-file under the old name: who opens the name gets that, and no text which his own machine has kept of the old one.
+Nothing here compares the clocks of two machines: to see whether a job still renews its lease, the file is watched for a
+while by our own clock, and anew if the file system did not answer meanwhile. There is no lock, because not every
+network file system has them; a file that must not exist (O_EXCL) and a rename are atomic on all of them. A renewal is a
+new file under the old name: who opens the name gets the new text, not one that this machine has cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from entrypoint.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Seconds: how often a lease is renewed, how long one is watched before it counts as left behind, and how often.
+# Seconds: between two renewals, of watching before a lease counts as left behind, and between two looks at it.
 RENEW, EXPIRES, LOOK = 5.0, 20.0, 0.5
 
 

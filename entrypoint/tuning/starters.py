@@ -38,7 +38,7 @@ MEETING = (
     "--rdzv-endpoint", "--rdzv-backend", "--standalone", "--max-restarts",
 )  # fmt: skip
 EACH, RESTARTS = "--nproc-per-node", "PET_MAX_RESTARTS"
-# How many ranks a node gets, and in how many all together; the dialects of Intel MPI, MPICH and Open MPI.
+# How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
