@@ -9,8 +9,9 @@ from entrypoint.launchers import mpi
 from entrypoint.launchers.schedulers import list_hosts
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect
+from entrypoint.launchers.torchrun import parse_nodes
 from entrypoint.launchers.world import ALONE
-from entrypoint.numbers import whole
+from entrypoint.numbers import number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,19 +19,30 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 
-def read_range(text: str) -> int | None:
-    """Return a number, or the largest of a range like `1:4`; None for anything else."""
-    low, _, high = text.partition(":")
-    return whole(high or low)
+def count_nodes(environ: Mapping[str, str], name: str) -> int | None:
+    """Return the largest number of nodes of `2` or `1:4`; None if it is not set. Raise Refusal for anything else."""
+    text = environ.get(name, "").strip()
+    return parse_nodes(text)[1] if text else None
 
 
-def count_lsf_hosts(text: str) -> int:
+def read_pmi_port(environ: Mapping[str, str], name: str) -> int | None:
+    """Return the port of `node0:39063`; None for anything else."""
+    return whole(environ.get(name, "").rpartition(":")[2])
+
+
+def count_hosts(environ: Mapping[str, str], name: str) -> int:
+    """Count the hosts in SageMaker's `["algo-1", "algo-2"]`."""
+    return len(set(list_hosts(environ.get(name, ""))))
+
+
+def count_lsf_hosts(environ: Mapping[str, str], name: str) -> int:
     """Count the hosts in LSF's `hostA 4 hostB 4`."""
-    return len(set(text.split()[::2]))
+    return len(set(environ.get(name, "").split()[::2]))
 
 
-def count_tf_tasks(text: str) -> int | None:
+def count_tf_tasks(environ: Mapping[str, str], name: str) -> int | None:
     """Count the tasks that train in TF_CONFIG: {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": ...}."""
+    text = environ.get(name, "")
     if not text:
         return None
     import json  # read_stack has it loaded already
@@ -45,13 +57,15 @@ def count_tf_tasks(text: str) -> int | None:
 class Sign(NamedTuple):
     """A variable which says that there should be other processes, from this value on, and what to set to find them.
 
-    read: its value as a number; allocation: it speaks of nodes or slots in which somebody may start one process.
+    read: its value as a number, None where it is not set, Refusal where it is none: Kubernetes leaves `$(N)` as it is
+    where N is not defined, and every node would train alone; allocation: it speaks of nodes or slots in which somebody
+    may start one process.
     """
 
     name: str
     least: int
     remedy: str
-    read: Callable[[str], int | None] = read_range
+    read: Callable[[Mapping[str, str], str], int | None] = number
     allocation: bool = False
 
 
@@ -68,7 +82,7 @@ PBS = "start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinod
 LSF = "start the ranks with mpirun, or one on each host with blaunch and " + NODES[len("export ") :]
 BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
-    Sign("PET_NNODES", 2, JOB),
+    Sign("PET_NNODES", 2, JOB, count_nodes),
     Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well"),
     Sign("WORLD_SIZE", 2, MASTER),
     Sign("RANK", 1, MASTER),
@@ -81,7 +95,7 @@ SIGNS = (
     Sign("SLURM_PROCID", 1, SRUN),
     Sign("PMI_SIZE", 2, MPIRUN),
     Sign("PMI_RANK", 1, MPIRUN),
-    Sign("PMI_PORT", 1, PORT),
+    Sign("PMI_PORT", 1, PORT, read_pmi_port),
     Sign("OMPI_COMM_WORLD_SIZE", 2, MPIRUN),
     Sign("OMPI_COMM_WORLD_RANK", 1, MPIRUN),
     Sign("MV2_COMM_WORLD_SIZE", 2, MPIRUN),
@@ -95,7 +109,7 @@ SIGNS = (
     Sign("HOROVOD_RANK", 1, "start the ranks with horovodrun, which sets HOROVOD_SIZE as well"),
     Sign("AWS_BATCH_JOB_NUM_NODES", 2, BATCH),
     Sign("AWS_BATCH_JOB_NODE_INDEX", 1, BATCH),
-    Sign("SM_HOSTS", 2, NODES, lambda text: len(set(list_hosts(text)))),
+    Sign("SM_HOSTS", 2, NODES, count_hosts),
     Sign("TF_CONFIG", 2, f"use a PyTorchJob in place of a TFJob, or {NODES}", count_tf_tasks),
     Sign("PBS_NUM_NODES", 2, PBS, allocation=True),
     Sign("PBS_VNODENUM", 1, PBS),
@@ -146,11 +160,12 @@ def read_insisted(environ: Mapping[str, str]) -> tuple[int, int] | None:
 def find_sign(environ: Mapping[str, str], *, allocated: bool = False) -> Sign | None:
     """Return the first variable which says that a process on its own was meant to be one of many.
 
-    allocated: somebody has started one process within an allocation of more, whose variables are left out.
+    allocated: somebody has started one process within an allocation of more, whose variables are left out. Raise
+    Refusal for a number that cannot be read.
     """
     for sign in SIGNS:
-        value = sign.read(environ.get(sign.name, ""))
-        if value is not None and value >= sign.least and not (allocated and sign.allocation):
+        value = None if allocated and sign.allocation else sign.read(environ, sign.name)
+        if value is not None and value >= sign.least:
             return sign
     return None
 

@@ -119,6 +119,11 @@ def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
             value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
             raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
         return count, count
+    return parse_nodes(text)
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of nodes of `2` or `1:4`; raise Refusal for anything else."""
     first, _, last = text.partition(":")
     low, high = whole(first), whole(last or first)
     if not low or not high or low > high:

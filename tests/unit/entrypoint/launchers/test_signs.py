@@ -61,6 +61,34 @@ def test_signs_of_more(left: tuple[str, ...], more: dict[str, str], name: str | 
 
 
 @pytest.mark.parametrize(
+    ("environ", "fact"),
+    [
+        ({"PET_NNODES": "$(N)"}, "PET_NNODES is neither a number nor a range"),
+        ({"PET_NNODES": "2x"}, "PET_NNODES is neither a number nor a range"),
+        ({"PET_NNODES": "2:x"}, "PET_NNODES is neither a number nor a range"),
+        ({"PET_NNODES": "4:1"}, "PET_NNODES is neither a number nor a range"),
+        ({"WORLD_SIZE": "$(N)"}, "WORLD_SIZE is not a number"),
+        ({"WORLD_SIZE": "2x"}, "WORLD_SIZE is not a number"),
+        ({"RANK": "$(N)"}, "RANK is not a number"),
+        ({"NUM_NODES": "two"}, "NUM_NODES is not a number"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "1", "WORLD_SIZE": "2x"}, "WORLD_SIZE is not a number"),
+        ({"PET_NNODES": "1:4"}, "this process is alone, but was meant to be one of many"),
+        ({"PET_NNODES": "1:1", "WORLD_SIZE": " "}, None),
+        ({"PMI_PORT": "none", "TF_CONFIG": "none"}, None),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "2x"}, None),
+    ],
+)
+def test_a_number_that_cannot_be_read_is_not_taken_for_none(environ: dict[str, str], fact: str | None) -> None:
+    world = read_world(environ, detect(environ), None)
+    if fact is None:
+        check_alone(environ, world)
+        return
+    with pytest.raises(Refusal) as caught:
+        check_alone(environ, world)
+    assert (caught.value.fact, caught.value.code) == (fact, 2)
+
+
+@pytest.mark.parametrize(
     ("left", "more", "nproc", "size", "word"),
     [
         (("intel-mpi-1",), {}, None, "2", None),
