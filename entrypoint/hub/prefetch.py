@@ -10,7 +10,7 @@ from entrypoint.container.files import can_write, read_text
 from entrypoint.container.image import REBUILD
 from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.hub.script import METRIC, NLTK, Wanted, read_script
+from entrypoint.hub.script import METRIC, NLTK, Script, Wanted, read_script
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 from entrypoint.training.command import read_program
@@ -64,14 +64,35 @@ def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], poi
     return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
 
 
-def list_wanted(source: str, given: Mapping[str, object], exists: Callable[[str], bool]) -> list[Wanted]:
+def read_source(path: str, given: Mapping[str, object]) -> Script:
+    """Return what the script of a task loads; raise Refusal if it is damaged, or loads nothing by a call known here."""
+    try:
+        script = read_script(read_text(path) or "", given)
+    except SyntaxError as error:
+        raise Refusal("the script of the task is damaged", f"{path}: {error}", REBUILD, WORLD) from None
+    for note in list_notes(script, os.path.basename(path)):
+        print_note(note)
+    if not script.wanted and not script.own:
+        remedy = "run the task once where it reaches the hub: what it loads stays in the cache"
+        raise Refusal("nothing is found that the script of the task fetches", path, remedy)
+    return script
+
+
+def list_notes(script: Script, name: str) -> list[str]:
+    """Return a note for each line that loads what cannot be fetched before the script runs."""
+    fact = "loads something that the arguments do not name: not fetched"
+    return [f"line {line} of {name} {fact}" for line in script.lines]
+
+
+def list_wanted(script: Script, exists: Callable[[str], bool]) -> list[Wanted]:
     """List what a script fetches from the hub; a directory of the image or a volume is there already."""
-    return [each for each in read_script(source, given) if each.kind in (METRIC, NLTK) or not exists(each.name)]
+    return [each for each in script.wanted if each.kind in (METRIC, NLTK) or not exists(each.name)]
 
 
-def make_command(task: str, wanted: list[Wanted], root: str) -> list[str]:
-    """Return the command that fetches."""
-    return ["python3", f"{root}/prefetch.py", json.dumps({"task": task, "wanted": [each._asdict() for each in wanted]})]
+def make_command(task: str, wanted: list[Wanted], root: str, *, whole: bool) -> list[str]:
+    """Return the command that fetches; whole: whether that is all that the task loads."""
+    plan = {"task": task, "wanted": [each._asdict() for each in wanted], "whole": whole}
+    return ["python3", f"{root}/prefetch.py", json.dumps(plan)]
 
 
 def add_token(environ: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
@@ -90,10 +111,6 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
-    script = find_script(job.name, TASKS[job.name], stack)
-    try:
-        wanted = list_wanted(read_text(script) or "", program.given, os.path.exists)
-    except SyntaxError as error:
-        raise Refusal("the script of the task is damaged", f"{script}: {error}", REBUILD, WORLD) from None
-    words = make_command(job.name, wanted, root)
+    script = read_source(find_script(job.name, TASKS[job.name], stack), program.given)
+    words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
     return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

@@ -1,4 +1,4 @@
-"""Values of expressions in an example script: constants, and arguments by name. Nothing is run."""
+"""Values of expressions in an example script: constants, arguments, and names they were given. Nothing is run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ class Unknown:
     """A value that only the running script has."""
 
 
+class Loaded:
+    """A model or the like that the script has loaded before, and that is no name of anything."""
+
+
 UNKNOWN = Unknown()
+LOADED = Loaded()
+LOADERS = ("from_pretrained", "from_config")
 FALSE = ("false", "0", "no", "off", "f", "n")
 
 
@@ -25,11 +31,28 @@ def is_on(value: object) -> bool | None:
 
 
 class Values:
-    """The arguments of a script: those that are given, and the defaults in its source."""
+    """The arguments of a script, those that are given and the defaults in its source; and its names, as they are set.
+
+    A name is known as long as it is certain which of several statements has set it last.
+    """
 
     def __init__(self, given: Mapping[str, object], tree: ast.AST) -> None:
         """Read the defaults once; what is given wins."""
         self.known: dict[str, object] = {**dict(list_defaults(tree)), **given}
+        self.names: dict[str, object] = {}
+
+    def assign(self, node: ast.Assign | ast.AnnAssign) -> None:
+        """Give a name the value of an assignment; any other target of it is forgotten."""
+        value = self.find(node.value)
+        self.forget(node)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                self.names[target.id] = value
+
+    def forget(self, *nodes: ast.AST) -> None:
+        """Forget what these statements or expressions may set."""
+        for name in (name for node in nodes for name in list_set(node)):
+            self.names.pop(name, None)
 
     def find(self, node: ast.expr | None) -> object:
         """Return the value of an expression; UNKNOWN if the arguments do not decide it."""
@@ -37,6 +60,10 @@ class Values:
             return node.value
         if isinstance(node, ast.Attribute):  # data_args.NAME
             return self.known.get(node.attr, UNKNOWN)
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, UNKNOWN)
+        if isinstance(node, ast.Call):
+            return LOADED if isinstance(node.func, ast.Attribute) and node.func.attr in LOADERS else UNKNOWN
         if isinstance(node, ast.IfExp):
             test = is_on(self.find(node.test))
             return UNKNOWN if test is None else self.find(node.body if test else node.orelse)
@@ -66,6 +93,19 @@ class Values:
         if isinstance(node.ops[0], (ast.Is, ast.Eq)):
             return left == right
         return left != right if isinstance(node.ops[0], (ast.IsNot, ast.NotEq)) else UNKNOWN
+
+
+def list_set(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement or expression may set, also those of parameters and inner functions."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            yield each.id
+        elif isinstance(each, ast.arg):
+            yield each.arg
+        elif isinstance(each, ast.alias):
+            yield (each.asname or each.name).partition(".")[0]
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)) and each.name:
+            yield each.name
 
 
 def list_defaults(tree: ast.AST) -> Iterator[tuple[str, object]]:

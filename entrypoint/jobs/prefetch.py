@@ -60,8 +60,15 @@ def main(text: str, environ: Mapping[str, str]) -> int:
         return refusal.code
     except KeyboardInterrupt:
         return 130
-    print_output(f"prefetch: {plan['task']} is in {home}; it runs with HF_HUB_OFFLINE=1")
+    print_output(f"prefetch: {describe_end(plan['task'], home, whole=plan['whole'])}")
     return 0
+
+
+def describe_end(task: str, home: str, *, whole: bool) -> str:
+    """Return where the task is; whole: nothing that it loads is missing, so that it needs no network."""
+    if whole:
+        return f"{task} is in {home}; it runs with HF_HUB_OFFLINE=1"
+    return f"a part of {task} is in {home}; run it once with a network for what the notes say is not fetched"
 
 
 def fetch(wanted: Wanted, environ: Mapping[str, str], home: str) -> None:

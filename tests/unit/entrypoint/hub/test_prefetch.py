@@ -10,6 +10,8 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare, read_task
+from entrypoint.hub.script import read_script
+from entrypoint.training import job as jobs
 from tests.support.harness import ROOT
 
 TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]
@@ -29,7 +31,7 @@ def test_the_plan_is_what_the_script_loads(stack: Stack, tmp_path: Path) -> None
 
     assert (job.kind, job.name, job.words[0]) == ("plain", "python3", "/opt/multinode/prefetch.py")
     plan = json.loads(job.words[1])
-    assert plan["task"] == "qa"
+    assert (plan["task"], plan["whole"]) == ("qa", True)
     assert [(each["kind"], each["name"]) for each in plan["wanted"]] == [
         ("dataset", "ours/questions"), ("weights", "ours/bert"), ("metric", "squad"),
     ]  # fmt: skip
@@ -81,7 +83,7 @@ def test_a_cache_that_cannot_be_written_is_refused() -> None:
 
 def test_what_is_in_a_directory_is_not_fetched() -> None:
     source = "AutoModel.from_pretrained('/models/mine'); evaluate.load('squad'); load_dataset('squad')"
-    found = list_wanted(source, {}, lambda path: path in ("/models/mine", "squad"))
+    found = list_wanted(read_script(source, {}), lambda path: path in ("/models/mine", "squad"))
     assert [each.kind for each in found] == ["metric"]
 
 
@@ -90,10 +92,38 @@ def test_a_token_of_no_text_changes_nothing(token: object) -> None:
     assert add_token({"HF_TOKEN": "mine"}, {"token": token}) == {"HF_TOKEN": "mine"}
 
 
-def test_a_damaged_script_is_said(stack: Stack, tmp_path: Path) -> None:
-    script = tmp_path / "examples/pytorch/question-answering/run_qa.py"
+def prepare_own(text: str, stack: Stack, place: Path) -> jobs.Job:
+    """Prepare with examples in which this is the script of qa."""
+    script = place / "examples/pytorch/question-answering/run_qa.py"
     script.parent.mkdir(parents=True)
-    script.write_text("def")
+    script.write_text(text)
+    return prepare(TASK, {"HF_HOME": str(place)}, stack._replace(examples=str(place)), "/opt/multinode")[0]
+
+
+def test_a_damaged_script_is_said(stack: Stack, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="is damaged") as caught:
-        prepare(TASK, {"HF_HOME": str(tmp_path)}, stack._replace(examples=str(tmp_path)), "/opt/multinode")
+        prepare_own("def", stack, tmp_path)
     assert caught.value.code == 1
+
+
+def test_what_the_arguments_do_not_name_is_said(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = prepare_own("evaluate.load('squad')\nAutoModel.from_pretrained(find())", stack, tmp_path)
+    plan = json.loads(job.words[1])
+    assert ([each["name"] for each in plan["wanted"]], plan["whole"]) == (["squad"], False)
+    note = "multinode: line 2 of run_qa.py loads something that the arguments do not name: not fetched"
+    assert note in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("text", ["", "AutoModel.from_pretrained(find())", "torch.hub.load('a', 'b')"])
+def test_a_script_of_which_nothing_is_fetched_is_refused(text: str, stack: Stack, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="nothing is found") as caught:
+        prepare_own(text, stack, tmp_path)
+    assert caught.value.value.endswith("run_qa.py") and "stays in the cache" in caught.value.remedy
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("text", ["AutoModel.from_pretrained('/')", "load_dataset('json', data_files=files)"])
+def test_a_script_that_loads_only_local_files_is_not_refused(text: str, stack: Stack, tmp_path: Path) -> None:
+    assert json.loads(prepare_own(text, stack, tmp_path).words[1]) == {"task": "qa", "wanted": [], "whole": True}

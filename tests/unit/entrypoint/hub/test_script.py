@@ -9,11 +9,13 @@ from tests.support.harness import ROOT
 
 EXAMPLES = ROOT / "tests/data/offline/examples/pytorch"
 BERT = {"model_name_or_path": "ours/bert"}
-PLACE = {"revision": "main"}
+GIVEN = {"dataset_name": "d", "dataset_config": "c", "off": "False"}
 
 
 def read(name: str, given: dict[str, object]) -> list[Wanted]:
-    return read_script((EXAMPLES / name).read_text(), given)
+    script = read_script((EXAMPLES / name).read_text(), given)
+    assert not script.lines
+    return script.wanted
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,6 @@ def test_data_of_nltk_are_of_both_formats() -> None:
         ("load_dataset(kind, data_files=files)", []),
         ("load_dataset('json', data_files=files)", []),
         ("load_dataset(args.dataset_name, name=args.dataset_config)", [Wanted("dataset", "d", "c")]),
-        ("load_dataset('xnli', args.language, split='train')", []),
         ("load_metric('accuracy')", [Wanted("metric", "accuracy")]),
         ("json.load('accuracy')", []),
         ("model_class.from_pretrained(args.dataset_name)", [Wanted("weights", "d")]),
@@ -72,7 +73,89 @@ def test_data_of_nltk_are_of_both_formats() -> None:
     ],
 )  # fmt: skip
 def test_calls(source: str, expected: list[Wanted]) -> None:
-    assert read_script(source, {"dataset_name": "d", "dataset_config": "c", "off": "False"}) == expected
+    script = read_script(source, GIVEN)
+    assert (script.wanted, script.lines) == (expected, [])
+    assert script.own is ("data_files" in source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("load_dataset(path=args.dataset_name)", [Wanted("dataset", "d")]),
+        ("load_dataset(name='c', path='d')", [Wanted("dataset", "d", "c")]),
+        ("evaluate.load(path='squad')", [Wanted("metric", "squad")]),
+        ("datasets.load_metric(path='squad')", [Wanted("metric", "squad")]),
+        ("AutoModel.from_pretrained(pretrained_model_name_or_path='m', revision='r')",
+         [Wanted("weights", "m", revision="r")]),
+        ("GenerationConfig.from_pretrained(pretrained_model_name='m')", [Wanted("files", "m")]),
+        ("nltk.download(info_or_id='wordnet')", [Wanted("nltk", "wordnet")]),
+        ("pipeline('fill-mask', model=args.dataset_name)", [Wanted("weights", "d")]),
+        ("transformers.pipeline('fill-mask', 'm', tokenizer='t')", [Wanted("weights", "m"), Wanted("files", "t")]),
+        ("tokenizer = AutoTokenizer.from_pretrained('t')\nmodel = AutoModel.from_config(config)\n"
+         "pipeline('fill-mask', model=model, tokenizer=tokenizer)", [Wanted("files", "t")]),
+    ],
+)  # fmt: skip
+def test_a_name_may_be_that_of_a_keyword(source: str, expected: list[Wanted]) -> None:
+    script = read_script(source, GIVEN)
+    assert (script.wanted, script.lines) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "lines"),
+    [
+        ("n = args.dataset_name\nevaluate.load(n)", ["d"], []),
+        ("n: str = args.dataset_name\nevaluate.load(n)", ["d"], []),
+        ("n = None\nif n is None:\n  n = 'a'\nevaluate.load(n)", ["a"], []),
+        ("n = args.none\nn = n or 'a'\nevaluate.load(n)", ["a"], []),
+        ("if args.dataset_name:\n  n = 'a'\nelse:\n  n = 'b'\nevaluate.load(n)", ["a"], []),
+        ("if args.unknown:\n  n = 'a'\n  evaluate.load(n)\nelse:\n  evaluate.load('b')", ["a", "b"], []),
+        ("with x as y:\n  n = 'a'\nevaluate.load(n)", ["a"], []),
+        ("for x in y:\n  n = 'a'\n  evaluate.load(n)", ["a"], []),
+        ("n = 'a'\ndef f():\n  evaluate.load(n)", ["a"], []),
+        ("n = 'a'\ndef f():\n  n = 'b'\nevaluate.load(n)", ["a"], []),
+        ("evaluate.load(n)", [], [1]),
+        ("evaluate.load(n := 'a')", [], [1]),
+        ("n = find()\nevaluate.load(n)", [], [2]),
+        ("n, m = 'a', 'b'\nevaluate.load(n)", [], [2]),
+        ("n = 'a'\nn += x\nevaluate.load(n)", [], [3]),
+        ("n = 'a'\nif args.unknown:\n  n = 'b'\nevaluate.load(n)", [], [4]),
+        ("n = 'a'\nfor x in y:\n  evaluate.load(n)\n  n = 'b'", [], [3]),
+        ("n = 'a'\nfor n in x:\n  evaluate.load(n)", [], [3]),
+        ("n = 'a'\nx = [evaluate.load(n) for n in y]", [], [2]),
+        ("try:\n  n = 'a'\nexcept ImportError:\n  pass\nevaluate.load(n)", [], [5]),
+        ("n = 'a'\ndef f(n):\n  evaluate.load(n)", [], [3]),
+        ("n = 'a'\ndef f():\n  global n\n  n = 'b'\nevaluate.load(n)", [], [5]),
+        ("with find() as n:\n  evaluate.load(n)", [], [2]),
+        ("n = 'a'\nimport b as n\nevaluate.load(n)", [], [3]),
+        ("evaluate.load(args.unknown or args.dataset_name)", [], [1]),
+    ],
+)
+def test_a_name_counts_where_it_is_certain(source: str, names: list[str], lines: list[int]) -> None:
+    script = read_script(source, {**GIVEN, "none": None})
+    assert ([each.name for each in script.wanted], script.lines) == (names, lines)
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("load_dataset('xnli', args.language, split='train')", []),
+        ("load_dataset(args.dataset_name, config)", [Wanted("dataset", "d")]),
+        ("load_dataset(**options)", []),
+        ("AutoModel.from_pretrained(*words)", []),
+        ("pipeline('fill-mask')", []),
+        ("hf_hub_download('ours/labels', 'labels.json')", []),
+        ("if evaluate.load(n):\n  pass", []),
+    ],
+)
+def test_what_is_not_fetched_is_said(source: str, wanted: list[Wanted]) -> None:
+    script = read_script(source, GIVEN)
+    assert (script.wanted, script.lines) == (wanted, [1])
+
+
+@pytest.mark.parametrize("name", ["None", "''", "args.none", "args.output_dir"])
+def test_what_needs_no_hub_is_silent(name: str) -> None:
+    script = read_script(f"AutoTokenizer.from_pretrained({name})", {"none": None, "output_dir": "/workspace/output/qa"})
+    assert script == ([], [], False)
 
 
 def test_what_is_no_python_is_an_error() -> None:

@@ -1,10 +1,14 @@
-"""What of a model is fetched."""
+"""What of a model is fetched, and what is said at the end."""
 
 from __future__ import annotations
 
+import json
+import os
+from unittest import mock
+
 import pytest
 
-from entrypoint.jobs.prefetch import Wanted, choose_files
+from entrypoint.jobs.prefetch import Wanted, choose_files, main
 
 SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
 
@@ -35,3 +39,13 @@ def test_one_form_of_the_weights_is_fetched(there: list[str], chosen: list[str])
 )
 def test_names(wanted: Wanted, text: str) -> None:
     assert wanted.text == text
+
+
+@pytest.mark.parametrize(("whole", "offline"), [(True, True), (False, False)])
+def test_only_what_is_whole_is_said_to_run_offline(
+    whole: bool, offline: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mock.patch.dict(os.environ):  # it tells the libraries what their bars are to do
+        assert main(json.dumps({"task": "qa", "wanted": [], "whole": whole}), {"HF_HOME": "/hf"}) == 0
+    last = capsys.readouterr().out
+    assert "qa is in /hf; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
