@@ -133,7 +133,7 @@ def find_kind(call: ast.Call) -> str | None:
     """Return what kind of thing a call loads by its name; None for all others."""
     of, _, function = ast.unparse(call.func).rpartition(".")
     if function == "from_pretrained":
-        return WEIGHTS if "model" in of.lower() else FILES
+        return WEIGHTS if "model" in of.lower() or "For" in of else FILES  # ViTMAEForPreTraining
     if function == "load_dataset":
         return None if is_own(call) else DATASET
     if (of, function) == ("nltk", "download"):

@@ -62,6 +62,8 @@ def test_data_of_nltk_are_of_both_formats() -> None:
         ("load_metric('accuracy')", [Wanted("metric", "accuracy")]),
         ("json.load('accuracy')", []),
         ("model_class.from_pretrained(args.dataset_name)", [Wanted("weights", "d")]),
+        ("ViTMAEForPreTraining.from_pretrained('m')", [Wanted("weights", "m")]),
+        ("ViTImageProcessor.from_pretrained('m')", [Wanted("files", "m")]),
         ("for x in y:\n  with z:\n    AutoTokenizer.from_pretrained('t')", [Wanted("files", "t")]),
         ("def f():\n  return AutoConfig.from_pretrained('t')", [Wanted("files", "t")]),
         ("if unknown:\n  evaluate.load('a')\nelse:\n  evaluate.load('b')",
