@@ -52,15 +52,15 @@ def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opene
             pages.write()
             return 0
         part = _measure(options, open_workshop)
+        print(tables.whole(options.what, part))  # first, so that hours of measuring are not lost with the file
+        if options.json:
+            file.put(Path(options.json), options.what, part)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
     except KeyboardInterrupt:
         print("interrupted; nothing was kept", file=sys.stderr)
         return INTERRUPTED
-    if options.json:
-        file.put(Path(options.json), options.what, part)
-    print(tables.whole(options.what, part))
     return int(any(each.fails for each in holds.judge({options.what: of_json(part)})))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 
 PARTS = ("build", "image", "start", "train", "store")
 
@@ -29,7 +30,24 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def put(path: Path, name: str, part: Mapping[str, Any]) -> None:
-    """Put the figures of a part into a file in the place of earlier ones; the other parts stay."""
+    """Put the figures of a part into a file in the place of earlier ones; the other parts stay.
+
+    Raises UserFault when it is another file, WorldFault when it cannot be written; then it is as it was before.
+    """
     parts = {**read(path), name: part}
     ordered = {each: parts[each] for each in PARTS if each in parts}
-    path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    try:
+        _write_whole(Path(os.path.realpath(path)), json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        remedy = "make room there, or --json with a name where you may write"
+        raise WorldFault("cannot write the figures", f"{path} ({error.strerror or error})", remedy) from error
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write aside and move into place: a full disk does not take the figures that were there."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(text)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
