@@ -56,6 +56,7 @@ def between_sections(table: Table) -> list[str]:
     }
     found = [fault for package, versions in releases.items() for fault in _duplicates(package, versions)]
     found += [fault for line in table.torch for fault in _stack(line)]
+    found += [f"transformers {era.era}: no release" for era in table.transformers if not (era.released or era.yanked)]
     for section, packages in named.items():
         for package, versions in packages.items():
             known = set(map(Version, releases[package]))

@@ -45,10 +45,10 @@ class Line:
     """A line of torch (2.4): what its releases have in common."""
 
     line: VersionText
-    python: tuple[VersionText, ...]
+    python: Some[tuple[VersionText, ...]]
     backend: Literal["ccl", "gloo"]
     source: str
-    releases: Mapping[VersionText, Release]
+    releases: Some[Mapping[VersionText, Release]]
     module: str | None = None
     ccl_python: tuple[VersionText, ...] = ()
     index: str | None = None
