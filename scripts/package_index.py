@@ -13,7 +13,13 @@ from typing import Any
 import requests
 from packaging.metadata import parse_email
 from packaging.version import InvalidVersion, Version
-from pypi_simple import DistributionPackage, NoMetadataError, NoSuchProjectError, PyPISimple
+from pypi_simple import (
+    DistributionPackage,
+    NoMetadataError,
+    NoSuchProjectError,
+    PyPISimple,
+    UnsupportedRepoVersionError,
+)
 
 from images.host import download
 from images.host.errors import WorldFault
@@ -21,7 +27,10 @@ from images.host.pip_config import Sources
 
 LINUX = re.compile(r"linux.*x86_64\.whl")
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
-UNREADABLE = (requests.RequestException, NoSuchProjectError, ValueError, KeyError, zipfile.BadZipFile)
+UNREADABLE = (
+    requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError, KeyError, RecursionError,
+    zipfile.BadZipFile,
+)  # fmt: skip
 PIECE = 1 << 16  # bytes of one request, at least
 
 
@@ -49,13 +58,15 @@ def releases(index: PyPISimple, name: str) -> Releases:
     """Return the final releases of a project.
 
     Days of upload come from the index's simple API in JSON (PEP 700); where it answers in HTML only, from the older
-    JSON API, if the index has that beside it. Raises WorldFault when neither can be read.
+    JSON API, if the index has that beside it. Raises WorldFault when neither can be read, or no release is in it.
     """
     try:
         listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
-        if all(file.upload_time for file in listed):
-            return _final((file.version or "", _file(file)) for file in listed)
-        return _older(index, name)
+        dated = all(file.upload_time for file in listed)
+        found = _final((file.version or "", _file(file)) for file in listed) if dated else _older(index, name)
+        if not found:  # a page of something else, as of a proxy that wants a login, reads as one without files
+            raise ValueError("the answer names no file of a release")
+        return found
     except UNREADABLE as error:
         raise _unread(index, name, error) from error
 
@@ -130,6 +141,8 @@ def _unread(index: PyPISimple, name: str, error: Exception) -> WorldFault:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, requests.JSONDecodeError):  # its cause is a number
+        return f"no JSON: {error}"
     return download.reason(error) if isinstance(error, requests.RequestException) else str(error)
 
 
@@ -153,14 +166,14 @@ def _older(index: PyPISimple, name: str) -> Releases:
     try:
         listed: Mapping[str, Sequence[Mapping[str, Any]]] = answer.json()["releases"]
         return _final((text, _older_file(file)) for text, files in listed.items() for file in files)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{name}/json is not what that API answers") from error
 
 
 def _older_file(row: Mapping[str, Any]) -> File:
     reason = (row.get("yanked_reason") or "").strip() or "no reason given"
     day = datetime.date.fromisoformat(row["upload_time"][:10])
-    return File(row["filename"], day, reason if row.get("yanked") else None)
+    return File(str(row["filename"]), day, reason if row.get("yanked") else None)
 
 
 def _final(files: Iterable[tuple[str, File]]) -> Releases:
@@ -185,13 +198,20 @@ def yanked(files: Sequence[File]) -> str | None:
     return files[0].yanked if all(file.yanked for file in files) else None
 
 
-def newest(found: Releases, on: datetime.date) -> Version:
-    """Return the newest release that had a Linux wheel on a day and still has it."""
-    standing = {
-        version: [file for file in files if re.search(r"linux.*x86_64", file.name) and not file.yanked]
-        for version, files in found.items()
-    }
-    return max(version for version, files in standing.items() if files and day(files) <= on)
+def newest(index: Mapping[str, Releases], name: str, on: datetime.date) -> Version:
+    """Return the newest release of a project that had a Linux wheel on a day and still has it.
+
+    Raises WorldFault when there is none.
+    """
+    found = []
+    for version, files in index[name].items():
+        standing = [file for file in files if re.search(r"linux.*x86_64", file.name) and not file.yanked]
+        if standing and day(standing) <= on:
+            found.append(version)
+    if not found:
+        remedy = "--index with an index that has older releases, too"
+        raise WorldFault("the index has no Linux wheel of that day or before", f"{name}, {on}", remedy)
+    return max(found)
 
 
 def pythons(files: Iterable[File]) -> list[str]:

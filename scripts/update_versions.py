@@ -146,7 +146,7 @@ def _add_torch(lines: Any, index: Mapping[str, Releases]) -> None:
         # oneCCL bindings and IPEX follow the line, not the release.
         last: Mapping[str, str] = next(reversed(rows.unwrap().values()), {})
         stack = {package: last[package] for package in ("bindings", "ipex") if package in last}
-        impi, openmp = (str(package_index.newest(index[package], day)) for package in ("impi-rt", "intel-openmp"))
+        impi, openmp = (str(package_index.newest(index, package, day)) for package in ("impi-rt", "intel-openmp"))
         rows[str(version)] = _row(released=day, **stack, impi=impi, openmp=openmp)
 
 

@@ -23,6 +23,7 @@ from tests.support.web import Server, own_certificate, serving
 
 JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
 HTML = {"Content-Type": "text/html"}
+LOGIN = b'<html><a href="/login">log in</a></html>'
 BASIC = "Basic dXNlcjpzZWNyZXQ="  # user:secret
 
 
@@ -130,6 +131,15 @@ def test_an_index_without_days_is_read_by_its_older_api(server: Server) -> None:
         ({}, JSON, "No details about project"),
         ({"/simple/torch/": b"{"}, JSON, "Expecting property name"),
         ({"/simple/torch/": b"{}"}, JSON, "(/simple/torch/"),
+        ({"/simple/torch/": b"words"}, JSON, "no JSON: Expecting value: line 1"),
+        ({"/simple/torch/": b"[" * 100_000}, JSON, "decoding a JSON array"),
+        ({"/simple/torch/": page("torch").replace(b"1.1", b"2.0")}, JSON, "version (2.0)"),
+        ({"/simple/torch/": page("torch")}, JSON, "names no file of a release"),
+        ({"/simple/torch/": page("torch", row("torch-odd.exe", "2030-03-01"))}, JSON, "names no file of a release"),
+        ({"/simple/torch/": b"<html>Please log in</html>"}, HTML, "names no file of a release"),
+        ({"/simple/torch/": LOGIN, "/pypi/torch/json": LOGIN}, HTML, "torch/json is not"),
+        ({"/simple/torch/": LOGIN, "/pypi/torch/json": b'{"releases": {}}'}, HTML, "names no file of a release"),
+        ({"/simple/torch/": LOGIN, "/pypi/torch/json": b"[" * 100_000}, HTML, "decoding a JSON array"),
         ({"/simple/torch/": b"words"}, {"Content-Type": "image/png"}, "image/png"),
         ({"/simple/torch/": page("torch", row("torch-9.0.tar.gz", None))}, JSON, "does not say when its files"),
         (
