@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Propose rows for images/versions.toml from a package index: new releases, and those withdrawn since.
+"""Propose rows for images/versions.toml from a package index: new releases, and those of transformers withdrawn since.
 
 Prints the change as a unified diff; --write makes it. What an index cannot say stays to be filled in by hand:
-a new range of transformers, when its metadata requires something else than the last one.
+a new range of transformers, when its metadata requires something else than the last one. A torch that is withdrawn,
+or has no wheels for Linux yet, changes no row: a line on standard error says so.
 
 --check resolves pairs that cover the table, as build.py does, and prints a line for each. The exit code is 2 when one
 fails, and 1 when one could not be asked.
@@ -15,7 +16,7 @@ import datetime
 import difflib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ try:
 
     from images.host import pip_config
     from images.host.context import Access, Context, default_root
-    from images.host.errors import Fault, Parser, UserFault
+    from images.host.errors import Fault, Parser, UserFault, shown
     from images.host.progress import Progress
     from images.host.store import Store
     from images.plan import catalog
@@ -53,24 +54,40 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="rows resolved at once")
     try:
         options = parser.parse_args(argv)
-        if options.check:
-            return _check(options, environ)
-        old = options.table.read_text(encoding="utf-8", errors="replace")
-        catalog.load(options.table)
-        with package_index.client(options.index, pip_config.read(environ)) as index:
-            new = proposed(old, {name: package_index.releases(index, name) for name in NAMES})
+        return (_check if options.check else _propose)(options, environ)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
     except OSError as error:
-        print(f"error: {error.strerror}: {error.filename}\n  try: --table FILE", file=sys.stderr)
+        print(f"error: {error.strerror}: {error.filename or options.table}\n  try: --table FILE", file=sys.stderr)
         return 1
+
+
+def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    """Print the change and what goes with it; make it where that is asked for."""
+    old = options.table.read_text(encoding="utf-8", errors="replace")
+    catalog.load(options.table)
+    with package_index.client(options.index, pip_config.read(environ)) as index:
+        found = {name: package_index.releases(index, name) for name in NAMES}
+    new = proposed(old, found)
     sys.stdout.write(diff(old, new, options.table.name))
+    for note in notes(old, found["torch"]):
+        print(shown(note), file=sys.stderr)
     if new == old:
         print("nothing new", file=sys.stderr)
     elif options.write:
-        options.table.write_text(new, encoding="utf-8")
+        _write(Path(os.path.realpath(options.table)), new)
     return 0
+
+
+def _write(table: Path, text: str) -> None:
+    """Write aside and move into place: a full disk does not take the table that was there."""
+    aside = table.with_name(f".{table.name}.{os.getpid()}")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(table)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -105,6 +122,18 @@ def proposed(text: str, index: Mapping[str, Releases]) -> str:
     return tomlkit.dumps(table)
 
 
+def notes(text: str, found: Releases) -> Iterator[str]:
+    """Yield what is to be said of torch, and is in no row: new releases without wheels yet, and withdrawn ones."""
+    table: Any = tomlkit.parse(text)
+    known = _releases(table["torch"])
+    for version, files in _new(known, found):
+        if not package_index.pythons(files):
+            yield f"torch {version} has no wheels for Linux yet: its row comes when they are there"
+    for version in sorted(known & found.keys()):
+        if (reason := package_index.yanked(found[version])) is not None:
+            yield f"torch {version} is withdrawn ({reason}): its row stays until it is removed by hand"
+
+
 def diff(old: str, new: str, name: str) -> str:
     """Return a change as a unified diff."""
     lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{name}", f"b/{name}")
@@ -129,14 +158,28 @@ def _add_transformers(eras: Any, found: Releases) -> None:
 def _era_of(version: Version, eras: Iterable[Any]) -> Any:
     """Find the range that a release falls into: the last one that begins no later."""
     first = [(min(map(Version, (*era["released"], *era["yanked"]))), era) for era in eras]
-    return [era for start, era in first if start.release[:2] <= version.release[:2]][-1]
+    return [era for start, era in first if _minor(start) <= _minor(version)][-1]
+
+
+def _minor(version: Version) -> tuple[int, tuple[int, ...]]:
+    return version.epoch, version.release[:2]
+
+
+def _releases(lines: Any) -> set[Version]:
+    return {Version(text) for line in lines for text in line["releases"]}
+
+
+def _new(known: set[Version], found: Releases) -> Iterator[tuple[Version, Sequence[File]]]:
+    """Yield the releases that the table lacks, but those before its first and those that are withdrawn already."""
+    for version, files in sorted(found.items()):
+        if version not in known and version > min(known) and package_index.yanked(files) is None:
+            yield version, files
 
 
 def _add_torch(lines: Any, index: Mapping[str, Releases]) -> None:
-    known = {Version(text) for line in lines for text in line["releases"]}
     by_name = {line["line"]: line for line in lines}
-    for version, files in sorted(index["torch"].items()):
-        if version in known or version < min(known) or package_index.yanked(files) is not None:
+    for version, files in _new(_releases(lines), index["torch"]):
+        if not package_index.pythons(files):  # those for Windows came first; an image needs Linux
             continue
         name, day = ".".join(map(str, version.release[:2])), package_index.day(files)
         if name not in by_name:

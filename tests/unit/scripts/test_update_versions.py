@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from packaging.version import Version
 
 from images.host import pip_config
+from images.host.errors import WorldFault
 from images.plan import catalog
 from scripts import package_index, update_versions
 from scripts.package_index import File, Releases
@@ -19,6 +22,10 @@ TEXT = catalog.TABLE.read_text()
 
 def wheel(name: str, day: str, yanked: str | None = None) -> File:
     return File(f"{name}-manylinux_2_28_x86_64.whl", datetime.date.fromisoformat(day), yanked)
+
+
+WINDOWS = File("torch-2.16.0-cp311-cp311-win_amd64.whl", datetime.date(2026, 12, 1), None)
+SDIST = File("torch-2.16.0.tar.gz", datetime.date(2026, 12, 1), None)
 
 
 def index(**releases: Any) -> dict[str, Releases]:
@@ -59,6 +66,8 @@ def added(made: str) -> list[str]:
             ],
         ),
         ("torch", {"2.15.2": [wheel("torch-2.15.2-cp311-cp311", "2026-11-19", "broken")]}, []),
+        ("torch", {"2.15.2": [WINDOWS], "2.16.0": [WINDOWS, SDIST]}, []),
+        ("transformers", {"1!1.0": [wheel("t", "2026-11-20")]}, ['+"1!1.0" = 2026-11-20']),
     ],
 )  # fmt: skip
 def test_rows_are_proposed(project: str, releases: Any, expected: list[str], tmp_path: Path) -> None:
@@ -81,6 +90,36 @@ def test_a_new_line_of_torch_gets_its_table(tmp_path: Path) -> None:
     assert row.intel == ("impi-rt==2021.19.0", "intel-openmp==2026.2.0")
 
 
+@pytest.mark.parametrize(
+    ("releases", "expected"),
+    [
+        ({"2.16.0": [WINDOWS]}, ["torch 2.16.0 has no wheels for Linux yet: its row comes when they are there"]),
+        (
+            {"2.13.0": [wheel("t", "2026-07-08", "bad")]},
+            ["torch 2.13.0 is withdrawn (bad): its row stays until it is removed by hand"],
+        ),
+        ({"2.13.0": [wheel("t", "2026-07-08", "bad"), SDIST]}, []),
+        ({"1.9.0": [WINDOWS], "2.15.2": [wheel("t", "2026-11-19", "bad")]}, []),
+    ],
+)
+def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]) -> None:
+    found = index(torch=releases)
+
+    assert list(update_versions.notes(TEXT, found["torch"])) == expected
+    assert added(update_versions.proposed(TEXT, found)) == []
+
+
+@pytest.mark.parametrize("package", ["impi-rt", "intel-openmp"])
+def test_a_torch_older_than_all_that_goes_with_it_is_refused(package: str) -> None:
+    found = index(torch={"2.15.1": [wheel("torch-2.15.1-cp311-cp311", "2026-11-19")]})
+    found[package] = {Version("2030.1"): [wheel(package, "2030-01-01")]}
+
+    with pytest.raises(WorldFault) as caught:
+        update_versions.proposed(TEXT, found)
+
+    assert caught.value.value == f"{package}, 2026-11-19" and caught.value.remedy
+
+
 @pytest.mark.parametrize("write", [False, True])
 def test_nothing_is_written_unasked(
     write: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -96,6 +135,26 @@ def test_nothing_is_written_unasked(
     assert code == 0
     assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
     assert (path.read_text() != TEXT) is write
+
+
+def test_a_full_disk_leaves_the_table_as_it_was(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "versions.toml"
+    path.write_text(TEXT)
+    known = index(transformers={"5.24.0": [wheel("t", "2026-11-20")]})
+    monkeypatch.setattr(package_index, "releases", lambda _, name: known[name])
+    monkeypatch.setattr(pip_config, "read", lambda _: pip_config.Sources())
+
+    def refuse(place: Path, *_: object, **__: object) -> None:
+        place.open("w").close()  # what a full disk leaves: a file without its content
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+
+    assert update_versions.main(["--table", str(path), "--write"], {}) == 1
+    assert capsys.readouterr().err == f"error: No space left on device: {path}\n  try: --table FILE\n"
+    assert path.read_text() == TEXT and list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])
