@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
+import os
 import posixpath
 import tarfile
 import zlib
@@ -30,6 +32,13 @@ SPARSE = "a file is sparse: the list of its parts may be of any length"  # tarfi
 HEADERS = (ValueError, LookupError, OverflowError, RecursionError)
 # What is raised while content is read, compressed or not.
 CONTENT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, *HEADERS)
+
+
+class CutShort(tarfile.ReadError):
+    """A tar ends in the middle of a header, or before all is there that its headers say."""
+
+    def __init__(self) -> None:
+        super().__init__("it is cut short")
 
 
 class Readable(Protocol):
@@ -130,14 +139,30 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
 def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
     """Return the entries of a tar by their names, without `.` and the like; of two with one name the later one.
 
-    Raises ReadError as `entries` does, and where it unpacks to more than `most` bytes or has more than MOST entries.
+    Raises CutShort where it ends too early, else ReadError as `entries` does, and where it has more than MOST entries,
+    or is compressed and unpacks to more than `most` bytes.
     """
+    plain = tar.fileobj if isinstance(tar.fileobj, io.BufferedReader) else None
     found: dict[str, tarfile.TarInfo] = {}
-    for number, info in enumerate(entries(tar, again=True)):
-        found[posixpath.normpath(info.name)] = info
-        if info.offset_data + info.size > most or number >= MOST:
-            raise tarfile.ReadError("too large")
+    try:
+        for number, info in enumerate(entries(tar, again=True)):
+            found[posixpath.normpath(info.name)] = info
+            if number >= MOST or (plain is None and info.offset_data + info.size > most):
+                raise tarfile.ReadError("too large")
+    except tarfile.ReadError as error:
+        if plain and plain.tell() >= os.fstat(plain.fileno()).st_size:  # it was looking for more
+            raise CutShort from error
+        raise
+    if plain and _begins_header(plain, tar.offset):
+        raise CutShort
     return found
+
+
+def _begins_header(plain: io.BufferedReader, at: int) -> bool:
+    """Return whether a file ends within a header, which tarfile takes for the end of a tar: that has zeros there."""
+    plain.seek(at)
+    rest = plain.read(tarfile.BLOCKSIZE)
+    return len(rest) < tarfile.BLOCKSIZE and any(rest)
 
 
 def _tried(read: Callable[[], Read]) -> Read:

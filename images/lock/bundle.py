@@ -100,7 +100,7 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 def take(place: str, store: Store) -> str:
     """Bring everything of a bundle into the store; return its lock.
 
-    Raises UserFault when it is no bundle, WorldFault when a file in it is damaged or missing.
+    Raises UserFault when it is no bundle, WorldFault when it is cut short, or a file in it is damaged or missing.
     """
     with _opened(place) as open_:
         sums = _sums(open_, place)
@@ -131,6 +131,8 @@ def _opened(place: str) -> Iterator[Open]:
         with tar:
             members = tars.listed(tar, path.stat().st_size)
             yield lambda name: _in_tar(tar, members[name])
+    except tars.CutShort as error:
+        raise WorldFault("the bundle is damaged", f"{place} ({error})", "copy the bundle again") from error
     except tarfile.TarError as error:
         raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
 

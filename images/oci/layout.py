@@ -149,12 +149,14 @@ def in_directory(reference: Directory, store: Store) -> Layout:
 def in_archive(reference: Archive, store: Store) -> Iterator[Layout | Saved]:
     """Open an archive; where it is both, the OCI layout counts, since its blobs have digests.
 
-    Raises UserFault when it is not a tar that can be read.
+    Raises UserFault when it is not a tar that can be read, WorldFault when it is cut short.
     """
     name = str(reference)
     try:
         tar = tars.on_disk(Path(reference.path), "r")  # what goes wrong later is another matter
         members = _members(tar, most_unpacked(Path(reference.path).stat().st_size))
+    except (tars.CutShort, EOFError) as error:  # EOFError: it is compressed
+        raise WorldFault("the archive is cut short", name, AGAIN) from error
     except tars.CONTENT as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar"
         raise UserFault("cannot read the archive", f"{name} ({said})", REMEDY) from error

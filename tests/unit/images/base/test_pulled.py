@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -172,13 +173,16 @@ def test_a_bad_archive_is_refused(tmp_path: Path, data: bytes | None) -> None:
         fetched(str(path), tmp_path / "store")
 
 
-def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_an_archive_that_is_cut_is_refused(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
     tarred(tmp_path / "a.tar", saved(Image()))
-    whole = (tmp_path / "a.tar").read_bytes()
-    (tmp_path / "a.tar").write_bytes(whole[:3000])
+    whole = packed((tmp_path / "a.tar").read_bytes())
+    (tmp_path / "a.tar").write_bytes(whole[: len(whole) * 2 // 3])
 
-    with pytest.raises(UserFault, match="not a whole tar"):
+    with pytest.raises(WorldFault) as caught:
         fetched(str(tmp_path / "a.tar"), tmp_path / "store")
+
+    assert str(caught.value).startswith(f"error: the archive is cut short: archive:{tmp_path / 'a.tar'}\n  try: copy")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -81,6 +83,57 @@ def test_the_entries_of_a_stream_are_forgotten() -> None:
         for _ in tars.entries(tar):
             pass
         assert len(vars(tar)["members"]) == 0
+
+
+WHOLE = entry(b"a", b"x" * 600) + named(b"b/" * 90 + b"c", b"y" * 700)
+LAST = 3 * 512  # where the second entry begins, with the records of its name
+
+
+@pytest.mark.parametrize(
+    ("size", "is_cut"),
+    [
+        (900, True),  # in the content of the first
+        (LAST, False),  # between two entries, which nobody can tell
+        (LAST + 1, True),  # in a header, that of the records
+        (LAST + 512, True),  # behind it
+        (LAST + 600, True),
+        (LAST + 1024, True),  # before the header of the entry
+        (LAST + 1100, True),
+        (LAST + 1536, True),
+        (len(WHOLE) - 400, True),
+        (len(WHOLE) - 1, True),  # in the zeros that fill the last block
+        (len(WHOLE), False),
+        (len(WHOLE) + 100, False),  # in the zeros at the end
+        (len(WHOLE) + 512, False),
+        (len(WHOLE) + 1024, False),
+    ],
+)
+@pytest.mark.parametrize("most", [0, 1 << 40])
+def test_a_tar_on_disk_that_is_cut_short_is_told_from_others(
+    size: int, is_cut: bool, most: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes((WHOLE + END)[:size])
+
+    with tars.on_disk(path, "r") as tar:
+        if is_cut:
+            with pytest.raises(tars.CutShort, match="cut short"):
+                tars.listed(tar, most)
+        else:
+            assert list(tars.listed(tar, most)) == ["a", "b/" * 90 + "c"][: 1 if size == LAST else 2]
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(2 * 512, False), (1 << 20, True)])
+def test_a_compressed_tar_on_disk_has_a_bound(most: int, is_read: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(gzip.compress(WHOLE + END))
+
+    with tars.on_disk(path, "r") as tar:
+        if is_read:
+            assert len(tars.listed(tar, most)) == 2
+        else:
+            with pytest.raises(tarfile.ReadError, match="too large"):
+                tars.listed(tar, most)
 
 
 @given(hostile.tars)

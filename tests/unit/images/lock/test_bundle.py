@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from images.debs.apt import Deb
-from images.host.errors import Fault, UserFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.lock import bundle, collect
 from images.lock.lock import Archive, Lock
@@ -139,6 +139,20 @@ def test_what_is_wrong_with_a_bundle_is_named(
     assert caught.value.exit_code == code
     assert all(word in str(caught.value) for word in words)
     assert all(path.read_text() == "precious" for path in tmp_path.glob("victim/*"))
+
+
+@pytest.mark.parametrize("size", [700, 4000, 5000])  # in the list of sums, in the lock, in a header behind it
+def test_a_bundle_that_is_cut_short_is_to_be_copied_again(
+    locked: Lock, store: Store, tmp_path: Path, size: int
+) -> None:
+    place = bundle.write(locked, store, str(tmp_path / "bundle.tar"))
+    os.truncate(place, size)
+
+    with pytest.raises(WorldFault) as caught:
+        bundle.take(str(place), Store(tmp_path / "other"))
+
+    assert caught.value.value == f"{place} (it is cut short)"
+    assert (caught.value.fact, caught.value.remedy) == ("the bundle is damaged", "copy the bundle again")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "text.tar", "large.tar", "odd.tar"])
