@@ -86,6 +86,26 @@ def test_secrets_in_a_line_of_shell_are_hidden(line: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("--hub_token=x", "--hub_token=***"),
+        ("--api_key=x", "--api_key=***"),
+        ("--client-secret=x", "--client-secret=***"),
+        ("DB_PASSWORD=x", "DB_PASSWORD=***"),
+        ("DB_PASSWD=x", "DB_PASSWD=***"),
+        ("Authorization:x", "Authorization: ***"),
+        ("Proxy-Authorization:x", "Proxy-Authorization: ***"),
+        ("Cookie:x", "Cookie: ***"),
+        ("https://h/x?Signature=x&a=b", "https://h/x?Signature=***&a=b"),
+        ("https://h/x?X-Amz-Credential=x&a=b", "https://h/x?X-Amz-Credential=***&a=b"),
+        ("https://h/x?sv=1&sig=x", "https://h/x?sv=1&sig=***"),
+    ],
+)
+def test_every_secret_in_a_word_is_hidden(word: str, shown: str) -> None:
+    assert hide([word]) == [shown]
+
+
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("MASTER_ADDR: 'https://u:p@h/x'", "MASTER_ADDR: 'https://***@h/x'"),

@@ -78,3 +78,16 @@ def test_what_is_suggested_is_a_name(text: str) -> None:
         fields.read_name(text, "--name", longest=9)
 
     assert fields.read_name(refused.value.remedy.split()[1], "--name")
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
+def test_a_token_is_in_no_manifest(name: str) -> None:
+    with pytest.raises(Refusal, match="a token in a manifest") as refused:
+        fields.read_variable(f"{name}=hf_secret", "--env")
+    assert "hf_secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["/a/../etc", "/a/./b", "/data/..", "/..", "/.", "a", "/", "", "/a:b", "/a\0b"])
+def test_what_is_no_directory_for_a_volume_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="--mount takes an absolute directory"):
+        fields.read_path(text, "--mount")

@@ -98,3 +98,10 @@ def test_more_ranks_than_a_node_has_are_refused(hosts: list[Host], ranks: int | 
 def test_the_operator_s_hostfile() -> None:
     assert default_hostfile({"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"}) == "/etc/mpi/hostfile"
     assert default_hostfile({}) is None
+
+
+@pytest.mark.parametrize("text", ["-f", "a,-f", "-f:2", ".", "a, .b"])
+def test_a_host_that_ssh_would_take_for_an_option_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="not the name of a host") as caught:
+        read_hosts(text)
+    assert caught.value.value == f"--hosts {text}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from entrypoint.cluster import sshd
+from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.sshd import escape, set_env, strip
 from entrypoint.errors import Refusal
 
@@ -42,3 +46,20 @@ def test_more_variables_than_ssh_hands_over_are_refused() -> None:
 
 def test_sshd_keeps_only_the_name_of_its_user() -> None:
     assert strip({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {"LD_PRELOAD": "/b/libnss_wrapper.so"}
+
+
+def test_sshd_takes_keys_alone_and_nothing_from_its_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
+    monkeypatch.setattr(sshd, "find_keys", lambda _: keys)
+    monkeypatch.setattr(sshd, "make_host_key", lambda *_: ["HostKey /host"])
+    monkeypatch.setattr(sshd, "check_port", lambda _: None)
+    (tmp_path / "sshd").touch(0o755)
+    monkeypatch.setattr(sshd, "SSHD", f"{tmp_path}/sshd")
+
+    command, _ = sshd.serve({})
+
+    assert command == [f"{tmp_path}/sshd", "-D", "-e", "-f", f"{tmp_path}/sshd_config"]
+    lines = Path(command[-1]).read_text().splitlines()
+    closed = ["PasswordAuthentication", "KbdInteractiveAuthentication", "AllowTcpForwarding", "X11Forwarding"]
+    assert {f"{name} no" for name in closed} | {"AcceptEnv none"} <= set(lines)
+    assert f"AuthorizedKeysFile {tmp_path}/authorized_keys" in lines

@@ -51,6 +51,14 @@ def test_a_file_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -
         make_private(f"{tmp_path}/file")
 
 
+def test_a_directory_of_another_user_is_not_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs").mkdir(0o700)
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    with pytest.raises(Refusal, match="belongs to somebody else"):
+        make_private(f"{tmp_path}/theirs")
+
+
 def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) -> None:
     path = Path(write_private(f"{tmp_path}/file", "a\udcff"))
     assert path.read_bytes() == b"a\xff"
