@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from images.base import inspect
+from images.host.errors import WorldFault
 from tests.support.elf import library
 from tests.support.facts import known
-from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files
+from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, digest, layer
 
 BANNER = b"\0\x7fELF GNU C Library (Ubuntu GLIBC 2.39-0ubuntu8) stable release version 2.39.\nCopyright"
 
@@ -31,6 +33,15 @@ def test_the_stand_in_for_intels_image_is_understood() -> None:
     assert found.directories.links == {"bin": "usr/bin", "lib": "usr/lib"}
     assert found.directories.resolve("lib/x") == "usr/lib/x"
     assert found.directories.owners["etc"] == (0o755, 0, 0)
+
+
+def test_a_layer_is_the_one_that_the_configuration_names(tmp_path: Path) -> None:
+    data, place = layer(SYSTEM), tmp_path / "blob"
+    place.write_bytes(data)
+
+    assert inspect.read([(place, digest(data))], {})[1] == [len(data)]
+    with pytest.raises(WorldFault, match="not what the configuration says"):
+        inspect.read([(place, digest(b"another layer"))], {})
 
 
 def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:

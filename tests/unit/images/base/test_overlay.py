@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from images.base import overlay
 from images.base.overlay import Node, Tree
+from images.host.errors import WorldFault
 from tests.support.stand_in import Files, layer
 
 if TYPE_CHECKING:
@@ -90,6 +92,15 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
         made.add(tar, 0, lambda _, content: content.read().decode())
 
     assert made.text("b") == "text"
+
+
+def test_a_tree_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    few: Files = {"a": b"", "b": b"text"}
+    monkeypatch.setattr(overlay, "LARGEST", 2 * (overlay.EACH + len("/a")) + len("text"))
+
+    assert paths(tree(few)) == ["a", "b"]
+    with pytest.raises(WorldFault, match="too many files"):
+        tree({**few, "c": b""})
 
 
 class Counting(dict[str, Node]):

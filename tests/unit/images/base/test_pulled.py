@@ -120,6 +120,7 @@ LAYER = "blobs/" + Image().layers[0].replace(":", "/")
         (broken(Image(), {"index.json": b"<html>"}), WorldFault, "a manifest is not JSON"),
         (broken(Image(), {"index.json": b'{"manifests": 1}'}), UserFault, "there is no such image"),
         (broken(Image(), {LAYER: b"other"}), WorldFault, "another sha256"),
+        (broken(Image(), {LAYER: layout({"1": Image()})[LAYER] + b"x"}), WorldFault, "of the image is too long"),
         ({p: d for p, d in broken(Image(), {}).items() if p != LAYER}, UserFault, "the image is not whole"),
         (broken(Image(architecture="arm64"), {}), UserFault, "for another machine"),
         (layout({"1": Image(), "2": Image([SYSTEM])}), UserFault, "there are several images"),
@@ -135,6 +136,15 @@ def test_a_bad_layout_is_refused_and_leaves_nothing(
 
     assert caught.value.value and caught.value.remedy
     assert list((tmp_path / "store" / "aside").iterdir()) == []
+
+
+def test_a_device_in_a_layout_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image()}))
+    (tmp_path / "layout" / LAYER).unlink()
+    (tmp_path / "layout" / LAYER).symlink_to("/dev/null")
+
+    with pytest.raises(UserFault, match="the image is not whole"):
+        fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
 
 
 def test_another_architecture_is_refused_before_a_layer_is_copied(tmp_path: Path) -> None:
@@ -153,6 +163,14 @@ def test_a_configuration_without_digests_of_its_layers_is_refused(tmp_path: Path
     write(tmp_path / "layout", layout({"1": Image(rootfs=rootfs)}))
 
     with pytest.raises(WorldFault, match="configuration"):
+        fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
+
+
+def test_a_configuration_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulled, "CONFIG_LIMIT", 99)
+    write(tmp_path / "layout", layout({"1": Image()}))
+
+    with pytest.raises(WorldFault, match="a configuration is too long"):
         fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
 
 

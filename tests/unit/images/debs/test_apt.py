@@ -40,6 +40,11 @@ def test_apt_writes_below_the_folder_only_and_keeps_the_machines_proxies() -> No
     assert lines.index("#clear APT::Architectures;") < lines.index('APT::Architectures:: "amd64";')
 
 
+@pytest.mark.parametrize("name", ["APT::Get::AllowUnauthenticated", "Acquire::AllowInsecureRepositories"])
+def test_apt_takes_nothing_without_a_signature_whatever_the_machine_says(name: str) -> None:
+    assert f'{name} "false";' in configuration(Path("/aside")).splitlines()
+
+
 def test_apts_choice_is_read_and_ordered() -> None:
     printed = line("tini_0.19.0-1_amd64.deb") + "\n" + line("openssh-client_1%3a9.2p1-2+deb12u7_amd64.deb") + "\n"
 
@@ -134,20 +139,22 @@ def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
 
 
 MINE = "$(ORIGIN)\t$(CODENAME)\tsuite\thttp://mine/debian/\n"
+AWAY = "E: Could not resolve 'debian'"
 USUAL = "SOURCE: deb http://debian suite main\n"
 
 
 @pytest.mark.parametrize(
-    ("own", "asked", "note"),
+    ("own", "err", "asked", "note"),
     [
-        ("", ["http://debian"], ""),
-        (MINE.replace("mine/debian", "debian"), ["http://debian"], ""),
-        (MINE, ["http://debian", "http://mine/debian/"], "note: Debian's own mirror does not answer; its "),
+        ("", AWAY, ["http://debian"], ""),
+        (MINE.replace("mine/debian", "debian"), AWAY, ["http://debian"], ""),
+        (MINE, AWAY, ["http://debian", "http://mine/debian/"], "note: Debian's own mirror does not answer; its "),
+        (MINE, f"{CLEAR}were invalid: BADSIG 0E98404D386FA1D9", ["http://debian"], ""),  # it did answer
     ],
 )
 def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: str, asked: list[str],
-    note: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: str, err: str,
+    asked: list[str], note: str,
 ) -> None:  # fmt: skip
     found: list[str] = []
 
@@ -157,7 +164,7 @@ def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
         if "update" in command:
             place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
             found.append(Path(place).with_name("sources.list").read_text().split()[2])
-            return process.Result(100 if found[-1] == "http://debian" else 0, "", "E: Could not resolve 'debian'")
+            return process.Result(100 if found[-1] == "http://debian" else 0, "", err)
         return process.Result(0, own if "indextargets" in command else "", "")
 
     context = replace(locks.context(Store(tmp_path / "store"), None, {}), progress=Progress(Console(stderr=True)))
@@ -166,11 +173,30 @@ def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
     if note:
         assert apt.resolve("suite", ("x",), context).sources == "deb http://debian suite main\n"
     else:
-        with pytest.raises(WorldFault, match="could not choose"):
+        with pytest.raises(WorldFault, match=r"could not choose|has no good signature"):
             apt.resolve("suite", ("x",), context)
 
     assert found == asked
     assert capsys.readouterr().err.startswith(note)
+
+
+@pytest.mark.parametrize("left", [b"another package", b""])
+def test_a_package_that_is_not_the_one_that_apt_chose_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bytes
+) -> None:
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        if left and "--download-only" in command:
+            place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
+            (Path(place).parent / apt.ARCHIVES / "x_1_all.deb").write_bytes(left)
+        answers = {"--print-uris": line("x_1_all.deb"), "indextargets": MINE}
+        return process.Result(0, next((text for word, text in answers.items() if word in command), ""), "")
+
+    monkeypatch.setattr(process, "run", run)
+    context = locks.context(Store(tmp_path / "store"), None, {})
+
+    with pytest.raises(WorldFault, match=r"apt did not download what it chose: x_1_all\.deb"):
+        apt.named("suite", ("x",), context)
+    assert not (tmp_path / "store/blobs").exists()
 
 
 def test_what_an_index_had_is_remembered(tmp_path: Path) -> None:

@@ -136,6 +136,21 @@ def test_a_compressed_tar_on_disk_has_a_bound(most: int, is_read: bool, tmp_path
                 tars.listed(tar, most)
 
 
+@pytest.mark.parametrize(("most", "is_read"), [(3, True), (2, False)])
+def test_a_tar_of_too_many_entries_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, is_read: bool
+) -> None:
+    (tmp_path / "a.tar").write_bytes(entry(b"a") + entry(b"b") + entry(b"c") + END)
+    monkeypatch.setattr(tars, "MOST", most)
+
+    with tars.on_disk(tmp_path / "a.tar") as tar:
+        if is_read:
+            assert list(tars.listed(tar, 1 << 20)) == ["a", "b", "c"]
+        else:
+            with pytest.raises(tarfile.ReadError, match="too large"):
+                tars.listed(tar, 1 << 20)
+
+
 @given(hostile.tars)
 def test_any_tar_is_read_or_refused(data: bytes) -> None:
     try:

@@ -62,6 +62,14 @@ def test_a_damaged_file_is_named_and_no_secret_is(tmp_path: Path, text: str) -> 
     assert "c2VjcmV0" not in str(caught.value) and "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("helper", ["../x", "/bin/x", "-x", "a b", "..", "x\n"])
+def test_a_credential_helper_that_is_a_path_is_not_run(tmp_path: Path, helper: str) -> None:
+    with pytest.raises(UserFault, match="an unknown form") as caught:
+        login("registry", configured(tmp_path, {"credHelpers": {"registry": helper}}))
+
+    assert caught.value.value == f"{tmp_path}/config.json (a credential helper)"
+
+
 VALUES = st.text() | st.integers() | st.none() | st.lists(st.text()) | st.dictionaries(st.text(), st.text())
 ENTRIES = st.dictionaries(st.sampled_from(["auth", "username", "password", "identitytoken"]), VALUES) | VALUES
 CONFIGS = st.fixed_dictionaries(

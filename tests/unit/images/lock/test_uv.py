@@ -237,3 +237,13 @@ def test_no_day_is_too_late_for_a_lock() -> None:
     last = dataclasses.replace(NEWEST, as_of=datetime.date.max)
 
     assert "9999-12-31T00:00:00Z" in uv.options(last, ())
+
+
+@pytest.mark.parametrize("asked", [NEWEST, ONECCL])
+def test_no_package_is_built_that_no_row_names(asked: uv.Question) -> None:
+    """Building one runs its code."""
+    said = uv.options(asked, asked.requirements)
+
+    assert said[said.index("--only-binary") + 1] == ":all:"
+    built = [said[at + 1] for at, word in enumerate(said) if word == "--no-binary"]
+    assert built == [row.name for row in asked.source_only]

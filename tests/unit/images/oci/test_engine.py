@@ -18,6 +18,7 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
 
+from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci import engine
@@ -95,6 +96,7 @@ class Loaded:
 class Client:
     images: Images
     started: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
 
     @property
     def containers(self) -> Client:
@@ -106,8 +108,9 @@ class Client:
             status = [["driver-type", "io.containerd.snapshotter.v1"]]
         return {"DriverStatus": status}
 
-    def run(self, image: str, *_: object, **__: object) -> None:
+    def run(self, image: str, *_: object, network_mode: str = "bridge", **__: object) -> None:
         self.started.append(self.images.get(image).id)
+        self.networks.append(network_mode)
 
 
 def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
@@ -135,6 +138,7 @@ def test_an_image_is_loaded_once_and_has_all_its_names(tmp_path: Path, kind: typ
     assert len(client.images.loads) == 1
     assert [client.images.get(name).id for name in ("a:1", "host/b:2", "c:3")] == [known] * 3
     assert client.started == [known] * 2
+    assert client.networks == ["none"] * 2
 
 
 @pytest.mark.parametrize(("kind", "sent"), [(Images, 1), (Containerd, 2)])
@@ -200,3 +204,24 @@ def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch:
     found = engine.find(ENVIRON)
 
     assert found and [*found.client.timeouts, found.client.timeout] == [10, engine.PATIENCE]
+
+
+@pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])
+def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_podmans: bool
+) -> None:
+    commands: list[str] = []
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        commands.append(" ".join(command))
+        return process.Result(code, "", "an error" if code else "")
+
+    monkeypatch.setattr(process, "run", run)
+    image = image_of(Store(tmp_path), "a:1", layers=[])
+
+    if is_podmans:
+        with pytest.raises(WorldFault, match="podman could not start the image: an error"):
+            engine.run(Engine("podman", {}), image, ["python3", "-c", "x"])
+    else:
+        assert engine.run(Engine("podman", {}), image, ["python3", "-c", "x"]) == ("an error" if code else None)
+    assert commands == ["podman run --rm --network none --entrypoint python3 a:1 -c x"]

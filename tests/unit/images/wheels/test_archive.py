@@ -87,6 +87,7 @@ def test_data_of_a_package_is_its_own(tmp_path: Path, name: str) -> None:
         ("[console_scripts]\nfoo = %(foo)s\n", "cannot be read"),
         ("[console_scripts]\n../sbin/sshd = a:b\n", "'../sbin/sshd' is not the name of a file"),
         ("[gui_scripts]\n/usr/sbin/sshd = a:b\n", "is not the name of a file"),
+        ("[console_scripts]\na/b = a:b\n", "'a/b' is not the name of a file"),
         ("[console_scripts]\n.. = a:b\n", "is not the name of a file"),
         ("[console_scripts]\n.wh.sh = a:b\n", "is not the name of a file"),
     ],
