@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from images import cli
+from images import cli, pipeline
+from images.host.errors import Damaged
 from images.inspection.opened import SBOM
-from tests.support import stand_in
+from images.lock import lockfile
+from tests.support import locks, stand_in
 from tests.unit.images.test_cli import WORLD
 
 
@@ -73,3 +75,22 @@ def test_verify_takes_what_messages_say_to_type(
 
     assert cli.main(["verify", option, "here", "archive:image.tar"], world) == 2
     assert "cannot read the archive: archive:image.tar" in capsys.readouterr().err
+
+
+def test_an_image_is_made_once_more_where_a_file_of_the_cache_was_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+    found = [Damaged("the first layer"), Damaged("the second layer"), Damaged("a layer that nobody looks at")]
+
+    def image(*_: object) -> None:
+        raise found.pop(0)
+
+    monkeypatch.setattr(pipeline, "image", image)
+
+    assert cli.main(["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"], world) == 1
+    rows = capsys.readouterr().err.splitlines()
+    assert "note: a file of the cache was damaged, and is removed: the first layer" in rows
+    assert "error: a file of the cache was damaged, and is removed: the second layer" in rows
+    assert len(found) == 1

@@ -82,6 +82,15 @@ def test_times_are_clamped_in_the_tar_and_in_bytecode() -> None:
     assert {info.uname for info, _ in made.values()} == {""}
 
 
+def test_bytecode_that_is_checked_by_a_hash_stays_as_it_is() -> None:
+    """There bytes 8 to 16 are the hash of the source (PEP 552)."""
+    pyc = b"\xa7\r\r\n" + (1).to_bytes(4, "little") + b"\xff" * 8 + b"code"
+
+    [(_, data)] = cleaned(tar_of([(entry("./a.pyc", EPOCH), pyc)]))
+
+    assert data and data.read() == pyc
+
+
 GONE = Deb("tini", "0.19.0-1", "amd64", "tini_0.19.0-1_amd64.deb", "5a" * 32)
 CONTROL = """Package: tini
 Version: 0.19.0-1

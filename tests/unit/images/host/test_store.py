@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import shutil
 import threading
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from images.host import fingerprint
 from images.host.context import default_root
 from images.host.errors import UserFault, WorldFault
 from images.host.store import HELD, NEW, FileName, Sha256, Store, canonical, key_of, sha256
@@ -55,6 +59,30 @@ def test_a_blob_is_read_again_only_when_it_was_changed(tmp_path: Path, monkeypat
     assert store.whole(digest, "blob") == place and read == []
     place.write_bytes(b"Content")  # as long as before, and within the same tick of the clock
     assert store.whole(digest, "blob") is None and read == [place]
+
+
+def test_a_blob_that_was_changed_and_has_its_old_time_is_read_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    place = store.place(digest := keep(store, b"content"))
+    before = place.stat()
+
+    while place.stat().st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system ticks
+        place.write_bytes(b"Content")
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert (place.stat().st_ino, place.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert store.whole(digest, "blob") is None
+
+
+def test_what_other_sources_or_other_releases_made_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_reused(sources: str) -> bool:
+        return Store(tmp_path, sources).cached("layers", "inputs", lambda: "made").reused
+
+    assert [is_reused(sources) for sources in ("one", "one", "other")] == [False, True, False]
+    monkeypatch.setattr(fingerprint, "releases", lambda: {"zstandard": "other"})
+    assert not is_reused("one")
 
 
 def test_what_is_forgotten_is_made_again_from_the_downloads(tmp_path: Path) -> None:
@@ -210,6 +238,21 @@ def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
 
     assert seen == [True]
     assert list((tmp_path / "locks").iterdir()) == []
+
+
+def test_a_name_that_its_holder_removed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited has the lock of a file that nobody else will ever open."""
+    store, place, lock, removed = Store(tmp_path), tmp_path / "locks/key", fcntl.flock, list[Path]()
+
+    def flock(file: IO[bytes], operation: int) -> None:
+        if not removed:
+            removed.append(place.rename(tmp_path / "removed"))
+            place.touch()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with store.alone("key"), place.open("ab") as file, pytest.raises(BlockingIOError):
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 GOOD = "0" * 64

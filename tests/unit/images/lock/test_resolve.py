@@ -100,6 +100,23 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     assert first == again == resolve.choose(found, resolve.of_plan(PLAN))
 
 
+def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, releases = pylock("https://host/a-1-py3-none-any.whl"), list[str]()
+    context = locks.context(Store(tmp_path), Sources(), {})
+
+    for release in ("0.13.0", "0.13.0", "0.13.1"):
+
+        def search(*_: object, release: str = release) -> tuple[str, Pylock]:
+            releases.append(release)
+            return "", found
+
+        monkeypatch.setattr(uv, "search", search)
+        monkeypatch.setattr(resolve, "version", {"uv": release}.__getitem__)
+        resolve.packages(PLAN, context)
+
+    assert releases == ["0.13.0", "0.13.1"]
+
+
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
 def test_a_file_without_sha256_is_named(algorithm: str) -> None:
     wheel = {"url": "https://me:secret@host/a-1-py3-none-any.whl", "hashes": {algorithm: "0"}}

@@ -45,6 +45,8 @@ def test_the_package_and_the_stated_requirements(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as wheel:
         code = {member for member in wheel.namelist() if ".dist-info/" not in member}
         metadata = wheel.read("rouge_score-0.1.2.dist-info/METADATA").decode()
+        days = {info.date_time for info in wheel.infolist()}
+    assert days == {(2024, 1, 1, 0, 0, 0)}  # whose change makes another wheel, and another image
     assert code == {"rouge_score/__init__.py", "rouge_score/rouge.py"}
     assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
         "Requires-Dist: numpy",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import zstandard
 
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
+from images.oci import compression
 from images.oci.compression import detect, opened, plain
 from images.oci.layer import Part, Written
 
@@ -78,3 +80,21 @@ def test_a_damaged_layer_of_the_store_is_found_when_it_is_used_and_removed(
         list(plain(store, part))
 
     assert store.blob(part.written.digest) is None
+
+
+def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = Store(tmp_path), list[Part]()
+    part = kept(store, ZSTD.compress(ONE))
+
+    def counted(store: Store, part: Part) -> Iterator[bytes]:
+        read.append(part)
+        return plain(store, part)
+
+    monkeypatch.setattr(compression, "plain", counted)
+    for release in ("1.2.13", "1.2.13", "1.3.1"):
+        monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", release)
+        digest, size, kind = compression.packed(store, part, "gzip")
+
+        found = store.blob(digest, size=size)
+        assert found and gzip.decompress(found.read_bytes()) == ONE and kind == "gzip"
+    assert len(read) == 2
