@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.__main__ import execute, heed_sigterm, main
+import entrypoint.__main__ as program
+from entrypoint.__main__ import execute, has_limit, heed_sigterm, main
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting, forget
+from entrypoint.training.command import TORCHRUN_COMMAND
+from entrypoint.training.job import PLAIN, SMOKE, Job
 from tests.support.launchers import left_by
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
@@ -76,6 +79,8 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         (["qaa"], {}, 127, "try: qa"),
         ([""], {}, 127, "nor a program: ''"),
         (["--explain=xml", "sh"], {}, 2, "before the command: --explain=xml"),
+        (["--explain", "doctor"], {}, 2, "no meaning for a command that only prints: doctor"),
+        (["--explain", "tasks"], {}, 2, "no meaning for a command that only prints: tasks"),
         (["--nproc", "2", "launch", "smoke"], {}, 2, "launch --ppn"),
         (["--nproc", "2", "smoke"], {"K_MPI_JOB_ROLE": "launcher"}, 2, "launch --ppn"),
         (["qa"], {}, 2, "--examples"),
@@ -102,6 +107,30 @@ def test_refusals(
     monkeypatch.setattr("sys.stdin", None)
     assert main(argv, {**environ, **variables}, str(root)) == code
     assert said in capsys.readouterr().err
+
+
+def test_who_presses_ctrl_c_gets_the_exit_code_of_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "run", run)
+    assert main(["smoke"], {}, "/nowhere") == 130
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "argv", "is_watched"),
+    [
+        (SMOKE, 1 << 30, ["python3", "smoke.py"], True),
+        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], False),
+        (SMOKE, None, ["python3", "smoke.py"], False),
+        (PLAIN, 1 << 30, ["python3", "smoke.py"], False),
+    ],
+)
+def test_a_training_that_may_reach_its_limit_is_watched_once(
+    monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None, argv: list[str], is_watched: bool
+) -> None:
+    monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
+    assert has_limit(Job(kind, "smoke", []), argv) is is_watched
 
 
 def test_sigterm_ends_a_process_that_waits() -> None:

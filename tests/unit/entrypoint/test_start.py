@@ -95,6 +95,17 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
     assert "GLOO_SOCKET_IFNAME=ib0" in done.err and "eth0" not in done.err
 
 
+def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "was taken of" not in start("smoke", **MASTER).err
+
+    monkeypatch.setattr(ready, "list_choices", lambda host: ["eth0", "eth1"])
+
+    assert (
+        "late is on loopback in this node's /etc/hosts, so eth0 was taken of eth0, eth1" in start("smoke", **MASTER).err
+    )
+    assert "was taken of" not in start("true", **MASTER).err
+
+
 @pytest.mark.parametrize(("variables", "code"), [(MASTER, 138), (WORKER, None)])
 def test_the_node_of_rank_0_is_asked_for_its_port(
     start: Start, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], code: int | None

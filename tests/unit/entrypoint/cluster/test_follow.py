@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cluster import follow
-from entrypoint.cluster.follow import heed, pass_on, sift, verdict
+from entrypoint.cluster.follow import heed, pass_on, run_ranks, sift, verdict
 from entrypoint.cluster.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -79,3 +79,43 @@ def test_what_a_rank_prints_is_no_report_of_ours(
     found: list[int] = []
     heed(facts, found)
     assert found == codes
+
+
+class Hydra:
+    """A hydra that has ended without a word."""
+
+    stdout, stderr = (), None
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def __enter__(self) -> Hydra:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self) -> int:
+        return self.code
+
+
+@pytest.mark.parametrize(
+    ("hydras", "reported", "code"),
+    [
+        (0, [], 0),
+        (7, [], 7),
+        (255, [], 255),
+        (256, [], 1),
+        (-9, [], 137),
+        (-200, [], 1),
+        (1, [143, 9], 143),
+        (0, [300], 1),
+    ],
+)
+def test_the_exit_code_of_a_job_is_one_that_a_shell_can_have(
+    monkeypatch: pytest.MonkeyPatch, hydras: int, reported: list[int], code: int
+) -> None:
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: Hydra(hydras))
+    monkeypatch.setattr(follow, "heed_signals", lambda _, codes: codes.extend(reported))
+
+    assert run_ranks(["mpiexec.hydra"], {}) == code

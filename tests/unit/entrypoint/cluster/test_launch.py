@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from pathlib import Path
 
 import pytest
 
 from entrypoint.cluster import launch
 from entrypoint.cluster.hosts import Host
+from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.launch import bootstrap, find_away, find_way, job_variables, read_request, share_cores
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
@@ -104,3 +107,47 @@ def test_cores_are_shared_among_ranks(hosts: list[Host], ranks: int, domain: str
     environ = {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}
     assert share_cores(environ, hosts, ranks, look_at(Box(2, 28, 2))).get("I_MPI_PIN_DOMAIN") == domain
     assert share_cores({"CCL_WORKER_COUNT": "1"}, hosts, ranks, look_at(Box(2, 28, 2))) == {}
+
+
+@pytest.fixture
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
+    """Let two hosts answer at once, and lend the keys that were mounted for them."""
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
+    monkeypatch.setattr(launch, "find_away", lambda hosts: [host.name for host in hosts])
+    monkeypatch.setattr(launch, "find_keys", lambda environ: keys)
+    monkeypatch.setattr(launch, "wait_for", lambda *_: None)
+    monkeypatch.setattr(launch, "find_way", lambda host: None)
+    return keys
+
+
+WORDS = ["--hosts", "node0:2,node1:2", "smoke"]
+GIVEN = {"MASTER_ADDR": "node0", "MASTER_PORT": "1234"}
+
+
+@pytest.mark.parametrize("fault", [None, Refusal("hydra", "is", "gone")])
+def test_the_list_of_hosts_is_gone_when_the_job_has_ended(
+    workers: Keys, monkeypatch: pytest.MonkeyPatch, fault: Refusal | None
+) -> None:
+    seen: list[str] = []
+
+    def run_ranks(argv: list[str], environ: dict[str, str]) -> int:
+        seen.append(Path(argv[argv.index("-machinefile") + 1]).read_text())
+        if fault:
+            raise fault
+        return 7
+
+    monkeypatch.setattr(launch, "run_ranks", run_ranks)
+    with pytest.raises(Refusal) if fault else contextlib.nullcontext():
+        assert launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4))) == 7
+
+    assert seen == ["node0:2\nnode1:2\n"]
+    assert not list(Path(workers.directory).glob("hosts.*"))
+
+
+def test_who_has_no_private_key_starts_no_ranks(workers: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "find_keys", lambda environ: workers._replace(private=None))
+    monkeypatch.setattr(launch, "run_ranks", lambda *_: pytest.fail("started"))
+
+    with pytest.raises(Refusal, match="needs the private key, not only authorized_keys") as caught:
+        launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4)))
+    assert caught.value.code == 2

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.doctor.view import Interface, Probe, read_constraints, read_installed, read_interfaces, read_probe
+from entrypoint.doctor.view import (
+    SECONDS,
+    Interface,
+    Probe,
+    read_constraints,
+    read_installed,
+    read_interfaces,
+    read_probe,
+    run_probe,
+)
 
 
 def test_a_probe() -> None:
@@ -19,6 +29,22 @@ def test_a_probe() -> None:
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])
 def test_a_probe_that_died(line: str) -> None:
     assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (subprocess.TimeoutExpired(["python3"], SECONDS), f"no answer within {SECONDS} s"),
+        (FileNotFoundError(2, "No such file or directory"), "python3: No such file or directory"),
+    ],
+)
+def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+    def run(*_: object, timeout: int, **__: object) -> None:
+        assert timeout == SECONDS
+        raise error
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert run_probe(["python3", "probe.py"], {}) == Probe(error=said)
 
 
 @given(st.text())

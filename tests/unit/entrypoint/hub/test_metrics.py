@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,20 @@ def test_a_cache_that_cannot_be_written_is_a_note(mounted: Path, tmp_path: Path)
     (tmp_path / "cache").write_text("")
     (note,) = place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted))
     assert "Not a directory" in note and "HF_MODULES_CACHE" in note
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_another_pod_may_write_the_same_at_the_same_time(
+    mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    def rename(aside: str, place: str) -> None:
+        if is_there:
+            shutil.copytree(aside, place)
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", rename)
+    notes = place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted))
+
+    assert [note for note in notes if "Directory not empty" not in note] == [] and len(notes) == (0 if is_there else 1)
+    place = tmp_path / "cache/evaluate_modules/metrics/evaluate-metric--squad"
+    assert [each.name for each in place.iterdir()] == [hash_sources(read_metrics(str(mounted))["squad"])] * is_there

@@ -9,9 +9,11 @@ import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
+from entrypoint.hub import prefetch
 from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare, read_task
 from entrypoint.hub.script import read_script
 from entrypoint.training import job as jobs
+from entrypoint.training import needs
 from tests.support.harness import ROOT
 
 TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]
@@ -127,3 +129,18 @@ def test_a_script_of_which_nothing_is_fetched_is_refused(text: str, stack: Stack
 @pytest.mark.parametrize("text", ["AutoModel.from_pretrained('/')", "load_dataset('json', data_files=files)"])
 def test_a_script_that_loads_only_local_files_is_not_refused(text: str, stack: Stack, tmp_path: Path) -> None:
     assert json.loads(prepare_own(text, stack, tmp_path).words[1]) == {"task": "qa", "wanted": [], "whole": True}
+
+
+def test_what_a_cache_and_a_data_set_lack_is_said_before_anything_is_fetched(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prefetch, "list_caches", lambda *_: {"models": "/proc/nowhere"})
+    monkeypatch.setattr(prefetch, "can_write", lambda _: True)
+    monkeypatch.setattr(prefetch, "mount_points", lambda _: ["/"])
+    scripts = sorted(needs.SCRIPTS)[0]
+
+    with pytest.raises(Refusal, match="loads no data set that is a script") as caught:
+        prepare([*TASK[:3], "--dataset_name", scripts], {}, stack, "/opt/multinode")
+
+    assert caught.value.value == f"{scripts}, datasets 5.0.0"
+    assert "nothing is mounted at /proc/nowhere: what is fetched is lost" in capsys.readouterr().err

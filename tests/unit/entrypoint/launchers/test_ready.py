@@ -158,6 +158,7 @@ def test_a_signal_ends_the_wait() -> None:
     assert caught.value.code == 143
 
 
+@pytest.mark.usefixtures("foreground")
 def test_the_handler_is_there_while_a_name_is_waited_for() -> None:
     seen = []
     answers = iter([False, True])
@@ -166,10 +167,12 @@ def test_the_handler_is_there_while_a_name_is_waited_for() -> None:
         seen.append(signal.getsignal(signal.SIGTERM))
         return next(answers)
 
-    before = signal.getsignal(signal.SIGTERM)
     wait_for_name("node0", 60, resolves)
-    assert seen == [before, stop]
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert seen == [signal.SIG_DFL, stop]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    with pytest.raises(Refusal):
+        wait_for_name("nobody", 0, lambda name: False)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}

@@ -164,6 +164,20 @@ def test_what_was_renewed_in_the_last_moment_is_put_back(path: str) -> None:
     assert owner(path) == "a" and [each.name for each in Path(path).parent.iterdir()] == ["lease.json"]
 
 
+def test_what_another_took_in_the_last_moment_is_left_to_it(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that wait see a lease expire; the first has taken it, and its name is taken away and made anew."""
+    create(path, make_text("b", "host-b"))
+
+    def read(aside: str) -> Lease | None:
+        create(path, make_text("c", "host-c"))
+        return read_lease(aside)
+
+    monkeypatch.setattr(lease, "read_lease", read)
+    steal(path, Lease("a", "host-a", "old"))
+
+    assert owner(path) == "c" and [each.name for each in Path(path).parent.iterdir()] == ["lease.json"]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"owner": "a"}'])
 def test_a_lease_that_is_being_written_belongs_to_somebody(path: str, text: str) -> None:
     Path(path).write_text(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.support.runs import checkpoint
 
 POD = World(TORCHRUN, "", (2, 2), 0, port=29500, job="qa")
 ELASTIC = World(TORCHRUN, "", (1, 4), None, job="qa")
+ALONE_HERE = World(ALONE, "", job="qa")
 RANK = World(MPI, "", (2, 2), None, 1, 1, 0, 2, job="7")
 CLOCK = Clock(lambda: 0, lambda _: pytest.fail("waits"))
 
@@ -122,3 +124,31 @@ def test_a_directory_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest
         open_run(run(tmp_path), CLOCK, pytest.fail)
     open_run(run(tmp_path, POD._replace(node_rank=1)), CLOCK, pytest.fail)
     assert "chmod -R g+w" in caught.value.remedy and caught.value.code == 2
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Refusal), (errno.EDQUOT, Refusal), (errno.EIO, OSError)])
+def test_a_disk_and_a_quota_that_are_full_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    def refuse(path: str, text: str) -> bool:
+        raise OSError(number, "no", path)
+
+    monkeypatch.setattr(output, "create", refuse)
+    with pytest.raises(kind) as caught:
+        open_run(run(tmp_path), CLOCK, pytest.fail)
+    assert ("no space is left in the directory for results" in str(caught.value)) == (kind is Refusal)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "nodes"), [(ALONE_HERE, POD, 2), (POD, ALONE_HERE, 2), (ALONE_HERE, ALONE_HERE, 1)]
+)
+def test_a_run_that_grows_beyond_its_node_begins_a_new_record(
+    tmp_path: Path, kept: list[str], first: World, then: World, nodes: int
+) -> None:
+    """Its checkpoints were on one node, and others need not see them."""
+    open_run(run(tmp_path, first, owner="job"), CLOCK, pytest.fail)
+    checkpoint(tmp_path, 500)
+    open_run(run(tmp_path, then, owner="job"), CLOCK, pytest.fail)
+    record = read_record(str(tmp_path))
+    assert record is not None and record.nodes == nodes
+    assert [each.step for each in record.before] == ([500] if (first, then) == (ALONE_HERE, POD) else [])
