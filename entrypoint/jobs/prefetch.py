@@ -17,7 +17,7 @@ from entrypoint.streams import print_error, print_output
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Files of other frameworks, and other forms of the weights: never read by the examples.
+# How files of weights end, of any framework; of these only those in PREFERRED and adapters are fetched.
 WEIGHTS = (
     ".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".tflite", ".ckpt", ".npz",
 )  # fmt: skip

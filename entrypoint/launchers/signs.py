@@ -25,6 +25,16 @@ def count_nodes(environ: Mapping[str, str], name: str) -> int | None:
     return parse_nodes(text)[1] if text else None
 
 
+def read_number(environ: Mapping[str, str], name: str) -> int | None:
+    """Return a number; None for anything else: other programs may use this name as well."""
+    return whole(environ.get(name, ""))
+
+
+def read_by_hand(environ: Mapping[str, str], name: str) -> int | None:
+    """Return a number; None if it is not set, or -1, which meant alone before torchrun. Raise Refusal for the rest."""
+    return None if environ.get(name, "").strip() == "-1" else number(environ, name)
+
+
 def read_pmi_port(environ: Mapping[str, str], name: str) -> int | None:
     """Return the port of `node0:39063`; None for anything else."""
     return whole(environ.get(name, "").rpartition(":")[2])
@@ -57,15 +67,15 @@ def count_tf_tasks(environ: Mapping[str, str], name: str) -> int | None:
 class Sign(NamedTuple):
     """A variable which says that there should be other processes, from this value on, and what to set to find them.
 
-    read: its value as a number, None where it is not set, Refusal where it is none: Kubernetes leaves `$(N)` as it is
-    where N is not defined, and every node would train alone; allocation: it speaks of nodes or slots in which somebody
-    may start one process.
+    read: its value as a number, None where it says nothing. What somebody sets by hand in a pod is refused where it is
+    no number: Kubernetes leaves `$(N)` as it is where N is not defined, and every node would train alone.
+    allocation: it speaks of nodes or slots in which somebody may start one process.
     """
 
     name: str
     least: int
     remedy: str
-    read: Callable[[Mapping[str, str], str], int | None] = number
+    read: Callable[[Mapping[str, str], str], int | None] = read_number
     allocation: bool = False
 
 
@@ -83,9 +93,9 @@ LSF = "start the ranks with mpirun, or one on each host with blaunch and " + NOD
 BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
     Sign("PET_NNODES", 2, JOB, count_nodes),
-    Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well"),
-    Sign("WORLD_SIZE", 2, MASTER),
-    Sign("RANK", 1, MASTER),
+    Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well", read_by_hand),
+    Sign("WORLD_SIZE", 2, MASTER, read_by_hand),
+    Sign("RANK", 1, MASTER, read_by_hand),
     Sign("LOCAL_RANK", 1, "export RANK, WORLD_SIZE and MASTER_ADDR as well, or start the ranks with torchrun"),
     Sign("NUM_NODES", 2, NODES),
     Sign("NODE_RANK", 1, NODES),
