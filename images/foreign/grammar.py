@@ -1,4 +1,4 @@
-"""What a text of others must match."""
+"""What a value of others must be."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ class Grammar:
         from pydantic_core import core_schema
 
         return core_schema.str_schema(pattern=self.pattern, max_length=self.longest)
+
+
+@dataclass(frozen=True)
+class TrueOrFalse:
+    """What must be true or false itself: pydantic takes 1 and "yes" for true."""
+
+    def __get_pydantic_core_schema__(self, _: object, handler: object) -> CoreSchema:
+        """Tell pydantic, as Grammar does."""
+        from pydantic_core import core_schema
+
+        return core_schema.bool_schema(strict=True)

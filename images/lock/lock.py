@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from images.debs.apt import Deb
-from images.foreign.grammar import Grammar
+from images.foreign.grammar import Grammar, TrueOrFalse
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
 Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
 Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
 Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
+Flag = Annotated[bool, TrueOrFalse()]
 
+BINDINGS = "oneccl-bind-pt"
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
 
@@ -99,8 +101,8 @@ class Lock:
     base: Line
     as_of: datetime.date
     family_as_of: datetime.date
-    trim: bool
-    bytecode: bool
+    trim: Flag
+    bytecode: Flag
     artifacts: tuple[Artifact, ...]
     source_only: tuple[SourceOnly, ...] = ()
     index: Address | None = None
@@ -115,6 +117,14 @@ class Lock:
         """Return the Python packages that go in: all but those that the base has."""
         kept = self.base_image.kept if self.base_image else ()
         return tuple(artifact for artifact in self.artifacts if artifact.name not in kept)
+
+    @property
+    def odd_backend(self) -> str | None:
+        """Return how the backend and the packages disagree: ccl needs oneCCL's bindings, and no other has them."""
+        ccl, bound = self.backend == "ccl", any(artifact.name == BINDINGS for artifact in self.artifacts)
+        if ccl != bound:
+            return f"backend {self.backend} with{'' if bound else 'out'} {BINDINGS}"
+        return f"backend ccl without the module of {BINDINGS}" if ccl and self.module is None else None
 
     @property
     def tag(self) -> str:

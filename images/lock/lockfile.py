@@ -103,8 +103,7 @@ def read(content: str, where: str, request: Request) -> Lock:
         steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
         raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
-    known = {"format", "machine", "tools"}
-    rest = _snake({name: value for name, value in table.items() if name not in known})
+    rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
     from pydantic import ValidationError  # a tenth of a second that a build without --lock does without
 
     try:
@@ -135,9 +134,8 @@ def _artifact(package: Package) -> Artifact:
         raise ValueError(f"{package.name} has not one version and one file")
     file = files[0]
     digest = file.hashes.get("sha256", "")
-    return Artifact(
-        name=package.name, version=str(package.version), filename=file.name or "", url="", sha256=digest
-    )  # fmt: skip
+    version, filename = str(package.version), file.name or ""
+    return Artifact(name=package.name, version=version, filename=filename, url="", sha256=digest)
 
 
 def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
@@ -231,6 +229,8 @@ def _check(lock: Lock) -> None:
         raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
     if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
+    if lock.odd_backend:
+        raise ValueError(lock.odd_backend)
     for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
         if Version(lock.version(name)).public != Version(said).public:
             raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")

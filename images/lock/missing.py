@@ -13,7 +13,8 @@ from images.host.download import refused
 from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv, wheelhouse
-from images.lock.uv import BINDINGS, Question
+from images.lock.lock import BINDINGS
+from images.lock.uv import Question
 
 EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
 

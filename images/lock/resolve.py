@@ -25,7 +25,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
 from images.lock import missing, uv, wheelhouse
-from images.lock.lock import Artifact, Debian, Lock, SourceOnly
+from images.lock.lock import BINDINGS, Artifact, Debian, Lock, SourceOnly
 from images.lock.uv import TORCH_INDEX, Question
 from images.plan.planner import Plan
 
@@ -190,7 +190,7 @@ def of_plan(plan: Plan) -> Question:
 
 def of_lock(lock: Lock, directory: str | None) -> Question:
     """Return what is asked for the packages of a lock; `directory` is a wheelhouse."""
-    bindings = [artifact.version for artifact in lock.artifacts if artifact.name == "oneccl-bind-pt"]
+    bindings = [artifact.version for artifact in lock.artifacts if artifact.name == BINDINGS]
     return Question(
         requirements=(), torch=lock.torch, transformers=lock.transformers, bindings=bindings[0] if bindings else None,
         python=lock.python, glibc=lock.glibc, as_of=lock.as_of, family_as_of=lock.family_as_of,

@@ -21,7 +21,7 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import wheelhouse
-from images.lock.lock import SourceOnly
+from images.lock.lock import BINDINGS, SourceOnly
 from images.plan.planner import FAMILY
 
 if sys.version_info >= (3, 11):
@@ -34,7 +34,6 @@ else:
 REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
-BINDINGS = "oneccl-bind-pt"
 INTELS = {BINDINGS, "intel-extension-for-pytorch"}  # what Intel's index has
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 

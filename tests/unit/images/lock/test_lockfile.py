@@ -28,6 +28,8 @@ else:
     import tomli as tomllib
 
 NOTHING = Request()
+MODULE = "oneccl_bindings_for_pytorch"
+BINDINGS = locks.artifact("oneccl-bind-pt", "2.4.0+cpu")
 
 
 def part(letter: str) -> Descriptor:
@@ -62,7 +64,13 @@ def without_places(lock: Lock) -> Lock:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"module": "oneccl_bindings_for_pytorch", "backend": "ccl"}, {"index": "https://host/x"}]
+    "changes",
+    [
+        {},
+        {"module": MODULE, "backend": "ccl", "artifacts": (*locks.lock().artifacts, BINDINGS)},
+        {"module": MODULE},  # a line of torch that has bindings, and gloo was asked for
+        {"index": "https://host/x"},
+    ],
 )
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
     written = replace(lock, **changes)
@@ -162,6 +170,9 @@ OURS = "tool/multinode"
         (f"{OURS}/debian/debs/0/architecture", "-x", "damaged", "debs.0.architecture"),
         (f"{OURS}/as-of", "yesterday", "damaged", "as_of"),
         (f"{OURS}/trim", "perhaps", "damaged", "trim"),
+        (f"{OURS}/trim", "yes", "damaged", "trim"),
+        (f"{OURS}/bytecode", 1, "damaged", "bytecode"),
+        (f"{OURS}/backend", "ccl", "damaged", "backend ccl without oneccl-bind-pt"),
         (f"{OURS}/python", None, "damaged", "python"),
         (f"{OURS}/base", "intel", "damaged", "base intel without the digests"),
         (f"{OURS}/debian/suite", "--setup-hook=touch /tmp/x", "damaged", "debian.suite"),
@@ -189,6 +200,22 @@ def test_what_does_not_fit_is_named(lock: Lock, path: str, value: object, fact: 
     assert fact in caught.value.fact
     assert said in caught.value.value
     assert "my.lock" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"module": MODULE}, "backend gloo with oneccl-bind-pt"),
+        ({"backend": "ccl"}, "backend ccl without the module of oneccl-bind-pt"),
+    ],
+)
+def test_a_backend_that_its_packages_are_not_for_is_damage(lock: Lock, changes: dict[str, Any], said: str) -> None:
+    text = lockfile.text(replace(lock, artifacts=(*lock.artifacts, BINDINGS), **changes))
+
+    with pytest.raises(UserFault, match="the lock is damaged") as caught:
+        lockfile.read(text, "my.lock", NOTHING)
+
+    assert caught.value.value == f"my.lock: {said}"
 
 
 @pytest.mark.parametrize("digest", ["sha256:../../x", "", 3])
