@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.container.image import Stack
+from entrypoint.container.limits import DEFAULT_SHM, Limits
+from entrypoint.decide import warn_early
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone
 from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.world import World
 from entrypoint.settings import prepare
 from entrypoint.training.command import clean, command
 from entrypoint.training.job import Job
@@ -92,3 +95,12 @@ def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
 def test_ccl_without_a_worker_is_refused() -> None:
     with pytest.raises(Refusal, match="worker"):
         decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
+
+
+@pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])
+def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, kind: str, is_warned: bool
+) -> None:
+    small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
+    monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: small)
+    assert ["/dev/shm" in note for note in warn_early(Job(kind, "x", []), {}, World("alone", ""))] == [True] * is_warned

@@ -37,3 +37,10 @@ def test_what_was_set_over_something_comes_back() -> None:
     assert outer["HF_HOME"] == "/tmp/h"
     assert forget(outer) == {"HF_HOME": "/workspace", "LD_PRELOAD": ""}
     assert forget({**outer, "HF_HOME": "/mine"})["HF_HOME"] == "/mine"
+
+
+def test_a_value_with_a_semicolon_takes_nothing_of_the_users_away() -> None:
+    """It could not be told from the next pair of the list."""
+    outer = prepare({"MINE": "1"}, [Setting("OURS", "a;MINE=1", "")], []).environ
+    assert outer["OURS"] == "a;MINE=1"
+    assert forget(outer)["MINE"] == "1"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import re
 import zipfile
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
+from packaging.version import Version
 
-from scripts.package_index import METADATA, PIECE, RemoteFile
+from scripts.package_index import METADATA, PIECE, File, RemoteFile, newest, releases, yanked
 
 URL = "https://index.example/torch.whl"
 SAID = b"Metadata-Version: 2.1\nName: torch\n"
@@ -72,3 +75,39 @@ def test_a_file_is_read_as_it_is() -> None:
 def test_a_server_that_sends_the_whole_is_refused() -> None:
     with pytest.raises(ValueError, match="no range requests: 200"):
         remote(Session(wheel(), ranges=False)).read(10)
+
+
+DAY = datetime.date(2030, 1, 2)
+WHEEL = "torch-9.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+def test_a_release_candidate_and_what_is_no_version_are_no_releases() -> None:
+    uploaded = datetime.datetime(2030, 1, 2, tzinfo=datetime.timezone.utc)
+    more = {"filename": WHEEL, "upload_time": uploaded, "is_yanked": False, "yanked_reason": None}
+    listed = [SimpleNamespace(version=text, **more) for text in ("9.0", "9.1rc1", "9.2.dev1", "odd", None, "9.0.post1")]
+    index: Any = SimpleNamespace(get_project_page=lambda *_, **__: SimpleNamespace(packages=listed))
+
+    found = releases(index, "torch")
+
+    assert found == {Version("9.0"): [File(WHEEL, DAY, None)], Version("9.0.post1"): [File(WHEEL, DAY, None)]}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [(["broken"], "broken"), (["broken", "old"], "broken"), (["broken", None], None), ([None], None)],
+)
+def test_a_release_is_withdrawn_with_its_last_file(reasons: list[str | None], said: str | None) -> None:
+    assert yanked([File(WHEEL, DAY, reason) for reason in reasons]) == said
+
+
+@pytest.mark.parametrize(("days", "version"), [(0, "9.0"), (1, "9.1"), (9, "9.1")])
+def test_the_newest_release_is_of_the_day_itself_or_before(days: int, version: str) -> None:
+    after = [DAY + datetime.timedelta(days=number) for number in range(4)]
+    found = {
+        Version("9.0"): [File(WHEEL, after[0], None)],
+        Version("9.1"): [File(WHEEL, after[2], None), File(WHEEL, after[1], None)],
+        Version("9.2"): [File(WHEEL, after[0], "broken")],
+        Version("9.3"): [File("torch-9.3-cp311-cp311-win_amd64.whl", after[0], None)],
+    }
+
+    assert newest(found, DAY + datetime.timedelta(days=days)) == Version(version)

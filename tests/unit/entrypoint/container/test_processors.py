@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.container.processors import Machine, read_machine
+from entrypoint.container.processors import Machine, list_cores, read_machine
 from tests.support.machines import CPU, Box, cpuset, docker, look_at, nested, pod
 
 ONE, TWO, SNC = Box(1, 28, 2), Box(2, 28, 2), Box(2, 56, 2, 4)
@@ -77,6 +77,27 @@ def test_a_mask_within_one_socket_is_one_node() -> None:
 )
 def test_pinned(machine: Machine, pinned: bool, around: int, narrowed: bool) -> None:
     assert (machine.pinned, machine.around, machine.narrowed) == (pinned, around, narrowed)
+
+
+@pytest.mark.parametrize(
+    ("machine", "owned"),
+    [
+        (look_at(Box(1, 2)), True),
+        (look_at(Box(1, 2), pod(2)), True),
+        (look_at(Box(1, 2), pod(1.9)), False),
+        (look_at(Box(1, 2, 2), pod(3)), False),
+        (look_at(HOST, pod(4), cpus="0-3"), True),
+    ],
+)
+def test_processors_are_owned_where_a_quota_is_for_all_of_them(machine: Machine, owned: bool) -> None:
+    assert machine.owned is owned
+
+
+@pytest.mark.parametrize("name", ["thread_siblings_list", "core_cpus_list", "none"])
+def test_cores_are_known_by_the_old_name_and_the_new_one_of_a_file(name: str) -> None:
+    files = {path.replace("thread_siblings_list", name): text for path, text in Box(1, 2, 2).files().items()}
+    cores = list_cores(files.get, frozenset(range(4)))
+    assert [sorted(core) for core in cores] == ([[0], [1], [2], [3]] if name == "none" else [[0, 2], [1, 3]])
 
 
 def test_facts_are_for_programs() -> None:

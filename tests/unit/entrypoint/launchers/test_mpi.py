@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from entrypoint.errors import Refusal
@@ -106,3 +108,11 @@ def test_the_proxy_of_mpich_knows_its_job(
     environ: dict[str, str], files: dict[str, str], found: dict[str, str]
 ) -> None:
     assert read_proxy(environ, files.get) == found
+
+
+@pytest.mark.parametrize(("far", "is_found"), [(1, True), (8, True), (9, False)])
+def test_some_shells_may_be_between_a_rank_and_its_proxy(far: int, is_found: bool) -> None:
+    numbers = ["self", *(str(20 + each) for each in range(far))]
+    files = {f"/proc/{one}/status": f"PPid:\t{other}\n" for one, other in itertools.pairwise(numbers)}
+    found = read_proxy(left_by("mpich-1"), {**files, f"/proc/{numbers[-1]}/cmdline": PROXY}.get)
+    assert found == ({"HYDRA_CONTROL_PORT": "node0:43943"} if is_found else {})

@@ -34,6 +34,7 @@ def test_all_nodes_of_a_batch_job_have_one_port() -> None:
     ("name", "more", "fact"),
     [
         ("aws-batch-node", {"AWS_BATCH_JOB_NODE_INDEX": "4"}, "index is not below"),
+        ("aws-batch-node", {"AWS_BATCH_JOB_MAIN_NODE_INDEX": "4"}, "index is not below"),
         ("aws-batch-node", {"AWS_BATCH_JOB_NUM_NODES": "0"}, "index is not below"),
         ("aws-batch-node", {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": ""}, "no address of the main node"),
         ("sagemaker", {"SM_CURRENT_HOST": "algo-3"}, "does not have this one"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import name_job, split_endpoint
+from entrypoint.launchers.torchrun import count_by_hand, name_job, split_endpoint
 from entrypoint.launchers.world import World
 from tests.support.launchers import left_by
 
@@ -77,3 +77,14 @@ def test_split_endpoint(text: str, parts: tuple[str, str]) -> None:
 )
 def test_name_of_a_job_that_all_its_nodes_have(environ: dict[str, str], job: str) -> None:
     assert name_job(read(environ), environ, "qa").job == job
+
+
+@pytest.mark.parametrize(
+    ("node", "rank", "local_rank", "count"),
+    [("1", "2", "0", 2), ("2", "5", "1", 2), ("2", "4", "1", None), ("3", "1", "1", None), ("0", "1", "1", None)],
+)
+def test_ranks_of_a_node_are_counted_by_those_before_it(
+    node: str, rank: str, local_rank: str, count: int | None
+) -> None:
+    environ = {"MASTER_ADDR": "10.77.0.1", "NODE_RANK": node, "RANK": rank, "LOCAL_RANK": local_rank}
+    assert count_by_hand(environ, 8) == count

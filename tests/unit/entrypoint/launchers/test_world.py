@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import PORT, PORTS, World, choose_port
+from entrypoint.launchers.world import PORT, PORTS, Ranks, World, choose_port, read_layout
 from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -98,6 +98,28 @@ def test_places(left: tuple[str, ...], rank: int, local_rank: int, size: int, lo
     assert (world.rank, world.local_rank, world.size, world.local_size) == (rank, local_rank, size, local_size)
     master = "127.0.0.1" if size == local_size and world.launcher != "torchrun-worker" else "n03"
     assert (world.master, world.several_nodes) == (master, size > local_size)
+
+
+@pytest.mark.parametrize(
+    ("local_size", "count", "size", "nodes", "local"),
+    [
+        ("", "", 4, (1, 4), 4),
+        ("4", "", 4, (1, 1), 4),
+        ("9", "", 4, (1, 1), 4),
+        ("2", "", 4, (2, 2), 2),
+        ("2", "", 5, (3, 3), 2),
+        ("", "2", 5, (2, 2), 3),
+        ("", "9", 4, (4, 4), 1),
+        ("2", "3", 8, (3, 3), 2),  # the nodes have not all as many
+        ("2", "1", 8, (2, 2), 2),  # a number that is left over: there are more ranks than here
+        ("2", "9", 4, (4, 4), 2),  # nodes without a rank
+    ],
+)
+def test_nodes_and_the_ranks_of_this_one(
+    local_size: str, count: str, size: int, nodes: tuple[int, int], local: int
+) -> None:
+    names = Ranks("RANK", "SIZE", ("LOCAL_RANK",), ("LOCAL_SIZE",), nodes=("NODES",))
+    assert read_layout({"LOCAL_SIZE": local_size, "NODES": count}, names, size) == (nodes, local)
 
 
 def test_nproc_is_for_those_who_start_ranks() -> None:

@@ -152,3 +152,10 @@ def test_a_run_that_grows_beyond_its_node_begins_a_new_record(
     record = read_record(str(tmp_path))
     assert record is not None and record.nodes == nodes
     assert [each.step for each in record.before] == ([500] if (first, then) == (ALONE_HERE, POD) else [])
+
+
+def test_a_run_that_left_nothing_makes_room_for_another(tmp_path: Path, kept: list[str]) -> None:
+    open_run(run(tmp_path, owner="job"), CLOCK, pytest.fail)
+    open_run(run(tmp_path, owner="job", given={"seed": "2"}), CLOCK, pytest.fail)
+    record = read_record(str(tmp_path))
+    assert record is not None and record.arguments == {"seed": "2"}
