@@ -110,4 +110,4 @@ def test_the_newest_release_is_of_the_day_itself_or_before(days: int, version: s
         Version("9.3"): [File("torch-9.3-cp311-cp311-win_amd64.whl", after[0], None)],
     }
 
-    assert newest(found, DAY + datetime.timedelta(days=days)) == Version(version)
+    assert newest({"torch": found}, "torch", DAY + datetime.timedelta(days=days)) == Version(version)
