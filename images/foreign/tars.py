@@ -150,19 +150,27 @@ def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
             if number >= MOST or (plain is None and info.offset_data + info.size > most):
                 raise tarfile.ReadError("too large")
     except tarfile.ReadError as error:
-        if plain and plain.tell() >= os.fstat(plain.fileno()).st_size:  # it was looking for more
+        if plain and _is_at_end(plain):  # it was looking for more
             raise CutShort from error
         raise
-    if plain and _begins_header(plain, tar.offset):
+    if plain and _ends_in_header(plain, tar.offset):
         raise CutShort
     return found
 
 
-def _begins_header(plain: io.BufferedReader, at: int) -> bool:
-    """Return whether a file ends within a header, which tarfile takes for the end of a tar: that has zeros there."""
+def _is_at_end(plain: io.BufferedReader) -> bool:
+    return plain.tell() >= os.fstat(plain.fileno()).st_size
+
+
+def _ends_in_header(plain: io.BufferedReader, at: int) -> bool:
+    """Return whether a file ends within a header, or in what goes with it: tarfile takes that for the end of a tar.
+
+    At a real end there are zeros. Python 3.11.2 stops at records of pax that are cut as well, and has read them.
+    """
+    was_at_end = _is_at_end(plain)
     plain.seek(at)
     rest = plain.read(tarfile.BLOCKSIZE)
-    return len(rest) < tarfile.BLOCKSIZE and any(rest)
+    return any(rest) and (was_at_end or len(rest) < tarfile.BLOCKSIZE)
 
 
 def _tried(read: Callable[[], Read]) -> Read:
