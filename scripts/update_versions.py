@@ -34,6 +34,7 @@ try:
     from images.host.errors import Fault, Parser, UserFault, shown
     from images.host.progress import Progress
     from images.host.store import Store
+    from images.oci.image import replacing
     from images.plan import catalog
     from scripts import package_index, resolvable
     from scripts.package_index import File, Releases
@@ -76,18 +77,10 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if new == old:
         print("nothing new", file=sys.stderr)
     elif options.write:
-        _write(Path(os.path.realpath(options.table)), new)
+        # A full disk does not take the table that was there.
+        with replacing(Path(os.path.realpath(options.table))) as aside:
+            aside.write_text(new, encoding="utf-8")
     return 0
-
-
-def _write(table: Path, text: str) -> None:
-    """Write aside and move into place: a full disk does not take the table that was there."""
-    aside = table.with_name(f".{table.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(table)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from images.host.errors import UserFault, WorldFault
+from images.oci.image import replacing
 
 PARTS = ("build", "image", "start", "train", "store")
 
@@ -37,17 +38,8 @@ def put(path: Path, name: str, part: Mapping[str, Any]) -> None:
     parts = {**read(path), name: part}
     ordered = {each: parts[each] for each in PARTS if each in parts}
     try:
-        _write_whole(Path(os.path.realpath(path)), json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+        with replacing(Path(os.path.realpath(path))) as aside:  # a full disk does not take the figures that were there
+            aside.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         remedy = "make room there, or --json with a name where you may write"
         raise WorldFault("cannot write the figures", f"{path} ({error.strerror or error})", remedy) from error
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write aside and move into place: a full disk does not take the figures that were there."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

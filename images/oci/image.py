@@ -160,7 +160,7 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
         if place.is_layout:
             write_layout(place.path, image, store, compression)
         else:
-            with _temporary(place.path) as aside:
+            with replacing(place.path) as aside:
                 write_archive(aside, image, store)
     except OSError as error:
         remedy = "--output with a path that can be written and has room for the image"
@@ -168,7 +168,7 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
 
 
 @contextmanager
-def _temporary(place: Path) -> Iterator[Path]:
+def replacing(place: Path) -> Iterator[Path]:
     """Yield a path of this process alone; its file takes the place when it is whole, and is removed when it is not."""
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     try:
@@ -193,7 +193,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     for part in image.parts:
         _write_layer(blobs, part, store, compression, linked=linked)
     for data in (image.config, written):
-        with _temporary(blobs / digest_of(data).removeprefix("sha256:")) as aside:
+        with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)
     _write_index(path, written, image.tags)
 
@@ -205,7 +205,7 @@ def _write_layer(blobs: Path, part: Part, store: Store, compression: str, *, lin
     source = store.blob(digest, size=size)
     if source is None or not (linked or store.whole(digest, source.name)):
         raise Damaged(store.place(digest))
-    with _temporary(blobs / digest) as aside:
+    with replacing(blobs / digest) as aside:
         link(source, aside) if linked else shutil.copyfile(source, aside)
 
 
@@ -222,7 +222,7 @@ def link(source: Path, place: Path) -> None:
 def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
     """Write the index of a layout; of two builds at once, the second adds its entries to those of the first."""
     index = path / "index.json"
-    with (path / "oci-layout").open("ab") as mark, _temporary(index) as aside:
+    with (path / "oci-layout").open("ab") as mark, replacing(index) as aside:
         with suppress(OSError):  # some shared file systems have no locks
             fcntl.flock(mark, fcntl.LOCK_EX)
         mark.truncate(0)

@@ -120,41 +120,38 @@ def test_a_torch_older_than_all_that_goes_with_it_is_refused(package: str) -> No
     assert caught.value.value == f"{package}, 2026-11-19" and caught.value.remedy
 
 
-@pytest.mark.parametrize("write", [False, True])
-def test_nothing_is_written_unasked(
-    write: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Write a table, for which an index has one release more."""
     path = tmp_path / "versions.toml"
     path.write_text(TEXT)
     known = index(transformers={"5.24.0": [wheel("t", "2026-11-20")]})
     monkeypatch.setattr(package_index, "releases", lambda _, name: known[name])
     monkeypatch.setattr(pip_config, "read", lambda _: pip_config.Sources())
+    return path
 
-    code = update_versions.main(["--table", str(path), *(["--write"] if write else [])], {})
+
+@pytest.mark.parametrize("write", [False, True])
+def test_nothing_is_written_unasked(write: bool, capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    code = update_versions.main(["--table", str(table), *(["--write"] if write else [])], {})
 
     assert code == 0
     assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
-    assert (path.read_text() != TEXT) is write
+    assert (table.read_text() != TEXT) is write
 
 
 def test_a_full_disk_leaves_the_table_as_it_was(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: Path
 ) -> None:
-    path = tmp_path / "versions.toml"
-    path.write_text(TEXT)
-    known = index(transformers={"5.24.0": [wheel("t", "2026-11-20")]})
-    monkeypatch.setattr(package_index, "releases", lambda _, name: known[name])
-    monkeypatch.setattr(pip_config, "read", lambda _: pip_config.Sources())
-
     def refuse(place: Path, *_: object, **__: object) -> None:
         place.open("w").close()  # what a full disk leaves: a file without its content
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", refuse)
 
-    assert update_versions.main(["--table", str(path), "--write"], {}) == 1
-    assert capsys.readouterr().err == f"error: No space left on device: {path}\n  try: --table FILE\n"
-    assert path.read_text() == TEXT and list(tmp_path.iterdir()) == [path]
+    assert update_versions.main(["--table", str(table), "--write"], {}) == 1
+    assert capsys.readouterr().err == f"error: No space left on device: {table}\n  try: --table FILE\n"
+    assert table.read_text() == TEXT and list(table.parent.iterdir()) == [table]
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])
