@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint import programs
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
-from entrypoint.decide import decide, read_this_machine
+from entrypoint.decide import decide
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
 from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.mpi import read_proxy
@@ -17,6 +17,7 @@ from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
 from entrypoint.settings import forget
+from entrypoint.situation import read_this_machine
 from entrypoint.streams import print_error, print_note, print_output
 from entrypoint.training import job as jobs
 from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
@@ -62,11 +63,7 @@ def heed_sigterm() -> None:
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Go from the command line to exec; return the exit code of a command that has only something to print."""
     if argv[:1] == [RANK]:
-        from entrypoint.runs.rank import add_resume
-        from entrypoint.tuning.bind import start_rank
-
-        words = add_resume(argv[1:], environ, read_world(environ, detect(environ), None), write_copy)
-        start_rank(words, environ, read_this_machine(), read_stack(read_text(f"{root}/stack.json")))
+        become_rank(argv[1:], environ, root)
     options, words = jobs.read_options(argv)
     environ = forget(environ)
     environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, read_text)}
@@ -93,14 +90,26 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
     decision = decide(job, environ, stack, options.nproc, root)
     if options.explain:
-        decision = explain_ranks(job, decision, root)
+        if job.kind == jobs.LAUNCH:
+            from entrypoint.cluster.launch import explain_launch
+
+            decision = explain_launch(job.words, decision, root)
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
     if joins(job, decision) and is_late(decision.world, environ):
         # What was unknown before the master had a name, as the interface that leads to it, is decided now.
         decision = decide(job, environ, stack, options.nproc, root)
     print_decision(job, decision)
-    return become(job, decision, root)
+    return carry_out(job, decision, root)
+
+
+def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
+    """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores."""
+    from entrypoint.runs.rank import add_resume
+    from entrypoint.tuning.bind import start_rank
+
+    world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
+    start_rank(add_resume(words, environ, world, write_copy), environ, world, read_this_machine(), stack)
 
 
 def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], options: jobs.Options) -> jobs.Job:
@@ -116,20 +125,6 @@ def print_decision(job: jobs.Job, decision: Decision) -> None:
     """Print the line that begins a log, and the notes, once for each node."""
     if not decision.world.local_rank and job.kind != jobs.SSH:
         print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
-
-
-def explain_ranks(job: jobs.Job, decision: Decision, root: str) -> Decision:
-    """Return the decision of `launch` with the ranks that it would start; any other as it is."""
-    if job.kind != jobs.LAUNCH:
-        return decision
-    from entrypoint.cluster.launch import explain_launch
-
-    prepared = decision.prepared
-    found = explain_launch(job.words, prepared.environ, root, decision.machine)
-    added = {**prepared.added, **found.variables}
-    reasons = {**decision.reasons, **dict.fromkeys(found.variables, "for every rank")}
-    notes = [*decision.notes, f"ranks on {found.hosts}; HOSTS is a file that is written with them"]
-    return decision._replace(prepared=prepared._replace(added=added), argv=found.argv, notes=notes, reasons=reasons)
 
 
 def write_copy(name: str, text: str) -> str:
@@ -156,8 +151,11 @@ def is_late(world: World, environ: Mapping[str, str]) -> bool:
     return wait_for_master(world, environ)
 
 
-def become(job: jobs.Job, decision: Decision, root: str) -> int:
-    """Replace this process by the command, so that signals and the exit code are the command's own."""
+def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
+    """Replace this process by the command, so that signals and the exit code are the command's own.
+
+    Return the exit code where this process has to stay beside it.
+    """
     environ, argv = decision.prepared.environ, decision.argv
     for path, text in decision.files.items():
         make_private(os.path.dirname(path))

@@ -16,20 +16,14 @@ from entrypoint.container.places import (
     mount_points,
     move_models,
 )
-from entrypoint.container.processors import read_machine
-from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, give_reasons
-from entrypoint.launchers.signs import check_alone, warn_indexed
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import name_job
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.numbers import whole
 from entrypoint.settings import Prepared, Setting, prepare
+from entrypoint.situation import Situation, find_situation
 from entrypoint.training import command
 from entrypoint.training import job as jobs
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, crowd, is_isolated, is_training, spread
+from entrypoint.tuning.scene import Scene, is_isolated, is_training
 from entrypoint.tuning.variables import place, tune
 
 if TYPE_CHECKING:
@@ -37,50 +31,47 @@ if TYPE_CHECKING:
 
     from entrypoint.container.identity import Identity
     from entrypoint.container.image import Stack
-    from entrypoint.container.processors import Machine
+    from entrypoint.launchers.world import World
+    from entrypoint.runs.output import Run
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
-    machine = read_this_machine()
-    start = find_start(job, environ, nproc)
-    found = (environ, nproc) if start is None else (start.environ, start.each)
-    world, notes = find_world(job, *found)
-    starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
-    world, meeting = meet(world, {**environ, **found[0]}, name_task(job)) if starts else (world, [])
-    threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = spread(world, machine, threads, starts=job.trains or start is not None)
-    notes += check_world(job, found[0], world)
-    identity = find_identity(environ)
-    training = is_training(world, job=starts)
-    interface, kind = (lambda: find_route(world)), find_kind(job, world, start)
-    isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
-    tuned = tune(Scene(world, machine, stack, training, interface, os.path.exists, environ, kind, isolated))
-    tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, os.path.exists)
-    tuned += starters.renew_store(world, found[0]) if starts else []
+    here, identity = find_situation(job, environ, nproc), find_identity(environ)
+    tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
-    program = find_program(job, environ, stack, root, many=world.sizes[1] > 1)
-    run = None
-    if job.kind == jobs.TASK:
-        from entrypoint.runs.task import prepare_run  # only a task pays for it
-
-        run, program = prepare_run(job, program, world, environ, stack)
-    forced = [*place(world, environ), *find_cache(environ, identity), *models, *sourced, *meeting]
-    forced += [*starters.fix_count(start, world, environ), *program.typed]
-    decided = {each.name for each in sourced}
-    # What the image's own configuration has is not the user's either.
-    decided |= environ.keys() - without_image(environ, stack).keys()
+    program, run = find_program(job, here.world, environ, stack, root)
+    forced = [
+        *place(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
+        *starters.fix_count(here.start, here.world, environ), *program.typed,
+    ]  # fmt: skip
+    # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
+    decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
-    words = program.words if start is None else starters.replace_auto(program.words, world.local_size or 1)
-    argv = command.command(job, world, words, prepared.environ, stack.torch)
-    notes += [*faults, *(f"{each.name}={each.value} is set: {each.why}" for each in models), *program.notes]
-    notes += [*crowd(world, machine, threads), *warn_early(job, program.given, world)]
-    notes += check_places(program.given, prepared.environ, world, stack.transformers)
-    batch = find_batch(job, program)
-    reasons = give_reasons([*forced, *defaults])
-    return Decision(world, machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
+    argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
+    moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
+    notes = [*here.notes, *faults, *moved, *program.notes, *warn_early(job, program.given, here.world)]
+    notes += check_places(program.given, prepared.environ, here.world, stack.transformers)
+    batch, reasons = find_batch(job, program), give_reasons([*forced, *defaults])
+    return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
+
+
+def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack: Stack) -> list[Setting]:
+    """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
+    world, machine = here.world, here.machine
+    training = is_training(world, job=here.starts)
+    isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
+    route, exists = (lambda: find_route(world)), os.path.exists
+    tuned = tune(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
+    tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, exists)
+    return tuned + (starters.renew_store(world, here.described) if here.starts else [])
+
+
+def fix_words(program: command.Program, here: Situation) -> list[str]:
+    """Return the words of a program, with a number for the `auto` of a typed torchrun."""
+    return program.words if here.start is None else starters.replace_auto(program.words, here.world.local_size or 1)
 
 
 def find_batch(job: jobs.Job, program: command.Program) -> int | None:
@@ -92,100 +83,32 @@ def find_batch(job: jobs.Job, program: command.Program) -> int | None:
     return read_batch(program.given)
 
 
-def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
-    """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
-    start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
-    if start is not None and start.program == starters.TORCHRUN:
-        return start
-    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not job.trains:
-        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
-    if start is None:
-        return None
-    if detect(environ).started:
-        return None
-    starters.check_accelerate([job.name, *job.words], environ)
-    return start._replace(environ=environ)
-
-
-def name_task(job: jobs.Job) -> str:
-    """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
-    words = [job.name, *job.words]
-    return next((os.path.basename(word) for word in words if word.endswith(".py")), os.path.basename(job.name))
-
-
-def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, list[Setting]]:
-    """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
-    if world.launcher != TORCHRUN or not world.several_nodes:
-        return world, []
-    from entrypoint.launchers.ready import describe_meeting, find_here  # a world on one node pays nothing for it
-
-    world = name_job(find_here(world), environ, task)
-    return world, describe_meeting(world, environ)
-
-
-def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
-    """Return what this process becomes, as in Scene."""
-    if start is not None:
-        return UNKNOWN if start.each is None and not start.is_auto else ANY
-    if job.trains or world.rank is not None:
-        return RANKS
-    return SINGLE if job.kind == jobs.TASK or job.name.startswith("python") else ANY
-
-
-def read_this_machine() -> Machine:
-    """Return the machine as this process is allowed to use it."""
-    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid())
-
-
-def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
-    """Return the world; what is wrong with it stops a training, and is a note beside any other command."""
-    try:
-        return read_world(environ, detect(environ), nproc), []
-    except Refusal as refusal:
-        if job.trains:
-            raise
-        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [as_note(refusal)]
-
-
-def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
-    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    python = job.name.startswith("python")
-    try:
-        if job.trains or python:
-            check_alone(environ, world)
-    except Refusal as refusal:
-        if job.trains:
-            raise
-        return [as_note(refusal)]
-    notes = warn_indexed(environ, world) if job.trains or python else []
-    if python and world.launcher == TORCHRUN and job.words and job.words[0].endswith(".py"):
-        apart = f"{job.name} starts one process on every node, each by itself"
-        notes.append(f"{apart}; `{job.words[0]}` without {job.name} is started by torchrun")
-    if world.rank is not None and world.nodes[0] < world.nodes[1]:
-        unknown = "nothing says how many ranks this node has, so each gets its share of all"
-        notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
-    return notes
-
-
-def as_note(refusal: Refusal) -> str:
-    """Return a refusal in one line."""
-    return str(refusal).replace("multinode: ", "").replace("\n ", ";")
-
-
-def find_program(job: jobs.Job, environ: Mapping[str, str], stack: Stack, root: str, *, many: bool) -> command.Program:
-    """Return the program of a job, if this image has all that it needs; many: whether its world has several ranks."""
-    program = command.read_program(job, stack, root, many=many)
+def find_program(
+    job: jobs.Job, world: World, environ: Mapping[str, str], stack: Stack, root: str
+) -> tuple[command.Program, Run | None]:
+    """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""
+    program = command.read_program(job, stack, root, many=world.sizes[1] > 1)
     if job.kind == jobs.TASK:
-        from entrypoint.training import needs  # only a task pays for it
-
-        needs.check_needs(job.name, lambda: needs.list_packages(stack.site), lambda: needs.ask_python(environ))
-        needs.check_data(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
-        data = needs.find_nltk(job.name, environ, os.path.exists)
-        notes = needs.check_nltk(job.name, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
-        program = program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
+        program = check_task(job, program, environ, stack)
     # A variable that has our value already comes from the image; it is not the user's.
     defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
-    return program._replace(defaults=defaults)
+    program = program._replace(defaults=defaults)
+    if job.kind != jobs.TASK:
+        return program, None
+    from entrypoint.runs.task import prepare_run  # only a task pays for it
+
+    return prepare_run(job, program, world, environ, stack)
+
+
+def check_task(job: jobs.Job, program: command.Program, environ: Mapping[str, str], stack: Stack) -> command.Program:
+    """Return the program of a task with what its packages want of the environment; refuse a task that lacks some."""
+    from entrypoint.training import needs  # only a task pays for it
+
+    needs.check_needs(job.name, lambda: needs.list_packages(stack.site), lambda: needs.ask_python(environ))
+    needs.check_data(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
+    data = needs.find_nltk(job.name, environ, os.path.exists)
+    notes = needs.check_nltk(job.name, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
+    return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
 
 
 def find_route(world: World) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.container.processors import Machine
+    from entrypoint.explain import Decision
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 TIMEOUT = 120
@@ -85,22 +86,23 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
     return hosts
 
 
-class Explained(NamedTuple):
-    """What `launch` would do: the command line, the variables of all ranks, and the hosts as in its machinefile."""
-
-    argv: list[str]
-    variables: dict[str, str]
-    hosts: str
-
-
-def explain_launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> Explained:
-    """Return what `launch` would do; nobody is asked for keys, and no host is waited for."""
-    request = read_request(words, environ)
-    jobs.read_job(request.words, environ, which)
+def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
+    """Return the decision with the ranks that `launch` would start; it asks for no keys, and waits for no host."""
+    prepared, machine = decision.prepared, decision.machine
+    request = read_request(words, prepared.environ)
+    jobs.read_job(request.words, prepared.environ, which)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
-    argv = start(ranks, "HOSTS", root, request.words)
-    return Explained(argv, variables, " ".join(f"{host.name}:{host.slots}" for host in hosts))
+    variables = {
+        **job_variables(prepared.environ, hosts, ranks),
+        **share_cores(prepared.environ, hosts, ranks, machine),
+    }
+    placed = " ".join(f"{host.name}:{host.slots}" for host in hosts)
+    return decision._replace(
+        prepared=decision.prepared._replace(added={**decision.prepared.added, **variables}),
+        argv=start(ranks, "HOSTS", root, request.words),
+        notes=[*decision.notes, f"ranks on {placed}; HOSTS is a file that is written with them"],
+        reasons={**decision.reasons, **dict.fromkeys(variables, "for every rank")},
+    )
 
 
 def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:

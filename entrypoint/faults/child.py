@@ -36,7 +36,7 @@ def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int]
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        become(argv, environ)
+        become_child(argv, environ)
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         came = signal.sigwaitinfo(waited)
         if passes_on and came.si_signo != signal.SIGCHLD and came.si_code != SI_KERNEL:
@@ -44,8 +44,8 @@ def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int]
     return os.WEXITSTATUS(ended[1]) if os.WIFEXITED(ended[1]) else 128 + os.WTERMSIG(ended[1])
 
 
-def become(argv: list[str], environ: Mapping[str, str]) -> None:
-    """Replace this process by the command, which ends with its parent: a launcher knows only that one."""
+def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
+    """Replace this process, a child, by the command, which ends with its parent: a launcher knows only that one."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         programs.become(argv[0], argv, environ)

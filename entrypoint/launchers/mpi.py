@@ -51,29 +51,23 @@ def find_parent(status: str) -> str:
     return found[0] if found and found[0] != "0" else ""
 
 
-def make_ranks(*names: str) -> Ranks:
-    """Return the variables of one MPI; names: rank, size, local sizes with spaces between, remedy, local ranks."""
-    rank, size, local_size, remedy, *local_ranks = names
-    return Ranks(
-        rank, size, tuple(local_ranks), tuple(local_size.split()), NODES, lambda environ, size: None,
-        slurm.find_first_host, find_job, remedy,
-    )  # fmt: skip
-
-
+# What the variables of every MPI have in common.
+ANY = Ranks("", "", nodes=NODES, host=slurm.find_first_host, job=find_job)
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 FAMILIES = (
-    make_ranks(
-        "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS PMI_LOCAL_SIZE PALS_LOCAL_SIZE", "mpirun -genv MASTER_ADDR node0",
-        "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID",
+    ANY._replace(
+        rank="PMI_RANK", size="PMI_SIZE", remedy="mpirun -genv MASTER_ADDR node0",
+        local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
+        local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
     ),
-    make_ranks(
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun -x MASTER_ADDR=node0",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
+    ANY._replace(
+        rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", remedy="mpirun -x MASTER_ADDR=node0",
+        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",), local_size=("OMPI_COMM_WORLD_LOCAL_SIZE",),
     ),
-    make_ranks(
-        "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "mpirun_rsh ... MASTER_ADDR=node0",
-        "MV2_COMM_WORLD_LOCAL_RANK",
+    ANY._replace(
+        rank="MV2_COMM_WORLD_RANK", size="MV2_COMM_WORLD_SIZE", remedy="mpirun_rsh ... MASTER_ADDR=node0",
+        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",), local_size=("MV2_COMM_WORLD_LOCAL_SIZE",),
     ),
 )  # fmt: skip
 

@@ -40,15 +40,15 @@ LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cann
 
 def prepare_run(
     job: jobs.Job, program: Program, world: World, environ: Mapping[str, str], stack: Stack
-) -> tuple[Run | None, Program]:
-    """Return the run of a task that trains, and its program, which goes on from the run's last checkpoint.
+) -> tuple[Program, Run | None]:
+    """Return the program of a task that trains, which goes on from its run's last checkpoint, and that run.
 
     Raise Refusal if the directory for results holds another run.
     """
     directory = find_output(program.given) if job.kind == jobs.TASK and job.trains else None
     trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
     if directory is None or (trainer and not is_on(str(program.given.get("do_train")))):
-        return None, program
+        return program, None
     if trainer and is_on(str(program.given.get(PUSH))) and release(stack.transformers) < PUSHES_FILES:
         remedy = f"leave --{PUSH} out and upload {directory} at the end, or an image with transformers 4.32 or later"
         value = f"--{PUSH}, transformers {stack.transformers}"
@@ -62,7 +62,7 @@ def prepare_run(
         program = add_argument(program, job.name, OVERWRITE, True)
     if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
         program = program._replace(defaults=(*program.defaults, LOOSE))
-    return run, resume(run, program, world, os.path.exists) if run.resumes else program
+    return (resume(run, program, world, os.path.exists) if run.resumes else program), run
 
 
 def resume(run: Run, program: Program, world: World, exists: Callable[[str], bool]) -> Program:

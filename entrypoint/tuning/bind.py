@@ -7,10 +7,9 @@ them its own mask.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint import programs
-from entrypoint.launchers.table import detect, read_world
 from entrypoint.settings import MARK, read_list, write_list
 from entrypoint.tuning.cores import can_bind, split
 from entrypoint.tuning.scene import Scene
@@ -54,9 +53,8 @@ def list_variables(scene: Scene) -> dict[str, str]:
     return {**found, MARK: write_list({**ours, **found})}
 
 
-def start_rank(words: list[str], environ: Mapping[str, str], machine: Machine, stack: Stack) -> None:
+def start_rank(words: list[str], environ: Mapping[str, str], world: World, machine: Machine, stack: Stack) -> NoReturn:
     """Replace this process by Python with these words, on the cores of this rank."""
-    world = read_world(environ, detect(environ), None)
     own = narrow(machine, world)
     if own is not machine:
         os.sched_setaffinity(0, own.cpus)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import entrypoint.__main__ as program
-from entrypoint import decide
+from entrypoint import decide, situation
 from entrypoint.launchers import ready
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
@@ -58,7 +58,7 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         raise Replaced(argv, environ)
 
     monkeypatch.setattr(os, "execvpe", replace)
-    monkeypatch.setattr(decide, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
+    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
     monkeypatch.setattr(decide, "find_route", lambda world: "eth0")
     monkeypatch.setattr(ready, "can_resolve", lambda name: True)
     monkeypatch.setattr(ready, "is_free", lambda port: True)

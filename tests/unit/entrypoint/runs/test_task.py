@@ -21,7 +21,7 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "
 ONE = World(ALONE, "", local_size=1)
 
 
-def prepare(words: list[str], stack: Stack = NEW, name: str = "qa", world: World = ONE) -> tuple[Run | None, Program]:
+def prepare(words: list[str], stack: Stack = NEW, name: str = "qa", world: World = ONE) -> tuple[Program, Run | None]:
     job = Job("task", name, words)
     program = read_program(job, stack, "/opt/multinode", many=False)
     return prepare_run(job, program, world, {}, stack)
@@ -29,7 +29,7 @@ def prepare(words: list[str], stack: Stack = NEW, name: str = "qa", world: World
 
 def leave(directory: Path, words: list[str]) -> str:
     """Leave a record and a checkpoint of a run with these arguments."""
-    _, program = prepare([*words, "--output_dir", str(directory)])
+    program, _ = prepare([*words, "--output_dir", str(directory)])
     (directory / OWN).mkdir()
     (directory / OWN / "run.json").write_text(as_text(describe("qa", program.given, 1, str(directory))))
     return str(checkpoint(directory, 500))
@@ -37,7 +37,7 @@ def leave(directory: Path, words: list[str]) -> str:
 
 def test_a_restarted_task_goes_on(tmp_path: Path) -> None:
     path = leave(tmp_path, ["--seed", "1"])
-    run, program = prepare(["--seed", "1", "--output_dir", str(tmp_path)])
+    program, run = prepare(["--seed", "1", "--output_dir", str(tmp_path)])
     assert run is not None and not run.anew
     assert program.words[-2:] == ["--resume_from_checkpoint", path]
     assert f"goes on from {path}" in program.notes
@@ -73,7 +73,7 @@ def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str]
         with pytest.raises(Refusal, match="holds another run"):
             prepare([*words, "--output_dir", str(tmp_path)])
         return
-    run, program = prepare([*words, "--seed", "1", "--output_dir", str(tmp_path)])
+    program, run = prepare([*words, "--seed", "1", "--output_dir", str(tmp_path)])
     assert run is not None and run.anew is anew
     assert f"{tmp_path}/checkpoint-500" not in program.words
 
@@ -85,7 +85,7 @@ def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str]
 )  # fmt: skip
 def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrites: bool, loose: bool) -> None:
     stack = NEW._replace(transformers=transformers, torch=torch)
-    _, program = prepare(["--output_dir", str(tmp_path)], stack)
+    program, _ = prepare(["--output_dir", str(tmp_path)], stack)
     assert ("--overwrite_output_dir" in program.words) is overwrites
     assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
 
@@ -94,19 +94,19 @@ def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrite
     ("name", "words"), [("qa", ["--do_train", "False"]), ("qa", ["--output_dir", "s3://bucket"]), ("generation", [])]
 )
 def test_what_trains_nothing_has_no_run(name: str, words: list[str]) -> None:
-    run, _ = prepare(words, name=name)
+    _, run = prepare(words, name=name)
     assert run is None
 
 
 def test_a_script_without_the_trainer_has_a_run_that_does_not_go_on(tmp_path: Path) -> None:
-    run, program = prepare(["--output_dir", str(tmp_path)], name="qa-no-trainer")
+    program, run = prepare(["--output_dir", str(tmp_path)], name="qa-no-trainer")
     assert run is not None and not run.resumes and "--resume_from_checkpoint" not in program.words
 
 
 @pytest.mark.parametrize("world", [World(ALONE, "", local_size=2), World(TORCHRUN, "", (2, 2), 0, 1)])
 def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> None:
     path = leave(tmp_path, [])
-    run, _ = prepare(["--output_dir", str(tmp_path)])
+    _, run = prepare(["--output_dir", str(tmp_path)])
     assert run is not None
     program = resume(run, Program(["run_qa.py"], [], {}), world, lambda _: True)
     assert program.words == ["run_qa.py"] and program.typed[0].value == str(tmp_path)
@@ -123,7 +123,7 @@ def test_a_file_of_arguments_gets_it_too(tmp_path: Path) -> None:
     (tmp_path / "out" / OWN / "run.json").write_text(as_text(record))
     path = str(checkpoint(tmp_path / "out", 500))
 
-    _, program = prepare([str(tmp_path / "args.json")])
+    program, _ = prepare([str(tmp_path / "args.json")])
 
     (file,) = program.words[1:]
     assert json.loads(program.files[file]) == {**given, "resume_from_checkpoint": path}

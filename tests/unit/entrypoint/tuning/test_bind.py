@@ -99,17 +99,16 @@ def test_ranks_under_a_quota_divide_its_cores() -> None:
     assert list_variables(scene) == {"OMP_NUM_THREADS": "4", MARK: "OMP_NUM_THREADS=4"}
 
 
-@pytest.mark.parametrize(("count", "cpus"), [("2", "28-55,84-111"), ("1", None)])
-def test_a_rank_narrows_itself_before_python(monkeypatch: pytest.MonkeyPatch, count: str, cpus: str | None) -> None:
+@pytest.mark.parametrize(
+    ("world", "cpus"), [(SECOND, "28-55,84-111"), (SECOND._replace(rank=0, size=1, local_rank=0, local_size=1), None)]
+)
+def test_a_rank_narrows_itself_before_python(monkeypatch: pytest.MonkeyPatch, world: World, cpus: str | None) -> None:
     masks: list[str] = []
     started: list[list[str]] = []
     monkeypatch.setattr("os.sched_setaffinity", lambda _, mask: masks.append(write_cpus(mask)))
     monkeypatch.setattr("os.execvpe", lambda file, argv, environ: started.append([file, *argv]))
-    rank = str(int(count) - 1)
-    worker = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "x"}
 
-    start_rank(["-u", "x.py"], {**worker, **meeting}, look_at(TWO), GLOO)
+    start_rank(["-u", "x.py"], {}, world, look_at(TWO), GLOO)
 
     assert masks == ([cpus] if cpus else [])
     assert started == [["python3", "python3", "-u", "x.py"]]

@@ -1,0 +1,136 @@
+"""Where a command finds itself: the machine, the world that it belongs to or starts, and what it becomes there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.container.files import read_text
+from entrypoint.container.processors import Machine, read_machine
+from entrypoint.errors import Refusal
+from entrypoint.launchers.signs import check_alone, warn_indexed
+from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.torchrun import name_job
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.numbers import whole
+from entrypoint.settings import Setting
+from entrypoint.training import job as jobs
+from entrypoint.tuning import starters
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Situation(NamedTuple):
+    """All that is known of a command before anything is chosen for it.
+
+    start: the typed program that starts ranks itself, if it is one; described: the variables that describe the world,
+    which are those of the start if there is one; kind: what this process becomes, as in Scene; starts: whether it
+    becomes ranks of this world; meeting: how the nodes of a torchrun meet; notes: what may be wrong with the world.
+    """
+
+    world: World
+    machine: Machine
+    start: starters.Start | None
+    described: Mapping[str, str]
+    kind: str
+    starts: bool
+    meeting: list[Setting]
+    notes: list[str]
+
+
+def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> Situation:
+    """Return the situation of a command; raise Refusal for a training that would run in another world than was meant.
+
+    nproc: how many processes were asked for on this node.
+    """
+    machine, start = read_this_machine(), find_start(job, environ, nproc)
+    described, count = (environ, nproc) if start is None else (start.environ, start.each)
+    world, notes = find_world(job, described, count)
+    starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
+    world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
+    threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    world = spread(world, machine, threads, starts=job.trains or start is not None)
+    notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
+    return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
+
+
+def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
+    """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
+    start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
+    if start is not None and start.program == starters.TORCHRUN:
+        return start
+    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not job.trains:
+        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
+    if start is None:
+        return None
+    if detect(environ).started:
+        return None
+    starters.check_accelerate([job.name, *job.words], environ)
+    return start._replace(environ=environ)
+
+
+def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
+    """Return the world; what is wrong with it stops a training, and is a note beside any other command."""
+    try:
+        return read_world(environ, detect(environ), nproc), []
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [as_note(refusal)]
+
+
+def name_task(job: jobs.Job) -> str:
+    """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
+    words = [job.name, *job.words]
+    return next((os.path.basename(word) for word in words if word.endswith(".py")), os.path.basename(job.name))
+
+
+def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, list[Setting]]:
+    """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
+    if world.launcher != TORCHRUN or not world.several_nodes:
+        return world, []
+    from entrypoint.launchers.ready import describe_meeting, find_here  # a world on one node pays nothing for it
+
+    world = name_job(find_here(world), environ, task)
+    return world, describe_meeting(world, environ)
+
+
+def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
+    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
+    python = job.name.startswith("python")
+    try:
+        if job.trains or python:
+            check_alone(environ, world)
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        return [as_note(refusal)]
+    notes = warn_indexed(environ, world) if job.trains or python else []
+    if python and world.launcher == TORCHRUN and job.words and job.words[0].endswith(".py"):
+        apart = f"{job.name} starts one process on every node, each by itself"
+        notes.append(f"{apart}; `{job.words[0]}` without {job.name} is started by torchrun")
+    if world.rank is not None and world.nodes[0] < world.nodes[1]:
+        unknown = "nothing says how many ranks this node has, so each gets its share of all"
+        notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
+    return notes
+
+
+def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
+    """Return what this process becomes, as in Scene."""
+    if start is not None:
+        return UNKNOWN if start.each is None and not start.is_auto else ANY
+    if job.trains or world.rank is not None:
+        return RANKS
+    return SINGLE if job.kind == jobs.TASK or job.name.startswith("python") else ANY
+
+
+def as_note(refusal: Refusal) -> str:
+    """Return a refusal in one line."""
+    return str(refusal).replace("multinode: ", "").replace("\n ", ";")
+
+
+def read_this_machine() -> Machine:
+    """Return the machine as this process is allowed to use it."""
+    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid())
