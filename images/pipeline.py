@@ -17,7 +17,7 @@ from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.lock import Archive, Artifact, BaseImage, Lock
+from images.lock.lock import Artifact, BaseImage, Examples, Lock
 from images.lock.resolve import Making
 from images.oci import image as oci
 from images.oci import reference
@@ -124,12 +124,12 @@ def _name(planned: Plan, image: BaseImage | None) -> str:
     return image.reference or image.manifest.digest
 
 
-def _examples(planned: Plan, context: Context) -> Archive | None:
+def _examples(planned: Plan, context: Context) -> Examples | None:
     if planned.examples is None:
         return None
     with context.progress.step("fetching the examples"):
         taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
-    return Archive(examples.NAME, taken[0]) if taken else None
+    return Examples(examples.NAME, taken[0]) if taken else None
 
 
 def download(locked: Locked, context: Context) -> None:

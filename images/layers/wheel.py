@@ -22,7 +22,7 @@ from images.layers import trim
 from images.layers.oneccl import SharedFile
 from images.oci.layer import Layer
 from images.wheels import archive, symbols
-from images.wheels.archive import Archive
+from images.wheels.archive import CheckedWheel
 from images.wheels.record import hash_of, refuse_content, sha256_of
 from images.wheels.symbols import Outline
 
@@ -44,8 +44,8 @@ class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
     def __init__(
-        self, layer: Layer, wheel: Archive, site: Site, pyc: Mapping[str, bytes], shared: Mapping[str, SharedFile], *,
-        trimmed: bool,
+        self, layer: Layer, wheel: CheckedWheel, site: Site, pyc: Mapping[str, bytes],
+        shared: Mapping[str, SharedFile], *, trimmed: bool,
     ) -> None:  # fmt: skip
         project = wheel.distribution.replace("_", "-").lower()
         self._layer, self._wheel, self._pyc, self._shared = layer, wheel, pyc, shared

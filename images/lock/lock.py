@@ -29,7 +29,7 @@ BLOB = "blob"  # what the parts of a base image are called in the store: they ha
 
 
 @dataclass(frozen=True)
-class Archive:
+class Examples:
     """The archive of the examples: its file name in the store, and its sha256."""
 
     filename: str
@@ -109,7 +109,7 @@ class Lock:
     find_links: Address | None = None
     undated: tuple[str, ...] = ()
     debian: Debian
-    examples: Archive | None = None
+    examples: Examples | None = None
     base_image: BaseImage | None = None
 
     @property
@@ -138,7 +138,7 @@ class Lock:
     def files(self) -> list[tuple[str, str]]:
         """Return every file as (sha256, file name); the parts of a base image have no names but BLOB."""
         examples = [self.examples] if self.examples else []
-        named: list[Artifact | Deb | Archive] = [*self.added, *self.debian.debs, *examples]
+        named: list[Artifact | Deb | Examples] = [*self.added, *self.debian.debs, *examples]
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
         return [*((file.sha256, file.filename) for file in named), *parts]

@@ -68,7 +68,7 @@ class Zip(zipfile.ZipFile):
         return stream
 
 
-class Archive(WheelFile):
+class CheckedWheel(WheelFile):
     """A wheel as `installer` reads it: what has been checked is all that it returns."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
@@ -189,14 +189,14 @@ class Archive(WheelFile):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def opened(path: Path) -> Iterator[CheckedWheel]:
     """Open a wheel that is in order; the content of a file is compared with RECORD by who reads it.
 
     Raises WorldFault that names the wheel and what is wrong, also for what comes to light while it is read.
     """
     try:
         with Zip(path) as file:
-            archive = Archive(file)
+            archive = CheckedWheel(file)
             archive.check(path.stat().st_size)
             yield archive
     except UNREADABLE as error:

@@ -9,7 +9,7 @@ import pytest
 
 from images.host.store import Store
 from images.inspection import sbom
-from images.lock.lock import Archive
+from images.lock.lock import Examples
 from tests.support.bases import base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
@@ -20,7 +20,7 @@ Architecture: amd64
 Version: 2.35-0ubuntu3.8
 """
 UBUNTU = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()})
-LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Archive("examples.tar.zst", "c" * 64))
+LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Examples("examples.tar.zst", "c" * 64))
 
 
 def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:

@@ -18,7 +18,7 @@ from images.host import fingerprint
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.lock import bundle, collect, lockfile
-from images.lock.lock import Archive, BaseImage, Lock, SourceOnly
+from images.lock.lock import BaseImage, Examples, Lock, SourceOnly
 from images.oci.manifest import Descriptor, Manifest
 from images.plan.request import Request
 from tests.support import hostile, locks, stand_in
@@ -29,7 +29,7 @@ ASKED = Request(torch="2.13", python="3.11", transformers="5.23.0", base="debian
 DIGEST = "sha256:" + "d" * 64
 PART = Descriptor("application/octet-stream", DIGEST, 7)
 LOCKS = [
-    locks.lock(examples=Archive("examples.tar", "2" * 64), module="m", undated=("torch",)),
+    locks.lock(examples=Examples("examples.tar", "2" * 64), module="m", undated=("torch",)),
     locks.lock(
         [locks.artifact("torch", "1"), locks.artifact("transformers", "1"), locks.artifact("a", "1", "a-1.tar.gz")],
         source_only=(SourceOnly("a", "1", ("b>1",)),), base=DIGEST,

@@ -15,7 +15,7 @@ from images.debs.apt import Deb
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.lock import bundle, collect
-from images.lock.lock import Archive, Lock
+from images.lock.lock import Examples, Lock
 from tests.support import locks
 from tests.support.hostile import END, entry, pax
 
@@ -43,7 +43,7 @@ def locked(store: Store) -> Lock:
     }
     artifacts = [replace(locks.artifact(name, "1", file, keep(store, file)), url="") for name, file in names.items()]
     debs = (Deb("tini", "1", "amd64", "tini_1_amd64.deb", keep(store, "tini_1_amd64.deb")),)
-    return locks.lock(artifacts, debs, examples=Archive("examples.tar", keep(store, "examples.tar")))
+    return locks.lock(artifacts, debs, examples=Examples("examples.tar", keep(store, "examples.tar")))
 
 
 @pytest.mark.parametrize("name", ["bundle", "bundle.tar"])

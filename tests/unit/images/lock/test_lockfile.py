@@ -17,7 +17,7 @@ from packaging.pylock import Pylock, is_valid_pylock_path
 from images.debs.apt import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.lock.lock import Archive, BaseImage, Lock
+from images.lock.lock import BaseImage, Examples, Lock
 from images.oci.manifest import Descriptor, Manifest
 from images.plan.request import Request
 from tests.support import locks
@@ -41,7 +41,7 @@ IMAGE = Manifest(f"sha256:{'a' * 64}", part("b"), (part("c"), part("d")))
 
 @pytest.fixture
 def lock() -> Lock:
-    return locks.lock(undated=("torch",), examples=Archive("examples.tar", "2" * 64))
+    return locks.lock(undated=("torch",), examples=Examples("examples.tar", "2" * 64))
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ PATHS = st.sampled_from([
 
 @given(PATHS, toml_values)
 def test_any_value_in_a_lock_is_a_lock_or_a_fault(path: str, value: object) -> None:
-    text = changed(locks.lock(examples=Archive("examples.tar", "2" * 64), module="m"), f"{OURS}/{path}", value)
+    text = changed(locks.lock(examples=Examples("examples.tar", "2" * 64), module="m"), f"{OURS}/{path}", value)
     try:
         read = lockfile.read(text, "x", NOTHING)
     except UserFault:
