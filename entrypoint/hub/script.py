@@ -17,9 +17,10 @@ FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric",
 # What transformers, datasets, evaluate and nltk call the first parameter of what loads by a name.
 FIRST = ("pretrained_model_name_or_path", "pretrained_model_name", "path", "info_or_id")
 METRICS = (("evaluate", "load"), ("", "load_metric"), ("datasets", "load_metric"))
-# Calls that load, but not by a first name: pipeline(TASK, MODEL, ...), and single files, which are not fetched.
+# Calls that load, but not by a first name: pipeline(TASK, MODEL, ...), and what is not fetched: files, and torch.hub.
 OTHER = "other"
 OTHERS = ("pipeline", "hf_hub_download", "snapshot_download")
+LIBRARIES = ("datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers")
 PIPELINES = ("pipeline", "transformers.pipeline")
 PARTS = ("tokenizer", "feature_extractor", "image_processor", "processor")
 # What nltk needs since 3.8.2 in place of the first, which the scripts still ask for (nltk/tokenize, PunktTokenizer).
@@ -50,6 +51,7 @@ class Script(NamedTuple):
 def read_script(source: str, given: Mapping[str, object]) -> Script:
     """Return what a script loads with these arguments; raise SyntaxError for what is no Python."""
     tree = ast.parse(source)
+    spell_out(tree)
     values = Values(given, tree)
     found, lines, own = [], [], False
     for call in walk(tree.body, values):
@@ -62,6 +64,24 @@ def read_script(source: str, given: Mapping[str, object]) -> Script:
     weights = {each.name for each in found if each.kind == WEIGHTS}
     wanted = dict.fromkeys(each for each in found if each.kind != FILES or each.name not in weights)
     return Script(list(wanted), sorted(set(lines)), own)
+
+
+def spell_out(tree: ast.Module) -> None:
+    """Write the functions that a script calls with the modules they are from, whatever it imports them as.
+
+    `load("f1")` after `from evaluate import load` becomes `evaluate.load("f1")`.
+    """
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names.update({each.asname or each.name: f"{node.module}.{each.name}" for each in node.names})
+        elif isinstance(node, ast.Import):
+            names.update({each.asname: each.name for each in node.names if each.asname})
+    names = {short: full for short, full in names.items() if full.partition(".")[0] in LIBRARIES}
+    for call in calls_in([tree]):
+        root = next(node for node in ast.walk(call.func) if not isinstance(node, ast.Attribute))
+        if isinstance(root, ast.Name):
+            root.id = names.get(root.id, root.id)
 
 
 def walk(body: list[ast.stmt], values: Values) -> Iterator[ast.Call]:
@@ -133,12 +153,15 @@ def find_kind(call: ast.Call) -> str | None:
     """Return what kind of thing a call loads by its name; None for all others."""
     of, _, function = ast.unparse(call.func).rpartition(".")
     if function == "from_pretrained":
-        return WEIGHTS if "model" in of.lower() or "For" in of else FILES  # ViTMAEForPreTraining
+        name = of.rpartition(".")[2]
+        return WEIGHTS if "model" in name.lower() or "For" in name else FILES  # ViTMAEForPreTraining
     if function == "load_dataset":
         return None if is_own(call) else DATASET
     if (of, function) == ("nltk", "download"):
         return NLTK
-    return METRIC if (of, function) in METRICS else OTHER if function in OTHERS else None
+    if (of, function) in METRICS:
+        return METRIC
+    return OTHER if function in OTHERS or of == "torch.hub" else None
 
 
 def read_call(call: ast.Call, values: Values) -> list[Wanted | None]:

@@ -103,6 +103,35 @@ def test_a_name_may_be_that_of_a_keyword(source: str, expected: list[Wanted]) ->
 
 
 @pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from evaluate import load\nload('squad')", [Wanted("metric", "squad")]),
+        ("from evaluate import load as find\nfind('squad')", [Wanted("metric", "squad")]),
+        ("import evaluate as e\ne.load('squad')", [Wanted("metric", "squad")]),
+        ("from json import load\nload('squad')", []),
+        ("from nltk import download\ndownload('wordnet')", [Wanted("nltk", "wordnet")]),
+        ("def f():\n  from datasets import load_dataset as get\n  get('d')", [Wanted("dataset", "d")]),
+        ("import transformers as t\nt.AutoModel.from_pretrained('m')", [Wanted("weights", "m")]),
+        ("from transformers.models import bert\nbert.BertTokenizer.from_pretrained('m')", [Wanted("files", "m")]),
+        ("from transformers import pipeline as p\np('fill-mask', 'm')", [Wanted("weights", "m")]),
+    ],
+)
+def test_a_function_is_known_by_its_module(source: str, expected: list[Wanted]) -> None:
+    script = read_script(source, GIVEN)
+    assert (script.wanted, script.lines) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["torch.hub.load('a/b', 'c')", "from torch import hub; hub.load_state_dict_from_url('u')",
+     "from huggingface_hub import snapshot_download as get; get('m')"],
+)  # fmt: skip
+def test_what_is_not_fetched_is_named_by_its_line(source: str) -> None:
+    script = read_script(source, GIVEN)
+    assert (script.wanted, script.lines) == ([], [1])
+
+
+@pytest.mark.parametrize(
     ("source", "names", "lines"),
     [
         ("n = args.dataset_name\nevaluate.load(n)", ["d"], []),
