@@ -78,9 +78,15 @@ def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
     return [Setting(HUB_CACHES[0], old, f"transformers {transformers} does not read {OLD_CACHE}")]
 
 
+def find_downloads(environ: Mapping[str, str]) -> str:
+    """Return the directory in which the hub's libraries keep what they download (huggingface_hub/constants.py)."""
+    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
+    return environ.get("HF_HOME") or f"{cache}/huggingface"
+
+
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
     """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
-    home = environ.get("HF_HOME") or f"{environ.get('HOME', '')}/.cache/huggingface"
+    home = find_downloads(environ)
     names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
     models = next((environ[name] for name in names if environ.get(name)), f"{home}/hub")
     data = environ.get("HF_DATASETS_CACHE") or f"{home}/datasets"

@@ -11,6 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from entrypoint.container.places import find_downloads
 from entrypoint.streams import quote
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 def find_modules(environ: Mapping[str, str]) -> str:
     """Return the directory of evaluate's modules (evaluate/config.py)."""
-    home = environ.get("HF_HOME") or f"{environ.get('HOME', '')}/.cache/huggingface"
-    return f"{environ.get('HF_MODULES_CACHE') or f'{home}/modules'}/evaluate_modules/metrics"
+    modules = environ.get("HF_MODULES_CACHE") or f"{find_downloads(environ)}/modules"
+    return f"{modules}/evaluate_modules/metrics"
 
 
 def read_metrics(directory: str) -> dict[str, dict[str, bytes]]:

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.places import find_downloads
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.jobs.hub_errors import AGAIN, explain
 from entrypoint.streams import print_error, print_output
@@ -51,7 +52,7 @@ def main(text: str, environ: Mapping[str, str]) -> int:
     for name in BARS if not sys.stderr.isatty() else ():
         os.environ.setdefault(name, "1")
     plan = json.loads(text)
-    home = environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface")
+    home = find_downloads(environ)
     try:
         for each in plan["wanted"]:
             fetch(Wanted(**each), environ, home)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.image import release
+from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting
 from entrypoint.training.tasks import NEEDS, TASKS
@@ -118,7 +119,7 @@ def check_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bo
 
 def find_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[Setting]:
     """Return where `prefetch` brought data of nltk, as a variable; empty if the user names a place or none is there."""
-    place = f"{environ.get('HF_HOME', '')}/nltk_data"
+    place = f"{find_downloads(environ)}/nltk_data"
     wants = "nltk" in NEEDS[TASKS[name].directory] and not environ.get("NLTK_DATA")
     return [Setting("NLTK_DATA", place, "prefetch has been here")] if wants and exists(place) else []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.tuning.options import read_options
@@ -58,8 +59,7 @@ def read_asked(words: list[str], environ: Mapping[str, str], read: Read) -> Aske
 
 def find_default(environ: Mapping[str, str]) -> str:
     """Return where `accelerate config` writes (accelerate/commands/config/config_args.py)."""
-    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
-    return f"{environ.get('HF_HOME') or f'{cache}/huggingface'}/{DEFAULT}"
+    return f"{find_downloads(environ)}/{DEFAULT}"
 
 
 def read_configuration(text: str) -> dict[str, str]:
