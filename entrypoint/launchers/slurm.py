@@ -10,8 +10,6 @@ from entrypoint.numbers import number, whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Ids of steps that are none: the shell of salloc, the batch script and more (slurm/slurm.h, SLURM_INTERACTIVE_STEP).
-NO_STEP = 0xFFFFFFF0
 # Any of these says in which order tasks are put on nodes (srun(1), --distribution=arbitrary).
 ARBITRARY = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST")
 
@@ -38,9 +36,12 @@ def gave_pmi(environ: Mapping[str, str]) -> bool:
 
 
 def is_in_step(environ: Mapping[str, str]) -> bool:
-    """Return whether srun started this process: what the step says of itself counts, not what the job has."""
-    step = whole(environ.get("SLURM_STEP_ID", ""))
-    return all_set("SLURM_STEP_NUM_TASKS")(environ) and step is not None and step < NO_STEP
+    """Return whether srun started this process: what the step says of itself counts, not what the job has.
+
+    The shell of salloc, the batch script and other things that are no steps have ids of ten digits, from 0xFFFFFFF0
+    (slurm/slurm.h, SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
+    """
+    return all_set("SLURM_STEP_NUM_TASKS")(environ) and whole(environ.get("SLURM_STEP_ID", "")) is not None
 
 
 def find_job(environ: Mapping[str, str]) -> str:
