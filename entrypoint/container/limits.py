@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from entrypoint.container.cgroup import Files
 
 SHM = "/dev/shm"
-# The default of Docker, containerd and podman; another size was chosen by somebody.
-DEFAULT_SHM = 64 << 20
+# The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
+# another size was chosen by somebody.
+DEFAULT_SHM, PODMAN_SHM = 64 << 20, 65_536_000
 # The peak of `smoke` is 0.53 GB, of which torch, transformers and datasets are 0.48 GB (measured with torch 2.13).
 # DistilBERT, the guide's model, takes 1.1 GB more: 66 million parameters in float32, with gradient and AdamW's moments.
 SMOKE_MEMORY = 768 << 20
@@ -44,7 +45,9 @@ def read_limits(files: Files, size: Callable[[str], int | None]) -> Limits:
     """Return the limits of this container; size: the bytes of the file system at a path."""
     total = read_total(files("/proc/meminfo"))
     found = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
-    return Limits(size(SHM), min(found, default=0), read_flags(files("/proc/cpuinfo")))
+    memory, shm = min(found, default=0), size(SHM)
+    # A tmpfs without a limit, as of `--shm-size 0`, has no size.
+    return Limits(memory if shm == 0 else shm, memory, read_flags(files("/proc/cpuinfo")))
 
 
 def read_total(meminfo: str | None) -> int | None:

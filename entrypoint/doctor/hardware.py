@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.limits import BF16_UNITS, DEFAULT_SHM, MEMORY, SHM, SMOKE_MEMORY, has_bf16, write_size
+from entrypoint.container.limits import (
+    BF16_UNITS,
+    DEFAULT_SHM,
+    MEMORY,
+    PODMAN_SHM,
+    SHM,
+    SMOKE_MEMORY,
+    has_bf16,
+    write_size,
+)
 from entrypoint.doctor.view import WARNING, WRONG, Finding
 from entrypoint.numbers import whole, write_cpus
 
@@ -80,8 +89,8 @@ def check_shm(view: View) -> Finding:
     """Compare /dev/shm with what an engine gives by default."""
     remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm"
     has = view.limits.shm
-    if has is None or has < DEFAULT_SHM:
+    if has is None or has < PODMAN_SHM:
         return Finding(f"{SHM} has {write_size(has or 0)}", WRONG, remedy)
-    if has == DEFAULT_SHM:
+    if has <= DEFAULT_SHM:
         return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, remedy)
     return Finding(write_size(has))

@@ -38,6 +38,11 @@ def test_flags(text: str, flag: str) -> None:
     assert read_flags(None) == read_flags("flags\n") == frozenset()
 
 
+@pytest.mark.parametrize(("size", "shm"), [(None, None), (1 << 20, 1 << 20), (0, 16 * GB)])
+def test_shared_memory_without_a_limit_is_all_memory(size: int | None, shm: int | None) -> None:
+    assert read_limits({"/proc/meminfo": MEMINFO}.get, lambda path: size).shm == shm
+
+
 @given(st.text(), st.text(), st.text())
 def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> None:
     files = {"/proc/meminfo": meminfo, "/proc/cpuinfo": meminfo, "/proc/self/cgroup": cgroup}

@@ -56,6 +56,8 @@ def test_a_healthy_container() -> None:
         ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1"),
         ({"limits": LIMITS._replace(flags=frozenset({"avx2"}))}, "units", WARNING, "avx2; bf16 is emulated"),
         ({"limits": LIMITS._replace(shm=64 << 20)}, "shm", WARNING, "64 MB"),
+        ({"limits": LIMITS._replace(shm=65_536_000)}, "shm", WARNING, "62 MB"),
+        ({"limits": LIMITS._replace(shm=65_535_999)}, "shm", WRONG, "62 MB"),
         ({"limits": LIMITS._replace(shm=1 << 20)}, "shm", WRONG, "1 MB"),
         ({"limits": LIMITS._replace(shm=None)}, "shm", WRONG, "0 MB"),
         ({"limits": LIMITS._replace(memory=GB)}, "memory", WARNING, "1.0 GB"),
