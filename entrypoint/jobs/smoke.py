@@ -64,7 +64,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str) -> str:
     """Train, check, and sum up in one line."""
     # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
     world = int(arguments.world_size)
-    checks.check_world(world, checks.asked_size(asked, os.environ))
+    checks.check_world(world, gather(checks.asked_size(asked, os.environ)))
     checks.check_jobs(gather(checks.find_job(os.environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_backend(backend, planned)

@@ -35,24 +35,28 @@ def launched_size(environ: Mapping[str, str]) -> int:
     return max([1, *(int(environ[name]) for name in SIZES if environ.get(name, "").isdigit())])
 
 
-def asked_size(flag: str, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return the smallest and the largest world that is right: from `2`, from `1:4`, or from the launcher."""
-    text = flag or environ.get("MULTINODE_WORLD_SIZE", "")
-    if not text:
-        text = str(launched_size(environ))
-    low, _, high = text.partition(":")
+def asked_size(flag: str, environ: Mapping[str, str]) -> str:
+    """Return the size that was asked for, as `2`, `1:4` or `2:`: by the flag, the entrypoint or the launcher."""
+    return flag or environ.get("MULTINODE_WORLD_SIZE", "") or str(launched_size(environ))
+
+
+def read_size(text: str) -> tuple[int, int | None]:
+    """Return the smallest and the largest world that is right; `2:` has no largest."""
+    low, colon, high = text.partition(":")
     if not low.isdigit() or not (high or low).isdigit():
         raise Failed(f"world size must be a number or a range like 1:4, not {text!r}", 2)
-    return int(low), int(high or low)
+    return int(low), None if colon and not high else int(high or low)
 
 
-def check_world(size: int, asked: tuple[int, int]) -> None:
-    """Raise Failed unless there are as many ranks as were asked for."""
-    low, high = asked
-    if not low <= size <= high:
-        asked_for = str(low) if low == high else f"{low} to {high}"
-        word = "smaller" if size < low else "larger"
-        raise Failed(f"the world is {word} than asked for: {size} instead of {asked_for}")
+def check_world(size: int, asked: Sequence[str]) -> None:
+    """Raise Failed unless there are as many ranks as were asked for; asked: of every rank, for nodes may disagree."""
+    for text in sorted(set(asked)):
+        low, high = read_size(text)
+        if size < low or (high is not None and size > high):
+            asked_for = f"{low} or more" if high is None else str(low) if low == high else f"{low} to {high}"
+            by = f", as rank {asked.index(text)} was told" if len(set(asked)) > 1 else ""
+            word = "smaller" if size < low else "larger"
+            raise Failed(f"the world is {word} than asked for: {size} instead of {asked_for}{by}")
 
 
 def find_job(environ: Mapping[str, str]) -> str:

@@ -144,27 +144,25 @@ def check_alone(environ: Mapping[str, str], world: World) -> None:
 
 def check_insisted(environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE."""
-    wanted, (low, high) = read_insisted(environ), world.sizes
-    if wanted is None or (low <= wanted[1] and wanted[0] <= high):
+    (least, most), (low, high) = read_insisted(environ), world.sizes
+    if least <= high and (most is None or low <= most):
         return
-    word, least = ("smaller", wanted[0]) if high < wanted[0] else ("larger", wanted[1])
+    word, least = ("smaller", least) if most is None or high < least else ("larger", most)
     remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
     if world.launcher == ALONE:
         remedy = f"{MASTER}, or --nproc {least} for all on this one; or unset MULTINODE_WORLD_SIZE"
     raise Refusal(f"the world is {word} than MULTINODE_WORLD_SIZE", f"{world.asked} of {least}", remedy)
 
 
-def read_insisted(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2` or `1:4`; None if it is not set."""
-    text = environ.get("MULTINODE_WORLD_SIZE", "").strip()
-    first, _, last = text.partition(":")
+def read_insisted(environ: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2`, `1:4` or `2:`, which has no largest."""
+    text = environ.get("MULTINODE_WORLD_SIZE", "").strip() or "1:"
+    first, colon, last = text.partition(":")
     low, high = whole(first), whole(last or first)
-    if not text:
-        return None
     if not low or high is None or low > high:
         remedy = "export MULTINODE_WORLD_SIZE=2, or 1:4, or unset it"
         raise Refusal("MULTINODE_WORLD_SIZE is neither a number above 0 nor a range", repr(text), remedy)
-    return low, high
+    return low, None if colon and not last else high
 
 
 def find_sign(environ: Mapping[str, str], *, allocated: bool = False) -> Sign | None:

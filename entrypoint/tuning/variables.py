@@ -75,9 +75,10 @@ def local_address(scene: Scene) -> str | None:
 
 
 def insisted(scene: Scene) -> str | None:
-    """Return the size of the world; None where this node's NUMA nodes were counted, for others may have more."""
+    """Return the size of the world: a rank for each node or more, where the NUMA nodes of this one were counted."""
     unknown = scene.world.several_nodes and "local_size" in scene.world.guessed
-    return scene.world.asked if scene.training and not unknown else None
+    size = f"{scene.world.nodes[0]}:" if unknown else scene.world.asked
+    return size if scene.training else None
 
 
 def patience(scene: Scene) -> str | None:

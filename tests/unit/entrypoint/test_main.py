@@ -247,12 +247,12 @@ def test_a_training_that_is_alone_is_noted(
 @pytest.mark.parametrize(
     ("variables", "insisted"),
     [
-        (WORKER, None),
+        (WORKER, "2:"),
         ({**WORKER, "PET_NPROC_PER_NODE": "2"}, "4"),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "pod0"}, "2"),
     ],
 )
-def test_what_one_node_guesses_is_not_insisted_on(
+def test_what_is_insisted_on(
     root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str],
     variables: dict[str, str], insisted: str | None,
 ) -> None:  # fmt: skip
