@@ -86,8 +86,10 @@ def read_shape(text: str, option: str) -> Shape:
 
 
 def read_size(text: str, option: str) -> str:
-    """Return a number of bytes as it is typed."""
-    fields.read_memory(text, option)
+    """Return a number of bytes as it is typed; refuse one so small that its unit was forgotten."""
+    if fields.read_memory(text, option) < LEAST:
+        remedy = f"{option} {text}Gi" if text.isdigit() else f"{option} 64Gi"
+        raise Refusal(f"{option} is less than 1Mi; without a unit a number is one of bytes", repr(text), remedy)
     return text
 
 
@@ -113,6 +115,8 @@ def read_policy(text: str, option: str) -> str:
     return text
 
 
+# The unit of a smaller size was forgotten.
+LEAST = 1 << 20
 # Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
 # the image writes its results; sizes have none.
 OPTIONS = (

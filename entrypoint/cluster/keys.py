@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import make_private, read_file, write_private
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.launchers.kubeflow import ROLE, is_trainjob
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ MOUNT = "/etc/multinode/ssh"
 # The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
 MAKE = f"ssh-keygen -t ed25519 -N '' -f id_ed25519, and mount the file in {MOUNT} on every node"
+
+# The operator has made a key; without this it is in /root/.ssh (mpi-operator v2beta1, MPIJobSpec.SSHAuthMountPath).
+MOVE = f"sshAuthMountPath: {MOUNT} in the spec of the MPIJob, or in the mpi policy of the runtime"
 
 
 class Keys(NamedTuple):
@@ -32,7 +36,8 @@ def find_keys(environ: Mapping[str, str]) -> Keys:
     """Return the mounted key; raise Refusal where there is none, with how to mount one."""
     keys = copy_keys(environ)
     if keys is None:
-        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MAKE)
+        operated = bool(environ.get(ROLE)) or is_trainjob(environ)
+        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MOVE if operated else MAKE)
     return keys
 
 

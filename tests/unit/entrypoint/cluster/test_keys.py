@@ -45,6 +45,14 @@ def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Pa
     assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh and {tmp_path}/own/.ssh"
 
 
+@pytest.mark.parametrize(
+    "operated", [{"K_MPI_JOB_ROLE": "worker"}, {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"}]
+)
+def test_below_an_operator_its_own_key_has_to_be_mounted_elsewhere(tmp_path: Path, operated: dict[str, str]) -> None:
+    with pytest.raises(Refusal, match="sshAuthMountPath: /etc/multinode/ssh"):
+        find_keys({**operated, "MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
+
+
 def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path: Path) -> None:
     (tmp_path / "authorized_keys").write_text("ssh-ed25519 AAAA\n")
 
