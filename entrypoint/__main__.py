@@ -42,12 +42,17 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return run(argv, environ, root)
     except Refusal as refusal:
         print_error(refusal)
-        return refusal.code
+        code = refusal.code
     except OSError as error:
         print_error(Refusal("the system refused", error, "check the file or program that is named"))
-        return WORLD
+        code = WORLD
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    if environ.get("MULTINODE_SUPERVISED"):
+        from entrypoint.cluster.rank import report_refused  # only a rank of `launch` pays for it
+
+        report_refused(environ, code)
+    return code
 
 
 def heed_sigterm() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.faults.child import explain_kill, run_child
+from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +26,24 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     # Not inherited further: a training that a rank starts itself is not supervised.
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
     code = run_child(argv, clean, PASSED_ON)
-    host = socket.gethostname()
     if code:
-        explain_kill(code, f"rank {rank} on {host}", read_text)
-        os.write(2, b"%s%d %s %d\n" % (FAILED, rank, host.encode(), code))
+        explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text)
+        report(rank, code)
     return code
+
+
+def report_refused(environ: Mapping[str, str], code: int) -> None:
+    """Report the end of a rank that was refused, so that the others do not wait for it.
+
+    Its world may be what is refused, so the rank is the one that hydra gave it; what hydra starts to reach a host has
+    the variables of a job, but no rank.
+    """
+    rank = whole(environ.get("PMI_RANK", ""))
+    if rank is not None:
+        with contextlib.suppress(OSError):  # nobody is there any more who would read it
+            report(rank, code)
+
+
+def report(rank: int, code: int) -> None:
+    """Tell `launch` that a rank on this host has failed."""
+    os.write(2, b"%s%d %s %d\n" % (FAILED, rank, socket.gethostname().encode(), code))

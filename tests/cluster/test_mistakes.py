@@ -8,6 +8,8 @@ from tests.cluster.nodes import Cluster
 
 LISTEN = "import socket, time; s = socket.create_server(('', {port})); print('ready', flush=True); time.sleep(300)"
 
+MEETS = 'import torch.distributed; torch.distributed.init_process_group("gloo")'
+
 
 def occupy(cluster: Cluster, number: int, port: int) -> None:
     """Listen on a port of a node until the test ends."""
@@ -112,6 +114,18 @@ def test_more_ranks_than_cores_get_one_warning(cluster: Cluster, command: tuple[
     done = cluster.nodes[0].run(*command)
 
     assert done.err.count("they share them") == 1
+
+
+def test_a_script_on_one_node_only_does_not_let_the_other_wait(cluster: Cluster) -> None:
+    write = f"echo '{MEETS}' > /tmp/train.py"
+    assert cluster.nodes[0].shell(write).code == 0
+    cluster.start(1, "worker")
+
+    done = cluster.nodes[0].run(*cluster.launch("/tmp/train.py"), seconds=90)
+
+    assert done.code == 2
+    assert "there is no such script: /tmp/train.py" in done.err
+    assert "rank 1 on node1 ended with exit code 2; the job is ended" in done.err
 
 
 def test_launch_without_hosts(cluster: Cluster) -> None:

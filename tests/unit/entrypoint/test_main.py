@@ -118,6 +118,34 @@ def test_who_presses_ctrl_c_gets_the_exit_code_of_a_shell(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    ("error", "more", "reports"),
+    [
+        (Refusal("there is no", "such", "script"), {"MULTINODE_SUPERVISED": "1"}, [2]),
+        (Refusal("there is no", "such", "program", 127), {"MULTINODE_SUPERVISED": "1"}, [127]),
+        (PermissionError("no"), {"MULTINODE_SUPERVISED": "1"}, [1]),
+        (KeyboardInterrupt(), {"MULTINODE_SUPERVISED": "1"}, [130]),
+        (Refusal("there is no", "such", "script"), {}, []),
+        (None, {"MULTINODE_SUPERVISED": "1"}, []),
+    ],
+)
+def test_launch_hears_of_every_rank_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException | None, more: dict[str, str], reports: list[int]
+) -> None:
+    """A rank that has been supervised has been reported already."""
+    told: list[int] = []
+
+    def run(*_: object) -> int:
+        if error:
+            raise error
+        return 7
+
+    monkeypatch.setattr(program, "run", run)
+    monkeypatch.setattr("entrypoint.cluster.rank.report_refused", lambda _, code: told.append(code))
+    code = main(["train.py"], {"PMI_RANK": "1", **more}, "/nowhere")
+    assert told == reports and code == (reports[0] if reports else 2 if error else 7)
+
+
+@pytest.mark.parametrize(
     ("kind", "limit", "argv", "is_watched"),
     [
         (SMOKE, 1 << 30, ["python3", "smoke.py"], True),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from entrypoint.cluster import rank
-from entrypoint.cluster.rank import FAILED, SUPERVISED, supervise
+from entrypoint.cluster.rank import FAILED, SUPERVISED, report_refused, supervise
 
 
 @pytest.mark.parametrize(("code", "reports"), [(0, []), (7, [FAILED + b"3 node1 7\n"])])
@@ -29,3 +29,31 @@ def test_a_rank_is_supervised_once_and_its_failure_is_reported(
     assert supervise(["python3"], {SUPERVISED: "1", "HOME": "/h"}, 3) == code
     assert given == [{"HOME": "/h"}]
     assert written == [(2, report) for report in reports]
+
+
+@pytest.mark.parametrize(
+    ("environ", "reports"),
+    [
+        ({"PMI_RANK": "1", "PMI_SIZE": "x"}, [FAILED + b"1 node1 2\n"]),
+        ({}, []),
+        ({"PMI_RANK": "one"}, []),
+    ],
+)
+def test_only_who_has_a_rank_reports_that_it_was_refused(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], reports: list[bytes]
+) -> None:
+    written: list[bytes] = []
+    monkeypatch.setattr("socket.gethostname", lambda: "node1")
+    monkeypatch.setattr(os, "write", lambda _, data: written.append(data))
+
+    report_refused(environ, 2)
+
+    assert written == reports
+
+
+def test_a_report_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(os, "write", write)
+    report_refused({"PMI_RANK": "1"}, 2)
