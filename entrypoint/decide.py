@@ -21,6 +21,7 @@ from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
 from entrypoint.training import command
 from entrypoint.training import job as jobs
+from entrypoint.training.tasks import TASKS
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
@@ -53,7 +54,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
     notes = [*here.notes, *faults, *moved, *program.notes, *warn_early(job, program.given, here.world)]
-    notes += check_places(program.given, prepared.environ, here.world, stack.transformers)
+    notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), give_reasons([*forced, *defaults])
     return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
 
@@ -145,21 +146,37 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(given: Mapping[str, object], environ: Mapping[str, str], world: World, transformers: str) -> list[str]:
-    """Return a note on where results and caches go, and whether they would be lost with the container."""
-    if not given or world.rank:
+def check_places(
+    job: jobs.Job, given: Mapping[str, object], environ: Mapping[str, str], world: World, transformers: str
+) -> list[str]:
+    """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
+
+    Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
+    """
+    if not given or (world.rank and world.local_rank):
         return []
     from entrypoint.training.arguments import find_output
 
     output = find_output(given)
-    if output is None:
+    if output is None or (world.rank and not all_write(job, given, output)):
         return []
     check_output(output, can_write)
+    if world.rank:
+        return []
     caches = list_caches(environ, transformers)
     points = mount_points(read_text("/proc/self/mountinfo"))
     lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), points)]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
+
+
+def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
+    """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
+    if job.kind != jobs.TASK:
+        return False
+    from entrypoint.runs.task import saves_ranks  # only a task pays for it
+
+    return saves_ranks(TASKS[job.name].kind, given, os.path.isdir(output))
 
 
 def warn_early(job: jobs.Job, given: Mapping[str, object], world: World) -> list[str]:

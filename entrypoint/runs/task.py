@@ -16,7 +16,7 @@ from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, is_argfile, read_given
 from entrypoint.training.command import Program, copy_arguments
 from entrypoint.training.needs import is_on
-from entrypoint.training.task import TRAINER
+from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
 from entrypoint.tuning.starters import RANK
 
@@ -63,6 +63,19 @@ def prepare_run(
     if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
         program = program._replace(defaults=(*program.defaults, LOOSE))
     return (resume(run, program, world, os.path.exists) if run.resumes else program), run
+
+
+def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
+    """Return whether ranks other than 0 write into the directory for results, or make it where it is not there.
+
+    Each rank leaves its random state in every checkpoint (transformers/trainer.py, _save_rng_state;
+    accelerate/checkpointing.py). With accelerate the model is saved by a call of all ranks, which makes the directory
+    on each of them (transformers/modeling_utils.py, save_pretrained).
+    """
+    if kind == TRAINER:
+        without = given.get("save_strategy") == "no" or is_on(str(given.get("save_only_model")))
+        return is_on(str(given.get("do_train"))) and not without
+    return kind == ACCELERATE and (not is_there or "checkpointing_steps" in given)
 
 
 def resume(run: Run, program: Program, world: World, exists: Callable[[str], bool]) -> Program:

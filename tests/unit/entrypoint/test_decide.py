@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import DEFAULT_SHM, Limits
-from entrypoint.decide import warn_early
+from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import World
+from entrypoint.launchers.world import MPI, World
 from entrypoint.settings import prepare
 from entrypoint.training.command import clean, command
 from entrypoint.training.job import Job
@@ -95,6 +97,31 @@ def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
 def test_ccl_without_a_worker_is_refused() -> None:
     with pytest.raises(Refusal, match="worker"):
         decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "rank", "local_rank", "is_refused"),
+    [
+        ("task", "qa", 0, 0, True),
+        ("task", "qa", 1, 1, False),
+        ("task", "qa", 2, 0, True),
+        ("task", "qa-no-trainer", 2, 0, True),
+        ("script", "train.py", 0, 0, True),
+        ("script", "train.py", 2, 0, False),
+        ("smoke", "smoke", 2, 0, False),
+    ],
+)
+def test_one_rank_of_each_node_looks_whether_results_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, rank: int, local_rank: int, is_refused: bool
+) -> None:
+    world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
+    given = {"output_dir": "/nowhere/qa", "do_train": True}
+    monkeypatch.setattr("entrypoint.decide.can_write", lambda _: True)
+    assert bool(check_places(Job(kind, name, []), given, {}, world, "5.23.0")) is (rank == 0)
+
+    monkeypatch.setattr("entrypoint.decide.can_write", lambda _: False)
+    with pytest.raises(Refusal, match="/nowhere/qa") if is_refused else contextlib.nullcontext():
+        check_places(Job(kind, name, []), given, {}, world, "5.23.0")
 
 
 @pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])

@@ -12,9 +12,10 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.runs.output import Run
 from entrypoint.runs.record import OWN, as_text, describe
-from entrypoint.runs.task import prepare_run, resume
+from entrypoint.runs.task import prepare_run, resume, saves_ranks
 from entrypoint.training.command import Program, read_program
 from entrypoint.training.job import Job
+from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
 from tests.support.runs import checkpoint
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
@@ -127,3 +128,22 @@ def test_a_file_of_arguments_gets_it_too(tmp_path: Path) -> None:
 
     (file,) = program.words[1:]
     assert json.loads(program.files[file]) == {**given, "resume_from_checkpoint": path}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "is_there", "saves"),
+    [
+        (TRAINER, {"do_train": True}, True, True),
+        (TRAINER, {"do_train": "True", "save_strategy": "epoch"}, True, True),
+        (TRAINER, {"do_train": True, "save_strategy": "no"}, False, False),
+        (TRAINER, {"do_train": True, "save_only_model": True}, False, False),
+        (TRAINER, {"do_train": True, "save_only_model": "False"}, True, True),
+        (TRAINER, {"do_eval": True}, False, False),
+        (ACCELERATE, {}, True, False),
+        (ACCELERATE, {}, False, True),
+        (ACCELERATE, {"checkpointing_steps": "epoch"}, True, True),
+        (OTHER, {"do_train": True}, False, False),
+    ],
+)
+def test_who_writes_results_beside_rank_0(kind: str, given: dict[str, object], is_there: bool, saves: bool) -> None:
+    assert saves_ranks(kind, given, is_there) is saves
