@@ -89,3 +89,12 @@ def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default:
     if (most := max(host.slots or 0 for host in full)) > MOST_PROCESSES:
         raise Refusal(f"a node has at most {MOST_PROCESSES} ranks", most, "-n, --ppn or slots for the cores it has")
     return full, room if ranks is None else ranks
+
+
+def fill(hosts: list[Host], ranks: int) -> list[Host]:
+    """Return the hosts that get ranks, and how many: hydra fills one after the other."""
+    filled: list[Host] = []
+    for host in hosts:
+        count = min(host.slots or 0, ranks - sum(each.slots or 0 for each in filled))
+        filled += [Host(host.name, count)] if count else []
+    return filled

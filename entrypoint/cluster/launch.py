@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
-from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
 from entrypoint.container.network import address_of, find_free_port, find_route, is_here, own_address
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import PORT, PORTS, is_loopback
+from entrypoint.launchers import world as launchers
 from entrypoint.numbers import whole
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from entrypoint.container.processors import Machine
     from entrypoint.explain import Decision
+    from entrypoint.launchers.world import World
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 TIMEOUT = 120
@@ -81,28 +82,53 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
     if address:
         remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
         raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", address, remedy)
-    if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
+    if len(hosts) > 1 and any(launchers.is_loopback(host.name) for host in hosts):
         raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
     return hosts
 
 
 def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
-    """Return the decision with the ranks that `launch` would start; it asks for no keys, and waits for no host."""
-    prepared, machine = decision.prepared, decision.machine
-    request = read_request(words, prepared.environ)
-    jobs.read_job(request.words, prepared.environ, which)
+    """Return the decision with the ranks that `launch` would start; it asks for no keys, and waits for no host.
+
+    Of the variables only those for every rank are left: the others are this process's, and each rank has its own.
+    """
+    environ, machine = decision.prepared.environ, decision.machine
+    request = read_request(words, environ)
+    check_task(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    variables = {
-        **job_variables(prepared.environ, hosts, ranks),
-        **share_cores(prepared.environ, hosts, ranks, machine),
-    }
-    placed = " ".join(f"{host.name}:{host.slots}" for host in hosts)
+    variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    filled = fill(hosts, ranks)
+    placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return decision._replace(
-        prepared=decision.prepared._replace(added={**decision.prepared.added, **variables}),
+        world=find_world(decision.world, filled, ranks, variables),
+        prepared=decision.prepared._replace(added=variables),
         argv=start(ranks, "HOSTS", root, request.words),
-        notes=[*decision.notes, f"ranks on {placed}; HOSTS is a file that is written with them"],
-        reasons={**decision.reasons, **dict.fromkeys(variables, "for every rank")},
+        notes=[
+            *decision.notes,
+            f"ranks on {placed}; HOSTS is a file that is written with them",
+            "every rank sets threads, libraries and interface for its own node",
+        ],
+        reasons=dict.fromkeys(variables, "for every rank"),
     )
+
+
+def find_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
+    """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
+    nodes, port = len(filled), launchers.read_port(variables["MASTER_PORT"], "MASTER_PORT=")
+    return launchers.World(
+        here.launcher, here.why, (nodes, nodes), local_size=filled[0].slots, size=ranks,
+        master=variables["MASTER_ADDR"], port=port,
+    )  # fmt: skip
+
+
+def check_task(words: list[str], environ: Mapping[str, str], root: str) -> None:
+    """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
+    job = jobs.read_job(words, environ, which)
+    if job.kind == jobs.TASK:
+        from entrypoint.container.image import read_stack
+        from entrypoint.training.needs import check_image  # only a task pays for it
+
+        check_image(job.name, read_stack(read_text(f"{root}/stack.json")), environ)
 
 
 def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:
@@ -118,7 +144,7 @@ def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
-    jobs.read_job(request.words, environ, which)
+    check_task(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     warn_crowd(hosts, machine)
     away = find_away(hosts)
@@ -176,7 +202,7 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
 
 def choose_port() -> int:
     """Return a port for rank 0 that is free on this node, where it usually is; another for each job."""
-    return find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
+    return find_free_port(launchers.PORTS, time.time_ns() // 1000 % len(launchers.PORTS)) or launchers.PORT
 
 
 def find_away(hosts: list[Host]) -> list[str]:

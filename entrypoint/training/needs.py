@@ -56,6 +56,12 @@ def find_script(name: str, task: Task, stack: Stack) -> str:
     return f"{stack.examples}/{DIRECTORY}/{task.script}"
 
 
+def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a task whose script or packages are not in the image."""
+    find_script(name, TASKS[name], stack)
+    check_needs(name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+
+
 def check_needs(name: str, quick: Ask, sure: Ask) -> None:
     """Raise Refusal for a task whose packages are not in the image, before minutes of loading.
 

@@ -84,6 +84,9 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         (["--nproc", "2", "launch", "smoke"], {}, 2, "launch --ppn"),
         (["--nproc", "2", "smoke"], {"K_MPI_JOB_ROLE": "launcher"}, 2, "launch --ppn"),
         (["qa"], {}, 2, "--examples"),
+        (["launch", "--hosts", "192.0.2.1,192.0.2.2", "qa"], {}, 2, "--examples"),
+        (["--explain", "launch", "--hosts", "192.0.2.1,192.0.2.2", "qa"], {}, 2, "--examples"),
+        (["--explain", "launch", "--hosts", "192.0.2.1,192.0.2.2", "smoke"], {"MASTER_PORT": "x"}, 2, "65536: 'x'"),
         (["smoke"], {"WORLD_SIZE": "2"}, 2, "meant to be one of many: WORLD_SIZE=2"),
         (["smoke"], {"PET_NNODES": "2"}, 2, "PET_NNODES=2"),
         (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "above 0 nor a range: 'two'"),
@@ -183,7 +186,11 @@ def test_launch_is_explained_with_its_ranks(
     found = explain(words, {**environ, **left}, root, capsys)
     hydra = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", "HOSTS", "-n", "4"]
     assert found["argv"] == [*hydra, "python3", "-I", "-S", str(root), "smoke", "--bf16"]
-    assert isinstance(found["set"], dict) and found["set"]["MASTER_ADDR"] == "192.0.2.1"
+    assert isinstance(found["set"], dict) and isinstance(found["world"], dict)
+    assert found["set"].keys() == {"MASTER_ADDR", "MASTER_PORT", "MULTINODE_WORLD_SIZE"}
+    world = {"size": 4, "nodes": [2, 2], "local_size": 2, "master": "192.0.2.1", "rank": None}
+    assert world.items() <= found["world"].items()
+    assert (found["set"]["MASTER_ADDR"], found["set"]["MASTER_PORT"]) == ("192.0.2.1", str(found["world"]["port"]))
     assert "ranks on 192.0.2.1:2 192.0.2.2:2" in str(found["notes"])
 
 

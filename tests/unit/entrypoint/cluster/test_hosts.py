@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.cluster.hosts import Host, default_hostfile, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
 from entrypoint.errors import Refusal
 
 A, B = Host("a", None), Host("b", None)
@@ -80,6 +80,11 @@ def test_hosts() -> None:
 def test_place_ranks(hosts: list[Host], ranks: int | None, each: int | None, slots: list[int], total: int) -> None:
     placed, count = place_ranks(hosts, ranks, each, 3)
     assert ([host.slots for host in placed], count) == (slots, total)
+
+
+@pytest.mark.parametrize(("ranks", "filled"), [(4, {"a": 2, "b": 2}), (3, {"a": 2, "b": 1}), (2, {"a": 2})])
+def test_one_host_after_the_other_is_filled(ranks: int, filled: dict[str, int]) -> None:
+    assert {host.name: host.slots for host in fill([Host("a", 2), Host("b", 2)], ranks)} == filled
 
 
 def test_too_many_ranks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from pathlib import Path
 
@@ -151,3 +152,14 @@ def test_who_has_no_private_key_starts_no_ranks(workers: Keys, monkeypatch: pyte
     with pytest.raises(Refusal, match="needs the private key, not only authorized_keys") as caught:
         launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4)))
     assert caught.value.code == 2
+
+
+def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": None}
+    (tmp_path / "stack.json").write_text(json.dumps({**stack, "site": "/site"}))
+    monkeypatch.setattr(launch, "find_away", lambda _: pytest.fail("looked for"))
+
+    with pytest.raises(Refusal, match="built without the examples"):
+        launch.launch(["--hosts", "node0,node1", "qa"], GIVEN, str(tmp_path), look_at(Box(1, 4)))
