@@ -109,5 +109,5 @@ def suggest(name: str) -> str:
     """Return the remedy for a name that is none: the nearest task, or where they are listed."""
     import difflib  # only a mistake pays for it
 
-    near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1)
     return f"{near[0]}, or `tasks` for all of them" if near else "`tasks` lists them all"
