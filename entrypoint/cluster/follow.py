@@ -11,9 +11,9 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, TextIO
 
 from entrypoint.cluster.rank import FAILED, SUPERVISED
-from entrypoint.errors import WORLD
+from entrypoint.errors import WORLD, Refusal
 from entrypoint.numbers import whole
-from entrypoint.streams import mute, print_note
+from entrypoint.streams import mute, print_error, print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,9 @@ GRACE = 8.0
 PATIENCE = 5.0
 # Bytes of a report; what begins like one and is longer is a rank's own output, which must not be held back for ever.
 LONGEST = 4096
+# What hydra ends with when it has lost the connection to its proxy on a node (mpiexec, "Downstream from host").
+LOST = 255
+REMEDY = "start `worker` again there; if that has run out of memory, with a larger limit; then type the same again"
 # Hydra would read these and follow them rather than the machinefile.
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
@@ -45,6 +48,9 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         output.join()
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
+    if code == LOST and not codes:
+        print_error(Refusal("hydra has lost a node", "it is named above", REMEDY, WORLD))
+        return WORLD
     if code and not codes:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         print_note(f"the job {how}{verdict(banner)}")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
 from tests.support.faults import Broken, fault
-from tests.support.harness import Done
+from tests.support.harness import Done, call
 
 ENDLESS = ("smoke", "--max_steps", "1000000")
 
@@ -147,6 +147,26 @@ def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) 
         done = child.finish()
 
     broken.ended(done)
+
+
+@fault(
+    "the container of a worker is killed under `launch`",
+    "Downstream from host pod1 ...",
+    "multinode: hydra has lost a node: it is named above",
+    codes=1, within=120,
+    remedy="start `worker` there again, and type the same again: it goes on from the last checkpoint",
+)  # fmt: skip
+def test_a_killed_worker_ends_the_job(cluster: Cluster, container: Callable[..., Container], broken: Broken) -> None:
+    worker = container("pod1", 1, "worker")
+    launcher = container("pod0", 0, "launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", *ENDLESS)
+    cluster.started.append(launcher.follow())
+    assert one_said(TRAINS, cluster.started)
+
+    with broken.happens():
+        assert call(["docker", "kill", worker.name]).code == 0
+        code = launcher.code()
+
+    broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
 
 
 def test_sigterm_ends_a_torchrun_container_and_its_peer(cluster: Cluster, container: Callable[..., Container]) -> None:

@@ -104,7 +104,8 @@ class Hydra:
     [
         (0, [], 0),
         (7, [], 7),
-        (255, [], 255),
+        (255, [], 1),
+        (255, [7], 7),
         (256, [], 1),
         (-9, [], 137),
         (-200, [], 1),
@@ -113,9 +114,10 @@ class Hydra:
     ],
 )
 def test_the_exit_code_of_a_job_is_one_that_a_shell_can_have(
-    monkeypatch: pytest.MonkeyPatch, hydras: int, reported: list[int], code: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hydras: int, reported: list[int], code: int
 ) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: Hydra(hydras))
     monkeypatch.setattr(follow, "heed_signals", lambda _, codes: codes.extend(reported))
 
     assert run_ranks(["mpiexec.hydra"], {}) == code
+    assert ("start `worker` again" in capsys.readouterr().err) is (hydras == 255 and not reported)
