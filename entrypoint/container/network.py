@@ -165,14 +165,29 @@ def own_address(host: str | None) -> str | None:
 
 def find_route_to(host: str) -> tuple[str, str]:
     """Return the address of a host, and ours on the way there; empty if there is none. Nothing is sent."""
-    for family, place in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)[:1]:
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect(place)
-                return write_address(place), write_address(probe.getsockname())
-        except OSError:
-            break
-    return "", ""
+    places = look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)
+    return find_way(places[0]) if places else ("", "")
+
+
+def find_way(to: Place) -> tuple[str, str]:
+    """Return an address, and ours on the way there; empty if no way leads there. Nothing is sent."""
+    family, place = to
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(place)
+            return write_address(place), write_address(probe.getsockname())
+    except OSError:
+        return "", ""
+
+
+def split_addresses(host: str) -> tuple[list[str], list[str]]:
+    """Return the addresses of a name that this machine has, and those that another one has.
+
+    One on loopback is left out, and so is one to which no way leads: it may be this machine's in a family that is off.
+    """
+    ways = dict(find_way(place) for place in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS))
+    ways = {address: own for address, own in ways.items() if address and not loops_back(address)}
+    return [each for each in ways if each == ways[each]], [each for each in ways if each != ways[each]]
 
 
 def write_address(place: tuple[object, ...]) -> str:

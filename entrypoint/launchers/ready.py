@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.network import can_resolve, is_free, is_here, list_choices, own_address
+from entrypoint.container.network import can_resolve, is_free, is_here, list_choices, own_address, split_addresses
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import HERE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
@@ -119,11 +119,25 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     if address and not environ.get("PET_LOCAL_ADDR"):
         found.append(Setting("PET_LOCAL_ADDR", address, "the host's own name need not resolve on other nodes"))
     known = "is_host" in environ.get("PET_RDZV_CONF", "") or environ.get("PET_RDZV_BACKEND", "c10d") != "c10d"
-    own = world.master == socket.gethostname()
-    if known or own or not is_here(world.master) or not is_free(world.port or 0):
+    if known or world.master == socket.gethostname():
+        return found
+    check_endpoint(world.master)
+    if not is_here(world.master) or not is_free(world.port or 0):
         return found
     settings = ",".join(part for part in (environ.get("PET_RDZV_CONF", ""), "is_host=true") if part)
     return [*found, Setting("PET_RDZV_CONF", settings, "the endpoint is this node")]
+
+
+def check_endpoint(name: str) -> None:
+    """Raise Refusal for a name that this node shares with others, each of which would be host and train by itself.
+
+    A node that has none of the addresses cannot tell several nodes from one on several networks.
+    """
+    here, elsewhere = split_addresses(name)
+    if here and elsewhere:
+        remedy = "the name of one node in PET_RDZV_ENDPOINT: of a container or pod, or of a service for that one alone"
+        value = f"{name} ({', '.join(sorted(here + elsewhere))})"
+        raise Refusal("the endpoint is the name of several nodes", value, remedy)
 
 
 def name_run(job: str) -> str:

@@ -251,6 +251,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("entrypoint.container.network.is_free", lambda _: True),
             ("entrypoint.launchers.ready.own_address", lambda _: "192.0.2.2"),
             ("entrypoint.launchers.ready.is_here", lambda host: host == "192.0.2.2"),
+            ("entrypoint.launchers.ready.split_addresses", lambda _: ([], [])),
             ("entrypoint.launchers.ready.is_free", lambda _: True),
             ("entrypoint.cluster.launch.find_free_port", lambda *_: 20007),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),

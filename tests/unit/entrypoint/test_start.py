@@ -63,6 +63,7 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(ready, "can_resolve", lambda name: True)
     monkeypatch.setattr(ready, "is_free", lambda port: True)
     monkeypatch.setattr(ready, "is_here", lambda host: False)
+    monkeypatch.setattr(ready, "split_addresses", lambda host: ([], []))
     monkeypatch.setattr(ready, "list_choices", lambda host: [])
     monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
     monkeypatch.setattr(ready, "PAUSE", 0)

@@ -23,6 +23,7 @@ from entrypoint.container.network import (
     own_address,
     read_routes,
     resolve,
+    split_addresses,
 )
 from entrypoint.launchers.world import PORTS
 
@@ -196,6 +197,30 @@ def test_an_address_is_here_if_the_way_to_it_begins_there(
 ) -> None:
     monkeypatch.setattr(socket, "socket", Probe)
     assert (is_here(address), own_address(address)) == (here, own)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "here", "elsewhere"),
+    [
+        (("10.77.0.3", "10.77.0.2"), ["10.77.0.2"], ["10.77.0.3"]),
+        (("10.77.0.2", "10.78.0.2", "fd00::2"), ["10.77.0.2", "10.78.0.2", "fd00::2"], []),  # two networks and IPv6
+        (("10.77.0.2", "127.0.1.1", "10.77.0.2"), ["10.77.0.2"], []),
+        (("10.77.0.2", "fd99::1"), ["10.77.0.2"], []),  # no way leads there
+        (("10.77.0.3", "10.77.0.4"), [], ["10.77.0.3", "10.77.0.4"]),
+        ((), [], []),
+    ],
+)
+def test_addresses_of_a_name_are_told_apart(
+    addresses: tuple[str, ...], here: list[str], elsewhere: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_way(to: network.Place) -> tuple[str, str]:
+        address = str(to[1][0])
+        own = address if address in ("10.77.0.2", "10.78.0.2", "fd00::2", "127.0.1.1") else "10.77.0.2"
+        return ("", "") if address == "fd99::1" else (address, own)
+
+    monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, (text, 9)) for text in addresses])
+    monkeypatch.setattr(network, "find_way", find_way)
+    assert split_addresses("pod") == (here, elsewhere)
 
 
 def test_a_machine_with_loopback_alone_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:

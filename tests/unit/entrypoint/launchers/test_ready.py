@@ -23,6 +23,14 @@ from entrypoint.launchers.world import HERE, World
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 TAKEN = 29501
+# Of names: those of this node, and those of others.
+ADDRESSES = {
+    "10.77.0.1": (["10.77.0.1"], []),
+    "pod": (["10.77.0.1"], ["10.77.0.2"]),
+    "two-networks": (["10.77.0.1", "10.78.0.1"], []),
+    "others": ([], ["10.77.0.2", "10.77.0.3"]),
+    "here": (["10.77.0.1"], ["10.77.0.2"]),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +39,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready, "can_resolve", lambda name: name != "nobody")
     monkeypatch.setattr(ready, "is_here", lambda name: name in ("here", "10.77.0.1"))
     monkeypatch.setattr(ready, "own_address", lambda name: None if name == "apart" else "10.77.0.1")
+    monkeypatch.setattr(ready, "split_addresses", lambda name: ADDRESSES.get(name, ([], ["10.77.0.9"])))
     monkeypatch.setattr("socket.gethostname", lambda: "here")
     monkeypatch.setattr(ready, "PAUSE", 0)
 
@@ -213,6 +222,29 @@ ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
 )
 def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str]) -> None:
     assert {each.name: each.value for each in describe_meeting(world, environ)} == found
+
+
+@pytest.mark.parametrize(
+    ("world", "more", "refused"),
+    [
+        (AGENT._replace(master="pod"), {}, True),
+        (AGENT._replace(master="pod", port=TAKEN), {}, True),
+        (AGENT._replace(master="two-networks"), {}, False),
+        (AGENT._replace(master="others"), {}, False),
+        (AGENT._replace(master="here"), {}, False),  # torchrun itself takes a node of that name for the host
+        (AGENT._replace(master="pod"), {"PET_RDZV_BACKEND": "etcd-v2"}, False),
+        (AGENT._replace(master="pod"), {"PET_RDZV_CONF": "is_host=0"}, False),
+        (AGENT._replace(master="pod"), {"PET_RDZV_ENDPOINT": ""}, False),  # rank 0 is host, whatever its name
+    ],
+)
+def test_an_endpoint_of_several_nodes_is_refused(world: World, more: dict[str, str], refused: bool) -> None:
+    environ = {**ENDPOINT, **more}
+    if not refused:
+        describe_meeting(world, environ)
+        return
+    with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
+        describe_meeting(world, environ)
+    assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
 
 
 def test_a_master_that_is_this_node_gets_its_address() -> None:
