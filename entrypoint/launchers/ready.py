@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # are on nodes that are up; their names may be half a minute late.
 SECONDS, MASTER_SECONDS = 60, 900
 PAUSE = 0.5
+# Where to name the master of torchrun if no variable has: a scheduler has listed its hosts, or an option was typed.
+TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun in --master-addr or --rdzv-endpoint"
 
 
 def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
@@ -36,11 +38,22 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
         return False
     patience = MASTER_SECONDS if world.launcher == TORCHRUN and not environ.get("PET_RDZV_ENDPOINT") else SECONDS
     asked = number(environ, "MULTINODE_TIMEOUT")
-    return wait_for_name(world.master, patience if asked is None else asked, can_resolve)
+    return wait_for_name(world.master, name_source(world, environ), patience if asked is None else asked, can_resolve)
 
 
-def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> bool:
-    """Wait until a name resolves; return whether it was late. Raise Refusal after some seconds."""
+def name_source(world: World, environ: Mapping[str, str]) -> str:
+    """Return where another master is to be named: in the variable that has named this one, or that wins over others."""
+    if world.launcher != TORCHRUN:
+        return "MASTER_ADDR"
+    names = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
+    return next((name for name in names if environ.get(name)), TYPED)
+
+
+def wait_for_name(name: str, source: str, seconds: int, resolves: Callable[[str], bool]) -> bool:
+    """Wait until a name resolves; return whether it was late. Raise Refusal after some seconds.
+
+    source: where the name is from.
+    """
     if resolves(name):
         return False
     before = signal.signal(signal.SIGTERM, stop)
@@ -53,7 +66,7 @@ def wait_for_name(name: str, seconds: int, resolves: Callable[[str], bool]) -> b
                 return True
     finally:
         signal.signal(signal.SIGTERM, before)
-    remedy = "the name or address of the node of rank 0 in MASTER_ADDR or PET_RDZV_ENDPOINT"
+    remedy = f"the name or address of the node of rank 0 in {source}"
     raise Refusal(f"the master's name did not resolve within {seconds} s", name, remedy, LATER)
 
 
