@@ -13,8 +13,10 @@ from entrypoint.launchers.world import (
     Ranks,
     World,
     all_set,
+    can_be_host,
     is_loopback,
     make_launcher,
+    read_host,
     read_port,
     unbracket,
 )  # fmt: skip
@@ -74,10 +76,12 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     node_rank = None if elastic else read_node_rank(environ, nodes[1])
     host, port = split_endpoint(elastic)
     if not elastic:
-        host = (environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")).strip()
+        name = "PET_MASTER_ADDR" if environ.get("PET_MASTER_ADDR") else "MASTER_ADDR"
+        host = read_host(environ.get(name, ""), name)
         port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
-    if not host:
-        raise Refusal("the rendezvous names no host", repr(elastic), "export PET_RDZV_ENDPOINT=HOST:PORT")
+    if not host or not can_be_host(unbracket(host)):
+        remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
+        raise Refusal("the rendezvous names no host", repr(elastic), remedy)
     port = port or (C10D_PORT if elastic else "")
     number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=") or PORT
     each = read_count(environ)

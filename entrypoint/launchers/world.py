@@ -155,9 +155,10 @@ def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[s
 
     Ranks on one node meet on loopback, also in a pod whose MASTER_ADDR is that of another.
     """
-    host = unbracket(environ.get("MASTER_ADDR", ""))
-    if nodes == 1 and not (host and names.loopback):
+    text = environ.get("MASTER_ADDR", "")
+    if nodes == 1 and not (unbracket(text) and names.loopback):
         return "127.0.0.1", False
+    host = read_host(text, "MASTER_ADDR")
     guess = "" if host else names.host(environ)
     if not host and not guess:
         remedy = f"give every rank the name of rank 0's node: {names.remedy}"
@@ -166,6 +167,30 @@ def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[s
         remedy = f"the name of rank 0's node on the network: {names.remedy}"
         raise Refusal("the ranks are on several nodes and MASTER_ADDR is this node only", host, remedy)
     return host or guess, not host
+
+
+def read_host(text: str, name: str) -> str:
+    """Return the master of a variable, empty if it names none.
+
+    Raise Refusal for what is no host's name, and would be waited for in vain: podman's --env-file keeps quotes.
+    """
+    host = unbracket(text)
+    if not can_be_host(host):
+        remedy = f"export {name}=HOST without quotes and blanks; a port belongs in {name.replace('ADDR', 'PORT')}"
+        raise Refusal(f"{name} is neither a name nor an address", repr(text), remedy)
+    return host
+
+
+def can_be_host(text: str) -> bool:
+    """Return whether a text may be a name, an address, or nothing; Docker's names have underscores."""
+    if ":" not in text:
+        return all(letter.isalnum() or letter in "-._" for letter in text)
+    import socket  # few masters are addresses of IPv6
+
+    try:
+        return bool(socket.inet_pton(socket.AF_INET6, text.partition("%")[0]))
+    except (OSError, ValueError):  # a name with a port, or bytes that are no text
+        return False
 
 
 def unbracket(host: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import Refusal
+from entrypoint.errors import USER, Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import PORT, PORTS, Ranks, World, choose_port, read_layout
+from entrypoint.launchers.world import PORT, PORTS, Ranks, World, choose_port, read_host, read_layout
 from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -48,6 +48,12 @@ def test_ranks_of_several_nodes() -> None:
         ({**INTEL, "MASTER_PORT": "70000"}, "port"),
         ({**ELASTIC, "PET_NNODES": ""}, "how many nodes"),
         ({**ELASTIC, "PET_RDZV_ENDPOINT": ":23456"}, "no host"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": '"w-0:23456"'}, "no host"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "http://w-0:23456"}, "no host"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "w-0:23456:1"}, "no host"),
+        ({"PET_MASTER_ADDR": "m:29500", "PET_NNODES": "2", "RANK": "1"}, "PET_MASTER_ADDR is neither a name nor"),
+        ({**MASTER, "PET_MASTER_ADDR": "", "MASTER_ADDR": "'m'"}, "MASTER_ADDR is neither a name nor an address"),
+        ({**APART, "MASTER_ADDR": "m:29500"}, "MASTER_ADDR is neither a name nor an address"),
         ({"PET_MASTER_ADDR": "m"}, "how many nodes"),
         ({"PET_MASTER_ADDR": "m", "PET_NNODES": "2"}, "which node"),
         ({**MASTER, "RANK": "2"}, "the node's rank is not below"),
@@ -61,6 +67,40 @@ def test_what_is_wrong_is_said(environ: dict[str, str], fact: str) -> None:
         read(environ)
     assert fact in caught.value.fact
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("node_0.rack-1.", "node_0.rack-1."),
+        (" 10.77.0.1\n", "10.77.0.1"),
+        ("r\xe4knare", "r\xe4knare"),
+        ("[fd00::1]", "fd00::1"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+        (" ", ""),
+        ("m:29500", None),
+        ("10.77.0.1:29500", None),
+        ("[fd00::1]:29500", None),
+        ("m:", None),
+        ('"m"', None),
+        ("m n", None),
+        ("tcp://m", None),
+        ("$(MASTER)", None),
+        ("\udc80", None),
+        ("\udc80::1", None),
+    ],
+)
+def test_what_names_no_host_is_refused(text: str, host: str | None) -> None:
+    if host is not None:
+        assert read_host(text, "PET_MASTER_ADDR") == host
+        return
+    with pytest.raises(Refusal, match="a port belongs in PET_MASTER_PORT") as caught:
+        read_host(text, "PET_MASTER_ADDR")
+    assert caught.value.code == USER
+
+
+def test_a_master_that_nobody_asks_is_not_looked_at() -> None:
+    assert read({**INTEL, "MASTER_ADDR": "m:29500"}).master == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
