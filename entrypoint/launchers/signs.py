@@ -25,6 +25,11 @@ def count_nodes(environ: Mapping[str, str], name: str) -> int | None:
     return parse_nodes(text)[1] if text else None
 
 
+def count_numbered(environ: Mapping[str, str], name: str) -> int | None:
+    """Return the number of nodes where this one has a number, which no operator sets without a master."""
+    return count_nodes(environ, name) if environ.get("PET_NODE_RANK", "").strip() else None
+
+
 def read_number(environ: Mapping[str, str], name: str) -> int | None:
     """Return a number; None for anything else: other programs may use this name as well."""
     return whole(environ.get(name, ""))
@@ -92,6 +97,7 @@ PBS = "start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinod
 LSF = "start the ranks with mpirun, or one on each host with blaunch and " + NODES[len("export ") :]
 BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
+    Sign("PET_NNODES", 2, "export PET_MASTER_ADDR=HOST on every node: the one with PET_NODE_RANK=0", count_numbered),
     Sign("PET_NNODES", 2, JOB, count_nodes),
     Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well", read_by_hand),
     Sign("WORLD_SIZE", 2, MASTER, read_by_hand),

@@ -61,6 +61,21 @@ def test_signs_of_more(left: tuple[str, ...], more: dict[str, str], name: str | 
 
 
 @pytest.mark.parametrize(
+    ("environ", "remedy"),
+    [
+        (left_by("pytorchjob-workers"), "add a Master replica"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "0"}, "export PET_MASTER_ADDR"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "1"}, "export PET_MASTER_ADDR"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": " "}, "add a Master replica"),
+    ],
+)
+def test_a_node_with_a_number_lacks_a_master(environ: dict[str, str], remedy: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_alone(environ, World("alone", ""))
+    assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("environ", "fact"),
     [
         ({"PET_NNODES": "$(N)"}, "PET_NNODES is neither a number nor a range"),
