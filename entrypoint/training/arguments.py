@@ -29,7 +29,7 @@ ASKS_FOR_CPU = (5, 0)
 BACKENDS = ("ddp_backend", "xpu_backend")
 ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
 
-# A default that makes no sense beside another flag of the user's.
+# A default that makes no sense beside another flag of the user's, in every task.
 UNLESS = {
     "dataset_name": ("train_file", "validation_file", "test_file", "train_dir", "task_name"),
     "dataset_config_name": ("dataset_name", "dataset_config", "train_file", "validation_file"),
@@ -73,7 +73,8 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
     asked = split_flags(typed)
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
-    left = leave(list_defaults(name, task, stack, many=many), {plain(flag.name) for flag in (*asked, *flags)})
+    given = {plain(flag.name) for flag in (*asked, *flags)}
+    left = leave(list_defaults(name, task, stack, many=many), given, {**UNLESS, **task.unless})
     words = [word for flag in (*left, *flags) for word in flag.words()]
     return Arguments(words, notes, environ)
 
@@ -119,12 +120,12 @@ def check_first(name: str, task: Task, asked: list[Flag]) -> None:
     raise Refusal(f"{name} takes no word before its flags", hide([first.values[0]])[0], f"{name} --name value{file}")
 
 
-def leave(defaults: list[Flag], given: set[str]) -> list[Flag]:
+def leave(defaults: list[Flag], given: set[str], unless: Mapping[str, tuple[str, ...]]) -> list[Flag]:
     """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
     short = tuple(given - {"", *(flag.name for flag in defaults)})
     left = []
     for flag in defaults:
-        names = {flag.name, *UNLESS.get(flag.name, ())}
+        names = {flag.name, *unless.get(flag.name, ())}
         if not given & names and not any(name.startswith(short) for name in names):
             left.append(flag)
     return left

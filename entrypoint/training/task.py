@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Kinds: a script of the Trainer; one that uses accelerate directly; one with flags of its own, which does not train.
 TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
@@ -11,7 +14,8 @@ TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
 class Task(NamedTuple):
     """A script below examples/pytorch, its defaults as a command line, and what it trains.
 
-    since: the first release of transformers whose script takes the defaults.
+    since: the first release of transformers whose script takes the defaults; unless: defaults that make no sense beside
+    other flags, as in UNLESS of arguments.py.
     """
 
     script: str
@@ -19,6 +23,7 @@ class Task(NamedTuple):
     about: str
     kind: str = TRAINER
     since: tuple[int, int] = (0, 0)
+    unless: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def trains(self) -> bool:

@@ -9,6 +9,8 @@ LENGTH_384 = "--max_seq_length 384 --doc_stride 128"
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 " + LENGTH_384
 THREE = BATCH.format(32) + "--learning_rate 2e-5 --num_train_epochs 3"
 WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
+# A model is trained from scratch where the user names none to go on from.
+SCRATCH = {"model_name_or_path": ("model_type", "config_name", "config_overrides")}
 LM = WIKITEXT + TRAIN + BATCH.format(8) + EVAL.format(8)
 FIM = "--model_name_or_path openai-community/gpt2 --fim_rate 0.5 --fim_spm_rate 0.2 "
 NEWS = (
@@ -91,20 +93,22 @@ TASKS = {
         "named entities",
         ACCELERATE,
     ),
-    "mlm": Task(WORDS + "mlm.py", "--model_name_or_path FacebookAI/roberta-base " + LM, "masked words"),
+    "mlm": Task(WORDS + "mlm.py", "--model_name_or_path FacebookAI/roberta-base " + LM, "masked words", unless=SCRATCH),
     "mlm-no-trainer": Task(
         WORDS + "mlm_no_trainer.py", "--model_name_or_path FacebookAI/roberta-base " + WIKITEXT, "masked words",
-        ACCELERATE,
+        ACCELERATE, unless=SCRATCH,
     ),
-    "clm": Task(WORDS + "clm.py", "--model_name_or_path openai-community/gpt2 " + LM, "next words"),
+    "clm": Task(WORDS + "clm.py", "--model_name_or_path openai-community/gpt2 " + LM, "next words", unless=SCRATCH),
     "clm-no-trainer": Task(
         WORDS + "clm_no_trainer.py", "--model_name_or_path openai-community/gpt2 " + WIKITEXT, "next words",
-        ACCELERATE,
+        ACCELERATE, unless=SCRATCH,
     ),
-    "plm": Task(WORDS + "plm.py", "--model_name_or_path xlnet/xlnet-base-cased " + LM, "words in any order"),
-    "fim": Task(WORDS + "fim.py", FIM + LM, "words in the middle", since=(4, 39)),
+    "plm": Task(
+        WORDS + "plm.py", "--model_name_or_path xlnet/xlnet-base-cased " + LM, "words in any order", unless=SCRATCH
+    ),
+    "fim": Task(WORDS + "fim.py", FIM + LM, "words in the middle", since=(4, 39), unless=SCRATCH),
     "fim-no-trainer": Task(
-        WORDS + "fim_no_trainer.py", FIM + WIKITEXT, "words in the middle", ACCELERATE, (4, 39)
+        WORDS + "fim_no_trainer.py", FIM + WIKITEXT, "words in the middle", ACCELERATE, (4, 39), SCRATCH
     ),
     "swag": Task(
         "multiple-choice/run_swag.py",

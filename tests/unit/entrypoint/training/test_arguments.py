@@ -65,6 +65,13 @@ def test_arguments_replace_defaults_one_by_one(line: str) -> None:
         ("qa-no-trainer", "--max_steps 10", NEW, "--num_train_epochs"),
         ("qa", "--no_cuda False", GUIDE, "--use_cpu"),
         ("mim", "--evaluation_strategy no", NEW, "--eval_strategy epoch"),
+        ("clm", "--model_type gpt2 --tokenizer_name /d/gpt2 --train_file t.txt", NEW, "--model_name_or_path"),
+        ("mlm", "--config_name /d/bert --tokenizer_name /d/bert", NEW, "--model_name_or_path"),
+        ("plm", "--config_overrides=n_layer=2", NEW, "--model_name_or_path"),
+        ("fim", "--model-type gpt2", NEW, "--model_name_or_path"),
+        ("clm-no-trainer", "--model_type gpt2", NEW, "--model_name_or_path"),
+        ("mlm-no-trainer", "--config_name /d/bert", NEW, "--model_name_or_path"),
+        ("fim-no-trainer", "--model_t gpt2", NEW, "--model_name_or_path"),
         ("mim", "--eval_strategy no", OLD, "--evaluation_strategy epoch"),
     ],
 )
