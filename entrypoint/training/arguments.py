@@ -29,7 +29,8 @@ ASKS_FOR_CPU = (5, 0)
 BACKENDS = ("ddp_backend", "xpu_backend")
 ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
 
-# A default that makes no sense beside another flag of the user's, in every task.
+# A default that makes no sense beside another flag of the user's, in every task; beside `flag!=value` only if the flag
+# has another value, which differs() says.
 UNLESS = {
     "dataset_name": ("train_file", "validation_file", "test_file", "train_dir", "task_name"),
     "dataset_config_name": ("dataset_name", "dataset_config", "train_file", "validation_file"),
@@ -73,7 +74,7 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
     asked = split_flags(typed)
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
-    given = {plain(flag.name) for flag in (*asked, *flags)}
+    given = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *flags) if flag.name}
     left = leave(list_defaults(name, task, stack, many=many), given, {**UNLESS, **task.unless})
     words = [word for flag in (*left, *flags) for word in flag.words()]
     return Arguments(words, notes, environ)
@@ -120,15 +121,21 @@ def check_first(name: str, task: Task, asked: list[Flag]) -> None:
     raise Refusal(f"{name} takes no word before its flags", hide([first.values[0]])[0], f"{name} --name value{file}")
 
 
-def leave(defaults: list[Flag], given: set[str], unless: Mapping[str, tuple[str, ...]]) -> list[Flag]:
+def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, tuple[str, ...]]) -> list[Flag]:
     """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
-    short = tuple(given - {"", *(flag.name for flag in defaults)})
-    left = []
-    for flag in defaults:
-        names = {flag.name, *unless.get(flag.name, ())}
-        if not given & names and not any(name.startswith(short) for name in names):
-            left.append(flag)
-    return left
+    short = given.keys() - {flag.name for flag in defaults}
+
+    def is_met(condition: str) -> bool:
+        name, _, value = condition.partition("!=")
+        found = (given[each] for each in given if each == name or (each in short and name.startswith(each)))
+        return any(not value or differs(each, value) for each in found)
+
+    return [flag for flag in defaults if not any(map(is_met, (flag.name, *unless.get(flag.name, ()))))]
+
+
+def differs(value: str, wanted: str) -> bool:
+    """Return whether a value is another one; `/d/t5-base` is `t5`, for the last part of a path may go on."""
+    return not os.path.basename(value.rstrip("/")).lower().startswith(wanted)
 
 
 def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:

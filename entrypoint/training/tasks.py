@@ -17,6 +17,10 @@ NEWS = (
     "--model_name_or_path google-t5/t5-small --dataset_name abisee/cnn_dailymail --dataset_config_name 3.0.0 "
     "--source_prefix summarize:~ "
 )
+# The prefixes are those of T5, which has learned each of its languages with another (examples/pytorch/translation).
+OF_T5 = ("model_name_or_path!=t5",)
+SUMMARIZE = {"source_prefix": OF_T5}
+TO_ROMANIAN = {"source_prefix": (*OF_T5, "source_lang!=en", "target_lang!=ro")}
 ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
 QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "language-modeling/run_"
 
@@ -126,15 +130,17 @@ TASKS = {
         "summarization/run_summarization.py",
         NEWS + "--predict_with_generate " + TRAIN + BATCH.format(4) + EVAL.format(4),
         "summaries of news",
+        unless=SUMMARIZE,
     ),
     "summarization-no-trainer": Task(
-        "summarization/run_summarization_no_trainer.py", NEWS, "summaries of news", ACCELERATE
+        "summarization/run_summarization_no_trainer.py", NEWS, "summaries of news", ACCELERATE, unless=SUMMARIZE
     ),
     "translation": Task(
         "translation/run_translation.py",
         "--model_name_or_path google-t5/t5-small --source_prefix translate~English~to~Romanian:~ " + ROMANIAN
         + "--predict_with_generate " + TRAIN + BATCH.format(4) + EVAL.format(4),
         "English to Romanian",
+        unless=TO_ROMANIAN,
     ),
     "translation-no-trainer": Task(
         "translation/run_translation_no_trainer.py",

@@ -80,6 +80,27 @@ def test_what_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str,
     assert gone not in text(name, line, stack)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "kept"),
+    [
+        ("summarization", "", True),
+        ("summarization", "--train_file t.csv", True),
+        ("summarization", "--model_name_or_path t5-base", True),
+        ("summarization-no-trainer", "--model_name_or_path google-t5/t5-large", True),
+        ("summarization", "--model_name_or_path=/d/T5/", True),
+        ("summarization", "--model_name_or_path facebook/bart-base", False),
+        ("summarization-no-trainer", "--model-name-or-path google/mt5-small", False),
+        ("translation", "--source_lang en --target_lang ro --train_file t.json", True),
+        ("translation", "--source_lang en --target_lang de --dataset_config_name de-en", False),
+        ("translation", "--model_name_or_path t5-base --source_lang ro --target_lang en", False),
+        ("translation", "--target_l de", False),
+        ("translation", "--model_name_or_path facebook/mbart-large-en-ro", False),
+    ],
+)
+def test_the_prefix_of_t5_is_no_default_for_others(name: str, line: str, *, kept: bool) -> None:
+    assert ("--source_prefix" in make(name, line).words) is kept
+
+
 def test_the_output_can_go_elsewhere() -> None:
     words = make("qa", "--output_dir=/out").words
     assert "--output_dir=/out" in words and "/workspace/output/qa" not in words
