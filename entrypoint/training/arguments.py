@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.streams import hide
 from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
-from entrypoint.training.flags import Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
+from entrypoint.training.flags import NO, Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ UNLESS = {
     "warmup_steps": ("warmup_ratio",),
     "warmup_ratio": ("warmup_steps",),
     "use_cpu": ("no_cuda",),
+    "do_train": ("do_eval!=no", "do_predict!=no"),
+    "do_eval": ("do_train!=no", "do_predict!=no"),
     "no_cuda": ("use_cpu",),
 }
 
@@ -135,6 +137,8 @@ def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, t
 
 def differs(value: str, wanted: str) -> bool:
     """Return whether a value is another one; `/d/t5-base` is `t5`, for the last part of a path may go on."""
+    if wanted in NO:
+        return value.lower() not in NO
     return not os.path.basename(value.rstrip("/")).lower().startswith(wanted)
 
 

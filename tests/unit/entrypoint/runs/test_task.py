@@ -92,7 +92,14 @@ def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrite
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("qa", ["--do_train", "False"]), ("qa", ["--output_dir", "s3://bucket"]), ("generation", [])]
+    ("name", "words"),
+    [
+        ("qa", ["--do_train", "False"]),
+        ("qa", ["--do_eval"]),
+        ("glue", ["--do_eval", "--do_predict"]),
+        ("qa", ["--output_dir", "s3://bucket"]),
+        ("generation", []),
+    ],
 )
 def test_what_trains_nothing_has_no_run(name: str, words: list[str]) -> None:
     _, run = prepare(words, name=name)

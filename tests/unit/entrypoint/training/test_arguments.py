@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.training.arguments import Arguments, arguments, read_batch
+from entrypoint.training.flags import split_flags
 from entrypoint.training.tasks import TASKS
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
@@ -78,6 +79,26 @@ def test_arguments_replace_defaults_one_by_one(line: str) -> None:
 def test_what_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str, stack: Stack, gone: str) -> None:
     assert gone in text(name, "", stack)
     assert gone not in text(name, line, stack)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", "--do_train --do_eval"),
+        ("--do_eval", "--do_eval"),
+        ("--do_train", "--do_train"),
+        ("--do_predict", "--do_predict"),
+        ("--do-eval=True", "--do-eval=True"),
+        ("--do_e", "--do_e"),
+        ("--do_train --do_predict", "--do_train --do_predict"),
+        ("--do_eval False", "--do_train --do_eval False"),
+        ("--do_train=0", "--do_eval --do_train=0"),
+        ("--do_predict no", "--do_train --do_eval --do_predict no"),
+    ],
+)
+def test_who_says_what_is_done_gets_nothing_else(line: str, expected: str) -> None:
+    flags = split_flags(make("glue", f"--dataset_name imdb {line}").words)
+    assert " ".join(word for flag in flags if flag.name.startswith(("do_", "do-")) for word in flag.words()) == expected
 
 
 @pytest.mark.parametrize(
