@@ -41,7 +41,6 @@ UNLESS = {
     "label_column_name": ("dataset_name", "train_file", "train_dir"),
     "text_column_names": ("dataset_name", "train_file"),
     "text_column_name": ("dataset_name",),
-    "model_type": ("model_name_or_path",),
     "num_train_epochs": ("max_steps", "max_train_steps"),
     "max_steps": ("num_train_epochs",),
     "max_train_steps": ("num_train_epochs",),

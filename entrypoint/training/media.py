@@ -20,6 +20,7 @@ TURKISH = (
     "--length_column_name input_length " + TRAIN
 )
 SPEECH = "--eval_strategy steps --save_steps 400 --eval_steps 100 --layerdrop 0.0 --save_total_limit 3 "
+FROM_MODEL = {"model_type": ("model_name_or_path",)}
 IMAGES, VOICE = "image-pretraining/run_", "speech-recognition/run_speech_recognition_"
 
 # Defaults as in tasks.py.
@@ -50,6 +51,7 @@ MEDIA = {
         "--model_type vit --remove_unused_columns False --label_names bool_masked_pos " + TRAIN
         + "--learning_rate 2e-5 --weight_decay 0.05 --num_train_epochs 100 " + BATCH.format(8) + EVAL.format(8) + BEST,
         "masked images",
+        unless=FROM_MODEL,
     ),
     "mim-no-trainer": Task(
         IMAGES + "mim_no_trainer.py",
@@ -57,6 +59,7 @@ MEDIA = {
         + BATCH.format(8) + EVAL.format(8) + "--seed 1337",
         "masked images",
         ACCELERATE,
+        unless=FROM_MODEL,
     ),
     "clip": Task(
         "contrastive-image-text/run_clip.py",

@@ -73,6 +73,10 @@ def test_arguments_replace_defaults_one_by_one(line: str) -> None:
         ("clm-no-trainer", "--model_type gpt2", NEW, "--model_name_or_path"),
         ("mlm-no-trainer", "--config_name /d/bert", NEW, "--model_name_or_path"),
         ("fim-no-trainer", "--model_t gpt2", NEW, "--model_name_or_path"),
+        ("mim", "--model_name_or_path /d/vit", NEW, "--model_type"),
+        ("mim-no-trainer", "--model_name_or_path /d/gpt2", NEW, "--model_type"),
+        ("generation", "--model_name_or_path facebook/opt-350m", NEW, "--model_type"),
+        ("generation", "--model_type opt", NEW, "--model_name_or_path"),
         ("mim", "--eval_strategy no", OLD, "--evaluation_strategy epoch"),
     ],
 )
@@ -171,6 +175,8 @@ def test_a_value_may_have_blanks() -> None:
 def test_generation_has_flags_of_its_own() -> None:
     assert text("generation", "--prompt x --no_cuda").endswith("--prompt x --no_cuda")
     assert "--output_dir" not in text("generation", "")
+    assert text("generation", "--model_name_or_path /d/gpt2") == "--model_type gpt2 --model_name_or_path /d/gpt2"
+    assert "--model_name_or_path openai-community/gpt2" in text("generation", "--model_type gpt2")
 
 
 def test_a_script_without_the_trainer_takes_its_flags_from_the_environment() -> None:
