@@ -10,7 +10,8 @@ from entrypoint.container.places import HUB_CACHES, OLD_CACHE
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import check_online
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import OUTPUT, find_output, is_argfile, read_given
+from entrypoint.training.arguments import OUTPUT, find_output, is_argfile, read_given, spell_out
+from entrypoint.training.flags import split_flags
 from entrypoint.training.task import OTHER
 from entrypoint.training.tasks import TASKS
 from manifests.fields import is_text, token_refusal
@@ -120,7 +121,8 @@ def check_output(job: Job) -> None:
     read = read_task(job.words)
     if read.kind != jobs.TASK or job.kind == PREFETCH or is_argfile(read.words):
         return
-    output = find_output(read_given(read.words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
+    words = [word for flag in split_flags(read.words) for word in spell_out(flag).words()]
+    output = find_output(read_given(words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
     if is_within(output, f"{job.pod.mount}/{DOWNLOADS}"):
         raise Refusal("downloads are in this directory of the claim", output, f"--{FLAG} {job.pod.mount}/{read.name}")
     if not is_within(output, job.pod.mount):

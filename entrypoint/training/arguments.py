@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from entrypoint.container.image import Stack
     from entrypoint.training.task import Task
 
-OUTPUT = "/workspace/output"
+OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
 # From here on transformers refuses bf16 without a GPU unless use_cpu is given (training_args.py).
@@ -68,17 +68,24 @@ class Arguments(NamedTuple):
 def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
     """Return the user's arguments, translated for the installed release, after the defaults that they leave.
 
-    A lone JSON file has to say everything but that there is no GPU, and the scripts take nothing beside it.
+    A lone JSON file has to say everything but where results go and that there is no GPU, and the scripts take nothing
+    beside it.
     """
     if is_argfile(typed) and task.kind == TRAINER:
-        return adapt_file(typed, read_argfile(typed[0], read_file), stack, many=many)
-    asked = split_flags(typed)
+        return adapt_file(name, typed, read_argfile(typed[0], read_file), stack, many=many)
+    asked = [spell_out(flag) for flag in split_flags(typed)]
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
     given = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *flags) if flag.name}
     left = leave(list_defaults(name, task, stack, many=many), given, {**UNLESS, **task.unless})
     words = [word for flag in (*left, *flags) for word in flag.words()]
     return Arguments(words, notes, environ)
+
+
+def spell_out(flag: Flag) -> Flag:
+    """Return a flag; with its whole name if argparse takes it for the directory for results, which others read too."""
+    is_output = flag.name and OUTPUT_DIR.startswith(plain(flag.name))
+    return flag._replace(name=OUTPUT_DIR) if is_output else flag
 
 
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
@@ -89,10 +96,10 @@ def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translat
     return made
 
 
-def adapt_file(typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
+def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
     """Return a file of arguments with names of the installed release; as it is where all of them are."""
-    texts = {name: str(value) for name, value in given.items()}
-    made = adapt([Flag(name, (text,)) for name, text in texts.items()], TRAINER, stack, many=many)
+    texts = {each: str(value) for each, value in given.items()}
+    made = adapt([Flag(each, (text,)) for each, text in texts.items()], TRAINER, stack, many=many)
     found = {flag.name: find_value(flag, given, texts) for flag in made.flags}
     half = str(found.get("bf16")).lower() in ("true", "1")
     if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
@@ -100,6 +107,9 @@ def adapt_file(typed: list[str], given: dict[str, object], stack: Stack, *, many
         made.notes.append(
             "use_cpu is added to the arguments: without it this release refuses bf16 where there is no GPU"
         )
+    if found.get(OUTPUT_DIR) is None:
+        found[OUTPUT_DIR] = f"{OUTPUT}/{name}"
+        made.notes.append(f"{OUTPUT_DIR} {OUTPUT}/{name} is added to the arguments, which do not say where results go")
     return Arguments(typed, made.notes, made.environ, None if found == given else found)
 
 
@@ -146,7 +156,7 @@ def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Fl
     defaults = read_defaults(task.defaults)
     if task.kind == OTHER:
         return defaults
-    defaults.append(Flag("output_dir", (f"{OUTPUT}/{name}",)))
+    defaults.append(Flag(OUTPUT_DIR, (f"{OUTPUT}/{name}",)))
     if task.kind == ACCELERATE:
         return defaults
     defaults.append(Flag("use_cpu", ()))
@@ -202,7 +212,7 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, strict: b
 
 def find_output(given: Mapping[str, object]) -> str | None:
     """Return the directory for results; None if none is given, or if it is an address or no path of any system."""
-    directory = given.get("output_dir")
+    directory = given.get(OUTPUT_DIR)
     return (
         directory
         if isinstance(directory, str) and directory and "://" not in directory and is_path(directory)

@@ -74,6 +74,8 @@ MISTAKES = [
      "//workspace/output//huggingface/x", "--output_dir /workspace/output/qa"),
     ("prefetch", ["--env", "HF_HOME=/workspace/output/../x"], "downloads would not be on the claim", "/../x, not in",
      "leave HF_HOME out"),
+    ("pytorchjob", ["glue", "--output_d", "/tmp/x"], "results would not be on the claim", "/tmp/x",
+     "--output_dir /workspace/output/glue"),
     ("pytorchjob", ["glue", "--output_dir=/tmp/x"], "results would not be on the claim", "/tmp/x",
      "--output_dir /workspace/output/glue"),
     ("pytorchjob", ["--node-selector", "spr"], "--node-selector takes the label", "'spr'", "node-type=spr"),

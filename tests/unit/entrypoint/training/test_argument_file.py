@@ -98,9 +98,19 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 def test_a_file_for_another_release_is_translated(
     given: dict[str, object], release: str, many: bool, expected: dict[str, object] | None
 ) -> None:
-    made = adapt_file(["a.json"], given, NEW._replace(transformers=release), many=many)
-    assert made.found == expected
+    output = {"output_dir": "/out"}
+    made = adapt_file("qa", ["a.json"], {**given, **output}, NEW._replace(transformers=release), many=many)
+    assert made.found == (None if expected is None else {**expected, **output})
     assert bool(made.notes) == (expected is not None)
+
+
+@pytest.mark.parametrize("given", [{"seed": 1}, {"seed": 1, "output_dir": None}])
+def test_a_file_without_a_directory_for_results_gets_that_of_its_task(given: dict[str, object]) -> None:
+    made = adapt_file("qa", ["a.json"], given, NEW, many=False)
+    assert made.found == {"seed": 1, "output_dir": "/workspace/output/qa"}
+    assert made.notes == [
+        "output_dir /workspace/output/qa is added to the arguments, which do not say where results go"
+    ]
 
 
 def test_a_translated_file_is_private_and_has_a_path_of_its_own(tmp_path: Path) -> None:

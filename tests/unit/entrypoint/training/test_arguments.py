@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.container.files import read_file
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.training.arguments import Arguments, arguments, read_batch
+from entrypoint.training.arguments import Arguments, arguments, find_output, read_batch, read_given
 from entrypoint.training.flags import split_flags
 from entrypoint.training.tasks import TASKS
 
@@ -129,6 +130,14 @@ def test_the_prefix_of_t5_is_no_default_for_others(name: str, line: str, *, kept
 def test_the_output_can_go_elsewhere() -> None:
     words = make("qa", "--output_dir=/out").words
     assert "--output_dir=/out" in words and "/workspace/output/qa" not in words
+
+
+@pytest.mark.parametrize("name", ["qa", "qa-no-trainer"])
+@pytest.mark.parametrize("typed", ["--output_d /out", "--out=/out", "--output-d /out"])
+def test_a_beginning_of_the_directory_for_results_is_spelled_out(name: str, typed: str) -> None:
+    words = make(name, typed).words
+    assert find_output(read_given(words, read_file, strict=True)) == "/out"
+    assert not [word for word in words if word.startswith("--out") and not word.startswith("--output_dir")]
 
 
 @pytest.mark.parametrize("flag", ["--ddp_backend ccl", "--ddp-backend=gloo", "--xpu_backend ccl"])
