@@ -10,7 +10,7 @@ from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.streams import hide
-from entrypoint.training.eras import ERAS, WITHOUT_TRAINER
+from entrypoint.training.eras import OF_ACCELERATE, OF_TRAINER, Table
 from entrypoint.training.flags import NO, Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
 
@@ -27,7 +27,7 @@ BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1
 ASKS_FOR_CPU = (5, 0)
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
-ROWS = {TRAINER: ERAS, ACCELERATE: WITHOUT_TRAINER, OTHER: ()}
+TABLES = {TRAINER: OF_TRAINER, ACCELERATE: OF_ACCELERATE, OTHER: Table()}
 
 # A default that makes no sense beside another flag of the user's, in every task; beside `flag!=value` only if the flag
 # has another value, which differs() says.
@@ -91,7 +91,7 @@ def spell_out(flag: Flag) -> Flag:
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
-    made = translate([flag for flag in asked if flag not in alone], stack, ROWS[kind])
+    made = translate([flag for flag in asked if flag not in alone], stack, TABLES[kind])
     made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return made
 

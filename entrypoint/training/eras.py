@@ -38,6 +38,13 @@ class Choice(NamedTuple):
     why: str = ""
 
 
+class Table(NamedTuple):
+    """What a kind of script knows: flags, and values of flags; nothing of it is touched where both are empty."""
+
+    eras: tuple[Era, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+
 # Read from the wheels of all minor releases from 4.30 to 5.23: the fields of transformers/training_args.py; and, for
 # the flags of the scripts, from examples/pytorch at the commits of huggingface/transformers where 4.30 to 4.57
 # branched off. tests/image/test_flags.py holds this against the wheels.
@@ -123,9 +130,13 @@ WITHOUT_TRAINER = (
     Era("no_cuda", STILL, STILL),
     Era("do_train", STILL, STILL),
     Era("do_eval", STILL, STILL),
+    Era("ddp_backend", STILL, STILL),
+    Era("use_ipex", STILL, STILL),
     Era("overwrite_output_dir", STILL, STILL),
     Era("max_steps", STILL, STILL, "max_train_steps"),
     Era("warmup_steps", STILL, STILL, "num_warmup_steps"),
     Era("use_auth_token", STILL, STILL),
     Era("low_cpu_mem_usage", ALWAYS, (4, 53)),
 )
+
+OF_TRAINER, OF_ACCELERATE = Table(ERAS, (*CHOICES, *MOVED)), Table(WITHOUT_TRAINER, MOVED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.image import release
 from entrypoint.streams import hide
-from entrypoint.training.eras import CCL_DROPPED, CHOICES, ERAS, MOVED, SHARE, Choice, Era
+from entrypoint.training.eras import CCL_DROPPED, OF_TRAINER, SHARE, Choice, Era, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,16 +78,16 @@ def plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def translate(flags: list[Flag], stack: Stack, eras: Sequence[Era] = ERAS) -> Translated:
+def translate(flags: list[Flag], stack: Stack, table: Table = OF_TRAINER) -> Translated:
     """Return flags that the installed release knows in place of those that it does not, with a note for each.
 
-    eras: the table for this kind of script; where it is empty, nothing is touched.
+    table: what this kind of script knows; where it is empty, nothing is touched.
     """
-    rows = {era.name: era for era in eras}
+    rows = {era.name: era for era in table.eras}
     result = settle_warmup(flags, stack) if RATIO in rows else Translated(list(flags), [], {})
     flags, result = result.flags, result._replace(flags=[])
     for flag in flags:
-        new = renew(flag, stack, rows)
+        new = renew(flag, stack, rows, table.choices)
         if new.flag is not None:
             result.flags.append(new.flag)
         if new.variable is not None:
@@ -136,7 +136,7 @@ def show(flag: Flag) -> str:
     return " ".join(hide(flag.words()))
 
 
-def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
+def renew(flag: Flag, stack: Stack, rows: dict[str, Era], choices: Sequence[Choice]) -> Renewed:
     """Return what replaces this flag in the installed release: first for its name, then for its value."""
     new = Renewed(flag)
     era = rows.get(plain(flag.name))
@@ -144,7 +144,7 @@ def renew(flag: Flag, stack: Stack, rows: dict[str, Era]) -> Renewed:
         new = substitute(flag, era.instead)._replace(why=reason(era, stack))
     if new.flag is None:
         return new
-    choice = find_choice(new.flag, stack) if rows else None
+    choice = find_choice(new.flag, stack, choices)
     if choice is None:
         return new
     return substitute(new.flag, choice.instead)._replace(why=new.why or reason(choice, stack))
@@ -156,9 +156,9 @@ def knows(row: Era | Choice, stack: Stack) -> bool:
     return row.since <= release(stack.transformers) < row.until and (not is_ccl or stack.backend == "ccl")
 
 
-def find_choice(flag: Flag, stack: Stack) -> Choice | None:
+def find_choice(flag: Flag, stack: Stack, choices: Sequence[Choice]) -> Choice | None:
     """Return the row of a value that the installed release does not know."""
-    rows = (row for row in (*CHOICES, *MOVED) if row.name == plain(flag.name) and holds(row, flag))
+    rows = (row for row in choices if row.name == plain(flag.name) and holds(row, flag))
     return next((row for row in rows if not knows(row, stack)), None)
 
 

@@ -197,6 +197,15 @@ def test_a_script_without_the_trainer_takes_its_flags_from_the_environment() -> 
     assert f"--bf16 became ACCELERATE_MIXED_PRECISION=bf16: {because}" in made.notes
 
 
+def test_a_script_without_the_trainer_keeps_what_is_its_own_or_unknown() -> None:
+    unknown = "--evaluation_strategy epoch --optim adamw_hf --warmup_ratio 0.1"
+    made = make("ner-no-trainer", f"--ddp_backend ccl --use_ipex --no_cuda --dataset_name squad {unknown}")
+    assert " ".join(made.words).endswith(f"/ner-no-trainer --dataset_name rajpurkar/squad {unknown}")
+    because = "is left out: that is the Trainer's, which this script does without"
+    assert made.notes[:3] == [f"{flag} {because}" for flag in ("--ddp_backend ccl", "--use_ipex", "--no_cuda")]
+    assert len(made.notes) == 4
+
+
 def test_bf16_can_be_off() -> None:
     assert make("qa-no-trainer", "--bf16 False").environ == {}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from entrypoint.container.image import Stack
 from entrypoint.streams import hide
-from entrypoint.training.eras import CHOICES, ERAS, WITHOUT_TRAINER
+from entrypoint.training.eras import CHOICES, ERAS, OF_ACCELERATE, OF_TRAINER, WITHOUT_TRAINER, Table
 from entrypoint.training.flags import Translated, plain, split_flags, translate
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
@@ -181,10 +181,10 @@ def test_splitting_loses_nothing(words: list[str]) -> None:
     assert [word for flag in split_flags(words) for word in flag.words()] == words
 
 
-@given(WORDS, st.sampled_from(RELEASES), st.sampled_from([ERAS, WITHOUT_TRAINER]))
-def test_what_is_unknown_goes_through_untouched(words: list[str], release: str, eras: tuple[object, ...]) -> None:
+@given(WORDS, st.sampled_from(RELEASES), st.sampled_from([OF_TRAINER, OF_ACCELERATE]))
+def test_what_is_unknown_goes_through_untouched(words: list[str], release: str, table: Table) -> None:
     flags = [flag for flag in split_flags(words) if plain(flag.name) not in KNOWN]
-    made = translate(flags, NEW._replace(transformers=release), eras)  # type: ignore[arg-type]
+    made = translate(flags, NEW._replace(transformers=release), table)
     assert made == (flags, [], {})
 
 
