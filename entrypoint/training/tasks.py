@@ -21,6 +21,8 @@ NEWS = (
 OF_T5 = ("model_name_or_path!=t5",)
 SUMMARIZE = {"source_prefix": OF_T5}
 TO_ROMANIAN = {"source_prefix": (*OF_T5, "source_lang!=en", "target_lang!=ro")}
+# Without it these scripts ask for None beams, with which generate() ends in a TypeError after the first epoch.
+ONE_BEAM = "--num_beams 1 "
 ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
 # The script wants both, and loads any model as the type that it is given.
 GPT2 = {"model_type": ("model_name_or_path!=gpt2",), "model_name_or_path": ("model_type!=gpt2",)}
@@ -135,7 +137,8 @@ TASKS = {
         unless=SUMMARIZE,
     ),
     "summarization-no-trainer": Task(
-        "summarization/run_summarization_no_trainer.py", NEWS, "summaries of news", ACCELERATE, unless=SUMMARIZE
+        "summarization/run_summarization_no_trainer.py", NEWS + ONE_BEAM, "summaries of news", ACCELERATE,
+        unless=SUMMARIZE,
     ),
     "translation": Task(
         "translation/run_translation.py",
@@ -146,7 +149,7 @@ TASKS = {
     ),
     "translation-no-trainer": Task(
         "translation/run_translation_no_trainer.py",
-        "--model_name_or_path Helsinki-NLP/opus-mt-en-ro " + ROMANIAN,
+        "--model_name_or_path Helsinki-NLP/opus-mt-en-ro " + ROMANIAN + ONE_BEAM,
         "English to Romanian",
         ACCELERATE,
     ),

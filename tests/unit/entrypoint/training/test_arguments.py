@@ -181,6 +181,12 @@ def test_a_value_may_have_blanks() -> None:
     assert "translate English to Romanian: " in make("translation", "").words
 
 
+@pytest.mark.parametrize("name", ["summarization-no-trainer", "translation-no-trainer"])
+def test_a_number_of_beams_is_given_where_the_script_has_none(name: str) -> None:
+    assert "--num_beams 1" in text(name, "")
+    assert text(name, "--num_beams 4").count("--num_beams") == 1
+
+
 def test_generation_has_flags_of_its_own() -> None:
     assert text("generation", "--prompt x --no_cuda").endswith("--prompt x --no_cuda")
     assert "--output_dir" not in text("generation", "")
