@@ -24,7 +24,7 @@ OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
 # From here on transformers refuses bf16 without a GPU unless use_cpu is given (training_args.py).
-ASKS_FOR_CPU = (5, 0)
+ASKS_FOR_CPU, HALF = (5, 0), ("bf16", "bf16_full_eval")
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
 TABLES = {TRAINER: OF_TRAINER, ACCELERATE: OF_ACCELERATE, OTHER: Table()}
@@ -101,7 +101,7 @@ def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Sta
     texts = {each: str(value) for each, value in given.items()}
     made = adapt([Flag(each, (text,)) for each, text in texts.items()], TRAINER, stack, many=many)
     found = {flag.name: find_value(flag, given, texts) for flag in made.flags}
-    half = str(found.get("bf16")).lower() in ("true", "1")
+    half = any(str(found.get(each)).lower() in ("true", "1") for each in HALF)
     if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
         found["use_cpu"] = True
         made.notes.append(

@@ -89,6 +89,8 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
         ({"train_sampling_strategy": "group_by_length"}, "4.57.6", False, {"group_by_length": True}),
         ({"ddp_backend": "gloo"}, "5.23.0", False, {}),
         ({"bf16": True}, "5.23.0", False, {"bf16": True, "use_cpu": True}),
+        ({"bf16_full_eval": True}, "5.23.0", False, {"bf16_full_eval": True, "use_cpu": True}),
+        ({"bf16_full_eval": False}, "5.23.0", False, None),
         ({"bf16": True, "use_cpu": True}, "5.23.0", False, None),
         ({"bf16": True}, "4.57.6", False, None),
         ({"ddp_backend": "gloo", "seed": 1, "mine": None}, "5.23.0", True, None),
