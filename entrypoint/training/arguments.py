@@ -125,11 +125,13 @@ def find_value(flag: Flag, given: Mapping[str, object], texts: Mapping[str, str]
 
 def check_first(name: str, task: Task, asked: list[Flag]) -> None:
     """Raise Refusal for a word before the first flag, which would become a value of the last default."""
-    first = asked[0] if asked else Flag("", ("-",))
-    if first.name or first.values[0].startswith("-"):
+    if not asked or asked[0].name or asked[0].values[0] in ("-h", "--"):
         return
+    shown = hide([asked[0].values[0]])[0]
+    if shown.startswith("-") and shown[1:2].isalpha():
+        raise Refusal(f"a flag of {name} begins with two dashes", shown, f"-{shown}")
     file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
-    raise Refusal(f"{name} takes no word before its flags", hide([first.values[0]])[0], f"{name} --name value{file}")
+    raise Refusal(f"{name} takes no word before its flags", shown, f"{name} --name value{file}")
 
 
 def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, tuple[str, ...]]) -> list[Flag]:

@@ -161,6 +161,7 @@ def test_a_file_of_arguments_stands_alone(tmp_path: Path) -> None:
         ("qa", "squad", "qa --name value, or qa FILE.json for all arguments"),
         ("qa-no-trainer", "args.json", "qa-no-trainer --name value"),
         ("generation", "hello", "generation --name value"),
+        ("generation", "-3", "generation --name value"),
     ],
 )
 def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, remedy: str) -> None:
@@ -169,8 +170,15 @@ def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, 
     assert caught.value.remedy == remedy
 
 
-def test_one_may_ask_for_help() -> None:
-    assert text("qa", "-h") == f"{QA} -h"
+def test_a_flag_has_two_dashes() -> None:
+    with pytest.raises(Refusal, match="two dashes: -bf16") as caught:
+        make("qa", "-bf16 --seed 1")
+    assert caught.value.remedy == "--bf16"
+
+
+@pytest.mark.parametrize("line", ["-h", "-- x", "--seed -1", "--max_steps=-1 --weight_decay -0.1"])
+def test_one_may_ask_for_help_and_give_negative_numbers(line: str) -> None:
+    assert text("qa", line).endswith(line)
 
 
 def test_the_beginning_of_another_default_is_none_of_it() -> None:
