@@ -77,9 +77,19 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
     given = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *flags) if flag.name}
-    left = leave(list_defaults(name, task, stack, many=many), given, {**UNLESS, **task.unless})
+    defaults = list_defaults(name, task, stack, many=many)
+    left = leave(defaults, given, {**UNLESS, **task.unless})
     words = [word for flag in (*left, *flags) for word in flag.words()]
-    return Arguments(words, notes, environ)
+    return Arguments(words, notes + warn_prefix(defaults, {flag.name for flag in left} | given.keys()), environ)
+
+
+def warn_prefix(defaults: list[Flag], names: set[str]) -> list[str]:
+    """Return a note where the default prefix of T5 is left out: the name of a model need not say what it is."""
+    without = [flag for flag in defaults if flag.name == "source_prefix" and flag.name not in names]
+    return [
+        f"{show(flag)} is left out, as for a model that is no T5: type a prefix if this one wants it"
+        for flag in without
+    ]
 
 
 def spell_out(flag: Flag) -> Flag:

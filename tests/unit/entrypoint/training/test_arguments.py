@@ -124,7 +124,9 @@ def test_who_says_what_is_done_gets_nothing_else(line: str, expected: str) -> No
     ],
 )
 def test_the_prefix_of_t5_is_no_default_for_others(name: str, line: str, *, kept: bool) -> None:
-    assert ("--source_prefix" in make(name, line).words) is kept
+    made = make(name, line)
+    assert ("--source_prefix" in made.words) is kept
+    assert any("is left out, as for a model that is no T5" in note for note in made.notes) is not kept
 
 
 def test_the_output_can_go_elsewhere() -> None:
