@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import read_text
 from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_alone, warn_indexed
+from entrypoint.launchers.signs import check_alone, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.torchrun import name_job
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
@@ -52,6 +52,8 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
+    if start is not None and start.program == starters.TORCHRUN:
+        check_typed(environ, world, next((word for word in job.words if word.endswith(".py")), "SCRIPT.py"))
     notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
 

@@ -10,7 +10,7 @@ from entrypoint.launchers.schedulers import list_hosts
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.torchrun import parse_nodes
-from entrypoint.launchers.world import ALONE
+from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
 from entrypoint.numbers import number, whole
 
 if TYPE_CHECKING:
@@ -148,14 +148,34 @@ def check_alone(environ: Mapping[str, str], world: World) -> None:
         raise Refusal(fact, f"{sign.name}={environ[sign.name]}", f"{sign.remedy}; or unset {sign.name} to train alone")
 
 
-def check_insisted(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE."""
+def check_typed(environ: Mapping[str, str], world: World, script: str) -> None:
+    """Raise Refusal for a typed torchrun whose world is not the one that was meant; environ: without its options.
+
+    Below mpirun or srun one torchrun for each node is right if they meet; those that do not meet train a model each.
+    """
+    check_insisted(environ, world, typed=True)
+    launcher = detect(environ)
+    if not launcher.started or launcher.kind == TORCHRUN_WORKER or world.several_nodes:
+        return
+    ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
+    nodes = "one torchrun on each node, with --nnodes and --rdzv-endpoint"
+    remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"
+    raise Refusal("torchrun would train a model of its own in each process of a launcher", launcher.why, remedy)
+
+
+def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
+    """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE.
+
+    typed: whether a torchrun was typed, whose options count.
+    """
     (least, most), (low, high) = read_insisted(environ), world.sizes
     if least <= high and (most is None or low <= most):
         return
     word, least = ("smaller", least) if most is None or high < least else ("larger", most)
     remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
-    if world.launcher == ALONE:
+    if typed:
+        remedy = f"start {least} processes in all by --nnodes and --nproc-per-node, or unset MULTINODE_WORLD_SIZE"
+    elif world.launcher == ALONE:
         remedy = f"{MASTER}, or --nproc {least} for all on this one; or unset MULTINODE_WORLD_SIZE"
     raise Refusal(f"the world is {word} than MULTINODE_WORLD_SIZE", f"{world.asked} of {least}", remedy)
 

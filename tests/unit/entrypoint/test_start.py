@@ -240,6 +240,39 @@ def test_the_first_process_of_a_container_heeds_sigterm(
         signal.signal(signal.SIGTERM, before)
 
 
+APART = "torchrun would train a model of its own in each process of a launcher: "
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "more", "said"),
+    [
+        ("torchrun --nproc_per_node 2 x.py", (), {}, ""),
+        ("torchrun --nproc_per_node 1 x.py", ("slurm-one-task",), {}, ""),
+        ("torchrun --nproc_per_node 4 x.py", ("slurm-batch",), {}, ""),
+        ("torchrun --nproc_per_node 1 x.py", ("slurm-step",), {}, f"{APART}SLURM_PROCID and SLURM_STEP_NUM_TASKS are"),
+        ("torchrun --nproc_per_node 1 x.py", ("intel-mpi-1",), {}, f"{APART}PMI_RANK and PMI_SIZE are set\n"),
+        ("torchrun --standalone x.py", ("open-mpi-1",), {}, "try: multinode x.py without torchrun, which is one rank"),
+        ("python3 -m torch.distributed.run -m x", ("intel-mpi-1",), {}, "try: multinode SCRIPT.py without torchrun"),
+        ("torchrun --nnodes 2 --rdzv-endpoint m:7 x.py", ("slurm-step",), {}, ""),
+        ("torchrun --nnodes 2 --node-rank 1 --master-addr m x.py", ("intel-mpi-1",), {}, ""),
+        ("torchrun x.py", ("pytorchjob-master", "intel-mpi-1"), {}, ""),
+        ("torchrun --nproc_per_node 1 x.py", ("torchrun-worker",), {}, ""),
+        ("torchrun --nproc_per_node 4 x.py", (), {"MULTINODE_WORLD_SIZE": "4"}, ""),
+        ("torchrun --nnodes 1:4 --rdzv-endpoint m:7 x.py", (), {"MULTINODE_WORLD_SIZE": "4"}, ""),
+        ("torchrun --nproc_per_node 2 x.py", (), {"MULTINODE_WORLD_SIZE": "4"}, "2 of 4\n  try: start 4 processes"),
+        ("python3 -m torch.distributed.run x.py", (), {"MULTINODE_WORLD_SIZE": "4"}, "1 of 4\n"),
+        ("true", ("intel-mpi-1",), {"MULTINODE_WORLD_SIZE": "4"}, ""),
+    ],
+)
+def test_a_typed_torchrun_trains_in_the_world_that_was_meant(
+    start: Start, words: str, left: tuple[str, ...], more: dict[str, str], said: str
+) -> None:
+    done = start(*words.split(), **left_by(*left), **more)
+
+    assert done.code == (2 if said else None)
+    assert said in done.err
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
