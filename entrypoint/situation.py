@@ -10,7 +10,7 @@ from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import name_job
+from entrypoint.launchers.torchrun import name_job, warn_range
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -55,6 +55,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     if start is not None and start.program == starters.TORCHRUN:
         check_typed(environ, world, next((word for word in job.words if word.endswith(".py")), "SCRIPT.py"))
     notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
+    notes += warn_range(described, world) if starts else []
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
 
 

@@ -76,6 +76,7 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     node_rank = None if elastic else read_node_rank(environ, nodes[1])
     host, port = split_endpoint(elastic)
     if not elastic:
+        nodes = (nodes[1], nodes[1])  # a master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py)
         name = "PET_MASTER_ADDR" if environ.get("PET_MASTER_ADDR") else "MASTER_ADDR"
         host = read_host(environ.get(name, ""), name)
         port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
@@ -133,6 +134,15 @@ def parse_nodes(text: str) -> tuple[int, int]:
     if not low or not high or low > high:
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), "export PET_NNODES=2, or 1:4")
     return low, high
+
+
+def warn_range(environ: Mapping[str, str], world: World) -> list[str]:
+    """Return a note where a range of nodes is asked for at a master, at which nodes neither stay away nor come late."""
+    text = environ.get("PET_NNODES", "")
+    if world.launcher != TORCHRUN or ":" not in text or parse_nodes(text)[0] == world.nodes[0]:
+        return []
+    elastic = f"PET_RDZV_ENDPOINT=HOST:{C10D_PORT} in the place of a master"
+    return [f"PET_NNODES={text} is no range at a master, which waits for all {world.nodes[1]} nodes; export {elastic}"]
 
 
 def name_job(world: World, environ: Mapping[str, str], task: str) -> World:

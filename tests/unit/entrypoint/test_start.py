@@ -240,6 +240,19 @@ def test_the_first_process_of_a_container_heeds_sigterm(
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [(("smoke",), True), (("torchrun", "x.py"), True), (("--nproc", "1", "smoke"), True), (("true",), False)],
+)
+def test_a_range_of_nodes_at_a_master_is_their_largest_number(
+    start: Start, words: tuple[str, ...], noted: bool
+) -> None:
+    err = start(*words, **{**WORKER, "PET_NNODES": "1:2"}).err
+
+    assert "= 2 node(s) x" in err
+    assert ("PET_NNODES=1:2 is no range at a master, which waits for all 2 nodes" in err) == noted
+
+
 APART = "torchrun would train a model of its own in each process of a launcher: "
 
 

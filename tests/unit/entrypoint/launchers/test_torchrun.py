@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import count_by_hand, name_job, split_endpoint
+from entrypoint.launchers.torchrun import count_by_hand, name_job, split_endpoint, warn_range
 from entrypoint.launchers.world import World
 from tests.support.launchers import left_by
 
@@ -29,6 +29,7 @@ def read(environ: dict[str, str], nproc: int | None = None) -> World:
         ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, 3, (2, 2), 3, "m", 29500, "6"),
         ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, None, (1, 1), None, "m", 29500, "1"),
         ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), None, "m", 29500, "2"),
+        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1:2", "PET_NODE_RANK": "1"}, 3, (2, 2), 3, "m", 29500, "6"),
         ({**ELASTIC, "PET_RDZV_ENDPOINT": "[fd00::1]:23456"}, None, (1, 4), None, "fd00::1", 23456, "1:4"),
     ],
 )
@@ -88,3 +89,18 @@ def test_ranks_of_a_node_are_counted_by_those_before_it(
 ) -> None:
     environ = {"MASTER_ADDR": "10.77.0.1", "NODE_RANK": node, "RANK": rank, "LOCAL_RANK": local_rank}
     assert count_by_hand(environ, 8) == count
+
+
+@pytest.mark.parametrize(
+    ("environ", "noted"),
+    [
+        ({**MASTER, "PET_NNODES": "1:2"}, True),
+        ({**MASTER, "PET_NNODES": "2:2"}, False),
+        (MASTER, False),
+        (ELASTIC, False),
+        ({"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "m", "LOCAL_RANK": "0", "PET_NNODES": ""}, False),
+    ],
+)
+def test_a_range_of_nodes_at_a_master_gets_a_note(environ: dict[str, str], noted: bool) -> None:
+    notes = warn_range(environ, read(environ))
+    assert ["waits for all 2 nodes; export PET_RDZV_ENDPOINT=HOST:29400" in note for note in notes] == [True] * noted
