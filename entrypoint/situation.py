@@ -10,7 +10,7 @@ from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import name_job, warn_range
+from entrypoint.launchers.torchrun import check_options, name_job, warn_range
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -49,6 +49,8 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     described, count = (environ, nproc) if start is None else (start.environ, start.each)
     world, notes = find_world(job, described, count)
     starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
+    if starts and world.launcher in (ALONE, TORCHRUN):
+        check_options(described)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-COUNT = "PET_NPROC_PER_NODE"
+COUNT, CONF, INTERVAL = "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_MONITOR_INTERVAL"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
@@ -134,6 +134,31 @@ def parse_nodes(text: str) -> tuple[int, int]:
     if not low or not high or low > high:
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), "export PET_NNODES=2, or 1:4")
     return low, high
+
+
+def check_options(environ: Mapping[str, str]) -> None:
+    """Raise Refusal for other variables that torchrun would answer with its usage, or a traceback."""
+    number(environ, "PET_MAX_RESTARTS")
+    read_conf(environ)
+    text = environ.get(INTERVAL, "").strip()
+    try:
+        seconds = float(text or 1)
+    except ValueError:
+        seconds = 0
+    if not seconds > 0:
+        raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
+
+
+def read_conf(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings in `timeout=900,is_host=true`; raise Refusal for a text that torchrun cannot read."""
+    text = environ.get(CONF, "").strip()
+    rows = [part.partition("=") for part in text.split(",") if text]
+    found = {name.strip(): value.strip() for name, _, value in rows}
+    for name, value in found.items():
+        if not name or not value or (name.endswith("timeout") and not whole(value)):
+            fact = f"{CONF} is not a list of settings, with a number of seconds for each timeout"
+            raise Refusal(fact, repr(text), f"export {CONF}=timeout=900, or unset it")
+    return found
 
 
 def warn_range(environ: Mapping[str, str], world: World) -> list[str]:

@@ -28,14 +28,14 @@ MODULES = {
     "torch.distributed.run": TORCHRUN, "torch.distributed.launch": TORCHRUN,
     "accelerate.commands.launch": ACCELERATE, "deepspeed.launcher.runner": DEEPSPEED,
 }  # fmt: skip
-# Torchrun's options without a value, and those that say where its ranks meet (torch/distributed/run.py). Each option
+# Torchrun's options without a value, and those that say how its ranks meet (torch/distributed/run.py). Each option
 # has a variable, PET_ and its name, which counts where the option is not typed.
 FLAGS = (
     "--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env", "-h", "--help",
 )  # fmt: skip
 MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
-    "--rdzv-endpoint", "--rdzv-backend", "--standalone", "--max-restarts",
+    "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
 )  # fmt: skip
 EACH, RESTARTS = "--nproc-per-node", "PET_MAX_RESTARTS"
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.

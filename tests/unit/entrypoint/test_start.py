@@ -253,6 +253,32 @@ def test_a_range_of_nodes_at_a_master_is_their_largest_number(
     assert ("PET_NNODES=1:2 is no range at a master, which waits for all 2 nodes" in err) == noted
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        ("smoke", {"PET_RDZV_CONF": "abc"}, "PET_RDZV_CONF is not a list of settings"),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "timeout=9,"}, "'timeout=9,'\n  try: export PET_RDZV_CONF=timeout=900"),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "timeout="}, "with a number of seconds for each timeout: 'timeout='"),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "is_host=1,join_timeout=x"}, "'is_host=1,join_timeout=x'"),
+        ("smoke", {**WORKER, "PET_MAX_RESTARTS": "abc"}, "PET_MAX_RESTARTS is not a number: 'abc'"),
+        ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "x"}, "PET_MONITOR_INTERVAL is not a number of seconds: 'x'"),
+        ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "0"}, "PET_MONITOR_INTERVAL is not a number of seconds: '0'"),
+        ("torchrun --rdzv_conf=timeout=x x.py", {}, "'timeout=x'"),
+        ("torchrun --monitor_interval 5 x.py", {"PET_MONITOR_INTERVAL": "x"}, ""),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": " timeout=9, is_host=true", "PET_MONITOR_INTERVAL": "0.5"}, ""),
+        ("smoke", {**left_by("intel-mpi-1"), "PET_MAX_RESTARTS": "abc"}, ""),
+        ("true", {"PET_RDZV_CONF": "abc", "PET_MAX_RESTARTS": "abc"}, ""),
+    ],
+)
+def test_what_torchrun_cannot_read_is_refused_where_it_is_started(
+    start: Start, words: str, variables: dict[str, str], said: str
+) -> None:
+    done = start(*words.split(), **variables)
+
+    assert done.code == (2 if said else None)
+    assert said in done.err
+
+
 APART = "torchrun would train a model of its own in each process of a launcher: "
 
 
