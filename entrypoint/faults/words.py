@@ -35,8 +35,14 @@ NO_MEMORY = r"can't allocate memory|MemoryError|std::bad_alloc"
 # that they are theirs: a hub's server may reset a connection, too.
 GONE = (
     r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"
-    r"|Broken pipe|No route to host|Timed out waiting \d+ms for|[Ww]ait timeout after|failed to recv|timed out)"
+    r"|Broken pipe|No route to host|Timed out waiting \d+ms for \w+(?: operation)?|[Ww]ait timeout after \d+ms"
+    r"|failed to recv|timed out)"
 )
+# How a store of torch ends to which not all have come (c10d/TCPStore.cpp, socket.cpp), and how torchrun's agents do
+# where one of them has not said who it is (elastic/agent/server/api.py, _assign_worker_ranks).
+FEW = r"Timed out after \d+ seconds waiting for clients\. \d+/\d+ clients joined"
+SILENT = r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))"
+STRANGERS = r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)"
 # How torchrun's agent ends without its rendezvous (torch/distributed/elastic/rendezvous/api.py).
 RENDEZVOUS = {
     "RendezvousConnectionError": "the rendezvous does not answer, or not any more",
@@ -136,6 +142,35 @@ def explain_rendezvous(text: str, found: str, place: Place) -> Refusal:
     return Refusal(RENDEZVOUS[found], place.environ.get("PET_RDZV_ENDPOINT") or found, OTHER_NODE, WORLD)
 
 
+def explain_few(text: str, found: str, place: Place) -> Refusal:
+    """Return how many have come to the store of the master: nodes to torchrun's agent, or ranks to rank 0."""
+    seconds, here, wanted = re.findall(r"\d+", found)
+    nodes = ("nodes", "correct PET_NNODES, which is the same on every node")
+    who, remedy = ("ranks", "read their logs") if place.environ.get("LOCAL_RANK") else nodes
+    value = f"{here} of {wanted} in {seconds} s"
+    return Refusal(f"too few {who} came to the master in time", value, f"start the other {who}, or {remedy}", WORLD)
+
+
+def explain_silent(text: str, found: str, place: Place) -> Refusal:
+    """Return which master has not answered."""
+    milliseconds, _, rest = found.partition("ms")
+    host, _, port = rest[rest.index("(") + 1 : -1].rpartition(", ")
+    remedy = "start the node of rank 0 (PET_NODE_RANK=0), or mend its address, its port or the network to it"
+    value = f"{host}:{port} in {int(milliseconds) // 1000} s"
+    return Refusal("the master does not answer", value, remedy, WORLD)
+
+
+def explain_strangers(text: str, found: str, place: Place) -> Refusal:
+    """Return what this node takes itself for; in an elastic rendezvous nobody says that beforehand."""
+    if place.environ.get("PET_RDZV_ENDPOINT"):
+        return explain_peer(text, found, place)
+    names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
+    value = " ".join(f"{name}={place.environ[name]}" for name in names) or found
+    same = "export the same PET_NNODES on every node, and another PET_NODE_RANK on each, from 0"
+    remedy = f"{same}; if they are right, read the logs of the other nodes"
+    return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, WORLD)
+
+
 def explain_peer(text: str, found: str, place: Place) -> Refusal:
     """Return where the other rank was."""
     peers = [each.group(1) for each in PEER.finditer(text)]
@@ -150,5 +185,8 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (KILLED, explain_killed),
     (NO_MEMORY, explain_allocation),
     (f"({'|'.join(RENDEZVOUS)})", explain_rendezvous),
+    (FEW, explain_few),
+    (SILENT, explain_silent),
+    (STRANGERS, explain_strangers),
     (GONE, explain_peer),
 )

@@ -93,7 +93,11 @@ def caused(error: Exception, cause: Exception) -> Exception:
         ),
         (
             caused(OSError("The connection to the C10d store has failed."), RuntimeError("wait timeout after 60000ms")),
-            ("has lost another rank: wait timeout after",),
+            ("has lost another rank: wait timeout after 60000ms\n",),
+        ),
+        (
+            RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to"),
+            ("has lost another rank: Timed out waiting 1800000ms for recv operation\n",),
         ),
         (Ended({1: failed(-15, 9), 0: failed(-9, 8)}), (f"rank 0 on {HOST} was killed by signal 9: {LIMIT}",)),
         (Ended({2: failed(7)}), (f"rank 2 on {HOST} ended with exit code: 7", "above")),
@@ -117,6 +121,43 @@ def test_an_agent_without_its_rendezvous_names_the_endpoint(environ: dict[str, s
     found = str(explain(error, Place(environ, FILES.get, SHM.get, lambda: [])))
 
     assert f"the rendezvous does not answer, or not any more: {where}\n" in found
+
+
+class DistStoreError(RuntimeError):
+    """What the store of torch raises."""
+
+
+FEW = "Timed out after 901 seconds waiting for clients. 1/2 clients joined."
+SILENT = "The client socket has timed out after 900000ms while trying to connect to (pod0, 29500)."
+STRANGERS = "wait timeout after 900000ms, keys: /smoke/torchelastic/role_info/0, /smoke/torchelastic/role_info/1"
+ASSIGNED = "wait timeout after 900000ms, keys: /none/torchelastic/assigned_ranks/1"
+ELSEWHERE = "wait timeout after 300000ms, keys: /none/torchelastic/agent/terminal_state/1"
+NODES = {"PET_NNODES": "2", "PET_NODE_RANK": "0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "said"),
+    [
+        (
+            FEW,
+            NODES,
+            "too few nodes came to the master in time: 1 of 2 in 901 s\n  try: start the other nodes, or correct",
+        ),
+        (FEW, {"LOCAL_RANK": "0"}, "too few ranks came to the master in time: 1 of 2 in 901 s\n  try: start the other"),
+        (SILENT, NODES, "the master does not answer: pod0:29500 in 900 s\n  try: start the node of rank 0"),
+        (SILENT.replace("pod0", "fd77::1"), {}, "the master does not answer: fd77::1:29500 in 900 s\n"),
+        (
+            STRANGERS,
+            NODES,
+            "how many they are, or which each is: PET_NNODES=2 PET_NODE_RANK=0\n  try: export the same PET",
+        ),
+        (ASSIGNED, {}, "how many they are, or which each is: wait timeout after 900000ms\n"),
+        (ASSIGNED, {"PET_RDZV_ENDPOINT": "pod0:29400"}, "has lost another rank: wait timeout after 900000ms\n"),
+        (ELSEWHERE, NODES, "has lost another rank: wait timeout after 300000ms\n"),
+    ],
+)
+def test_a_meeting_that_does_not_come_about_names_who_is_missing(text: str, environ: dict[str, str], said: str) -> None:
+    assert said in str(explain(DistStoreError(text), Place(environ, FILES.get, SHM.get, lambda: [])))
 
 
 @pytest.mark.parametrize(
