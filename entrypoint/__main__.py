@@ -15,12 +15,14 @@ from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.torchrun import describe_wait
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
 from entrypoint.settings import forget
 from entrypoint.situation import read_this_machine
 from entrypoint.streams import print_error, print_note, print_output
 from entrypoint.training import job as jobs
 from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
+from entrypoint.tuning.starters import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,6 +189,9 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
+        start = read_start(argv, environ)
+        if start is not None and (wait := describe_wait(decision.world, start.environ)):
+            print_note(wait)
     lease = open_directory(decision)
     try:
         return train(job, argv, {**environ, **lease}, decision.world.rank)

@@ -32,6 +32,10 @@ COUNT, CONF, INTERVAL = "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_MONITOR_INTE
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
+# How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it
+# (torch/distributed/launcher/api.py; elastic/rendezvous/dynamic_rendezvous.py). Of other backends nothing is known.
+LIMITS = {"static": ("timeout", "900"), "c10d": ("join_timeout", "600")}
+
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
@@ -168,6 +172,20 @@ def warn_range(environ: Mapping[str, str], world: World) -> list[str]:
         return []
     elastic = f"PET_RDZV_ENDPOINT=HOST:{C10D_PORT} in the place of a master"
     return [f"PET_NNODES={text} is no range at a master, which waits for all {world.nodes[1]} nodes; export {elastic}"]
+
+
+def describe_wait(world: World, environ: Mapping[str, str]) -> str:
+    """Return for whom a torchrun of these PET_ variables is going to wait, and how long; empty where for nobody."""
+    backend = environ.get("PET_RDZV_BACKEND") or "static"
+    if world.launcher != TORCHRUN or not world.several_nodes or backend not in LIMITS:
+        return ""
+    name, usual = LIMITS[backend]
+    seconds = read_conf(environ).get(name, usual)
+    (low, high), place = world.nodes, f"{world.master}:{world.port}"
+    nodes = f"{high} nodes" if low == high else f"{low} to {high} nodes"
+    if backend == "static" and world.node_rank:
+        return f"waiting for the master at {place}, and then for {nodes}, {seconds} s at most for each"
+    return f"waiting for {nodes} at {place}, {seconds} s at most"
 
 
 def name_job(world: World, environ: Mapping[str, str], task: str) -> World:

@@ -279,6 +279,27 @@ def test_what_torchrun_cannot_read_is_refused_where_it_is_started(
     assert said in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        ("smoke", WORKER, "waiting for the master at late:29500, and then for 2 nodes, 900 s at most for each"),
+        ("smoke", {**MASTER, "PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at late:29500, 20 s at most"),
+        ("smoke", {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "m:7"}, "waiting for 1 to 4 nodes at m:7, 600 s at most"),
+        ("torchrun --rdzv_conf timeout=30 x.py", MASTER, "waiting for 2 nodes at late:29500, 30 s at most"),
+        ("smoke", left_by("intel-mpi-1"), None),
+        ("true", MASTER, None),
+        ("--nproc 2 smoke", {}, None),
+        ("--explain smoke", MASTER, None),
+    ],
+)
+def test_a_node_says_for_whom_it_is_going_to_wait(
+    start: Start, words: str, variables: dict[str, str], said: str | None
+) -> None:
+    lines = start(*words.split(), **variables).err.splitlines()
+
+    assert [line for line in lines if "waiting" in line] == ([f"multinode: {said}"] if said else [])
+
+
 APART = "torchrun would train a model of its own in each process of a launcher: "
 
 

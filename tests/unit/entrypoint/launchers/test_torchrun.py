@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import count_by_hand, name_job, split_endpoint, warn_range
+from entrypoint.launchers.torchrun import count_by_hand, describe_wait, name_job, split_endpoint, warn_range
 from entrypoint.launchers.world import World
 from tests.support.launchers import left_by
 
@@ -104,3 +104,31 @@ def test_ranks_of_a_node_are_counted_by_those_before_it(
 def test_a_range_of_nodes_at_a_master_gets_a_note(environ: dict[str, str], noted: bool) -> None:
     notes = warn_range(environ, read(environ))
     assert ["waits for all 2 nodes; export PET_RDZV_ENDPOINT=HOST:29400" in note for note in notes] == [True] * noted
+
+
+STATIC = World("torchrun", "", (2, 2), 0, 1, master="m", port=29500)
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "said"),
+    [
+        (STATIC, {}, "waiting for 2 nodes at m:29500, 900 s at most"),
+        (STATIC, {"PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at m:29500, 20 s at most"),
+        (
+            STATIC._replace(node_rank=1),
+            {},
+            "waiting for the master at m:29500, and then for 2 nodes, 900 s at most for each",
+        ),
+        (STATIC._replace(nodes=(1, 4)), ELASTIC, "waiting for 1 to 4 nodes at m:29500, 600 s at most"),
+        (
+            STATIC,
+            {**ELASTIC, "PET_RDZV_CONF": "join_timeout=9,is_host=1"},
+            "waiting for 2 nodes at m:29500, 9 s at most",
+        ),
+        (STATIC, {**ELASTIC, "PET_RDZV_BACKEND": "etcd"}, ""),
+        (STATIC._replace(nodes=(1, 1)), {}, ""),
+        (STATIC._replace(launcher="mpi"), {}, ""),
+    ],
+)
+def test_how_long_torchrun_waits_for_its_nodes(world: World, environ: dict[str, str], said: str) -> None:
+    assert describe_wait(world, environ) == said
