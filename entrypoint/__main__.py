@@ -10,8 +10,8 @@ from entrypoint import programs
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import read_stack
 from entrypoint.decide import decide
-from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal, one_row
-from entrypoint.explain import as_json, as_text, one_line
+from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal
+from entrypoint.explain import as_json, as_text, print_start
 from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
@@ -106,7 +106,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if joins(job, decision) and is_late(decision.world, environ):
         # What was unknown before the master had a name, as the interface that leads to it, is decided now.
         decision = decide(job, environ, stack, options.nproc, root)
-    print_decision(job, decision)
+    print_start(job, decision)
     return carry_out(job, decision, root)
 
 
@@ -126,12 +126,6 @@ def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], opt
     if job.kind == jobs.LAUNCH and options.nproc is not None:
         raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
     return job
-
-
-def print_decision(job: jobs.Job, decision: Decision) -> None:
-    """Print the line that begins a log, and the notes, once for each node."""
-    if not decision.world.local_rank and job.kind != jobs.SSH:
-        print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
 
 
 def write_copy(name: str, text: str) -> str:

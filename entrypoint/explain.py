@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
-from entrypoint.streams import hide, quote
+from entrypoint.streams import hide, print_error, quote
+from entrypoint.training.job import SSH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
     from entrypoint.runs.output import Run
     from entrypoint.settings import Prepared, Setting
+    from entrypoint.training.job import Job
 
 
 class Decision(NamedTuple):
@@ -39,6 +41,12 @@ class Decision(NamedTuple):
 def give_reasons(settings: list[Setting]) -> dict[str, str]:
     """Return variable -> reason."""
     return {setting.name: setting.why for setting in settings}
+
+
+def print_start(job: Job, decision: Decision) -> None:
+    """Print the line that begins a log, and the notes, once for each node; nothing for the ssh that mpirun starts."""
+    if not decision.world.local_rank and job.kind != SSH:
+        print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
 
 
 def one_line(decision: Decision) -> str:
