@@ -27,6 +27,7 @@ CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("packages", software.check_packages),
     ("python", software.check_python),
     ("torch", software.check_torch),
+    ("transformers", software.check_transformers),
     ("preloads", software.check_preloads),
     ("backend", software.check_backend),
     ("network", software.check_network),

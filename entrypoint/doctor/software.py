@@ -13,6 +13,7 @@ from entrypoint.doctor.view import WARNING, WRONG, Finding
 if TYPE_CHECKING:
     from entrypoint.doctor.view import View
 
+NAMED = "correct what is named; the other rows may say why"
 EXPECTED = ("libtcmalloc", "libiomp5")
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
@@ -55,9 +56,21 @@ def check_torch(view: View) -> Finding:
     probe, site = view.probe, view.stack.site
     if probe.file and not probe.file.startswith(f"{site}/"):
         return Finding(f"{probe.torch} from {probe.file}", WRONG, "unset PYTHONPATH, or remove what is in front")
-    if probe.torch and probe.torch != view.stack.torch:
+    if not probe.torch:
+        return Finding(f"cannot be imported: {probe.error}", WRONG, NAMED)
+    if probe.torch != view.stack.torch:
         return Finding(f"{probe.torch} instead of {view.stack.torch}", WRONG, REBUILD)
-    return Finding(f"{view.stack.torch}, transformers {view.stack.transformers}")
+    return Finding(probe.torch)
+
+
+def check_transformers(view: View) -> Finding:
+    """Return whether the transformers that is imported is the image's own."""
+    probe = view.probe
+    if not probe.transformers:
+        return Finding(f"cannot be imported: {probe.broken or probe.error}", WRONG, NAMED)
+    if probe.transformers != view.stack.transformers:
+        return Finding(f"{probe.transformers} instead of {view.stack.transformers}", WRONG, REBUILD)
+    return Finding(probe.transformers)
 
 
 def check_preloads(view: View) -> Finding:
@@ -77,7 +90,7 @@ def check_backend(view: View) -> Finding:
     """Return whether a group of ranks can form with the backend."""
     name = view.stack.backend
     if view.probe.error:
-        return Finding(f"{name}: {view.probe.error}", WRONG, "correct what is named; the other rows may say why")
+        return Finding(f"{name}: {view.probe.error}", WRONG, NAMED)
     return Finding(f"{name}: a group of one rank has formed")
 
 

@@ -51,7 +51,10 @@ class Directory(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What a process with the prepared environment saw of itself; error is empty if nothing failed."""
+    """What a process with the prepared environment saw of itself.
+
+    error: why no group of ranks forms; broken: why transformers cannot be imported; each is empty if nothing failed.
+    """
 
     python: str = ""
     path: tuple[str, ...] = ()
@@ -60,6 +63,8 @@ class Probe(NamedTuple):
     file: str = ""
     threads: int = 0
     error: str = ""
+    transformers: str = ""
+    broken: str = ""
 
 
 class View(NamedTuple):
@@ -125,6 +130,8 @@ def read_probe(line: str, said: str) -> Probe:
             file=str(facts.get("file", "")),
             threads=int(facts.get("threads", 0)),
             error=str(facts.get("error", "")),
+            transformers=str(facts.get("transformers", "")),
+            broken=str(facts.get("broken", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return Probe(error=said)

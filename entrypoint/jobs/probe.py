@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from typing import Any
+from typing import Any, Callable
 
 
 def mapped() -> list[str]:
@@ -15,27 +15,42 @@ def mapped() -> list[str]:
         return sorted({line.split(maxsplit=5)[5].rstrip() for line in file if ".so" in line})
 
 
-def examine_torch(backend: str) -> dict[str, Any]:
-    """Form a group of one with the backend, and reduce a number in it."""
+def examine_torch(found: dict[str, Any], backend: str) -> None:
+    """Add what torch is imported, form a group of one with the backend, and reduce a number in it."""
     import torch
     import torch.distributed as dist
 
-    found = {"torch": torch.__version__, "file": torch.__file__, "threads": torch.get_num_threads()}
+    # Known even where no group forms.
+    found.update(torch=torch.__version__, file=torch.__file__, threads=torch.get_num_threads())
     if backend == "ccl":
         # Since torch 1.12 the bindings have the longer name.
         __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     number = torch.ones(1)
     dist.all_reduce(number)
-    return {**found, "reduced": number.item()}
+    found["reduced"] = number.item()
+
+
+def examine_transformers(found: dict[str, Any]) -> None:
+    """Add what transformers is imported."""
+    import transformers
+
+    found["transformers"] = transformers.__version__
+
+
+def attempt(examine: Callable[[], None]) -> str:
+    """Return what failed in an examination, in one line; empty if nothing did."""
+    try:
+        examine()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    return ""
 
 
 def main(backend: str) -> None:
     """Print what was found, and end at once: a group that is destroyed right after a collective may hang."""
     found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
-    try:
-        found.update(examine_torch(backend))
-    except Exception as error:
-        found["error"] = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    found["error"] = attempt(lambda: examine_torch(found, backend))
+    found["broken"] = attempt(lambda: examine_transformers(found))
     print(json.dumps(found), flush=True)
     os._exit(0)

@@ -33,7 +33,8 @@ HEALTHY = View(
     interfaces=(Interface("eth0", "up"), Interface("lo", "unknown")),
     directories=(Directory("/workspace/output", True, True, 9 * GB), Directory("/tmp", True, False, None)),
     user=(1000, 0), certificate=None,
-    probe=Probe("3.11.2", ("/x",), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4),
+    probe=Probe("3.11.2", ("/x",), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "",
+                "5.23.0"),
 )  # fmt: skip
 PROBE, LIMITS = HEALTHY.probe, HEALTHY.limits
 NODES = DECISION._replace(world=World("torchrun", "", nodes=(2, 2), local_size=1))
@@ -72,9 +73,10 @@ def test_a_healthy_container() -> None:
         ({"probe": PROBE._replace(python="3.12.1")}, "python", WRONG, "3.12.1 instead of 3.11"),
         ({"probe": PROBE._replace(file="/home/me/torch/__init__.py")}, "torch", WRONG, "/home/me/torch"),
         ({"probe": PROBE._replace(torch="2.12.0")}, "torch", WRONG, "2.12.0 instead of 2.13.0+cpu"),
+        ({"probe": PROBE._replace(transformers="4.57.6")}, "transformers", WRONG, "4.57.6 instead of 5.23.0"),
         ({"probe": PROBE._replace(mapped=(IOMP,))}, "preloads", WRONG, TCMALLOC),
         ({"preloads": (), "probe": PROBE._replace(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libiomp5"),
-        ({"probe": Probe(error="ImportError: no")}, "backend", WRONG, "gloo: ImportError: no"),
+        ({"probe": PROBE._replace(error="RuntimeError: no")}, "backend", WRONG, "gloo: RuntimeError: no"),
         ({"decision": with_environ(GLOO_SOCKET_IFNAME="ib0")}, "network", WRONG, "GLOO_SOCKET_IFNAME=ib0"),
         ({"decision": with_environ(FI_TCP_IFACE="ib0")}, "network", WRONG, "FI_TCP_IFACE=ib0"),
         ({"decision": NODES, "interfaces": (Interface("lo", "unknown"),)}, "network", WRONG, "several nodes"),
@@ -90,6 +92,26 @@ def test_a_fault_is_named_with_its_remedy(change: dict[str, object], name: str, 
     assert said in found[0].value and found[0].remedy
     assert json.loads(as_json(rows))["healthy"] is (state != WRONG)
     assert f"try: {found[0].remedy}" in as_text(rows)
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (Probe(error="exit code 139"), "cannot be imported: exit code 139"),
+        (PROBE._replace(torch="", file="", transformers="", error="ImportError: a", broken="ImportError: b"), ""),
+    ],
+)
+def test_without_a_torch_nothing_is_said_of_the_one_that_belongs_there(probe: Probe, said: str) -> None:
+    found = {row.name: row for row in examine(HEALTHY._replace(probe=probe)) if row.state != OK}
+    assert found.keys() == {"torch", "transformers", "backend"}
+    assert found["torch"].value == (said or "cannot be imported: ImportError: a")
+    assert found["transformers"].value == (said or "cannot be imported: ImportError: b")
+    assert not any(version in row.value for row in found.values() for version in ("2.13.0", "5.23.0"))
+
+
+def test_the_versions_that_are_imported_are_shown() -> None:
+    rows = {row.name: row.value for row in examine(HEALTHY)}
+    assert (rows["torch"], rows["transformers"]) == ("2.13.0+cpu", "5.23.0")
 
 
 def test_other_words_are_refused() -> None:
