@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
 
+# Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+# Packages of which each build belongs to one build of torch.
+BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
 # The only release of torch whose standalone rendezvous always takes the host's own name.
 NAMES_ITSELF = (2, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.certificates import BEGIN
-from entrypoint.container.image import REBUILD
+from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
@@ -64,10 +64,14 @@ def check_torch(view: View) -> Finding:
 
 
 def check_transformers(view: View) -> Finding:
-    """Return whether the transformers that is imported is the image's own."""
+    """Return whether the transformers that is imported is the image's own, and has a Trainer that can be imported."""
     probe = view.probe
     if not probe.transformers:
-        return Finding(f"cannot be imported: {probe.broken or probe.error}", WRONG, NAMED)
+        name, remedy = probe.importing, NAMED
+        if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
+            remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
+        subject = "" if name in ("", "transformers") else f"{name} "
+        return Finding(f"{subject}cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
     if probe.transformers != view.stack.transformers:
         return Finding(f"{probe.transformers} instead of {view.stack.transformers}", WRONG, REBUILD)
     return Finding(probe.transformers)

@@ -53,7 +53,8 @@ class Directory(NamedTuple):
 class Probe(NamedTuple):
     """What a process with the prepared environment saw of itself.
 
-    error: why no group of ranks forms; broken: why transformers cannot be imported; each is empty if nothing failed.
+    error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be
+    imported; each is empty if nothing failed.
     """
 
     python: str = ""
@@ -65,6 +66,7 @@ class Probe(NamedTuple):
     error: str = ""
     transformers: str = ""
     broken: str = ""
+    importing: str = ""
 
 
 class View(NamedTuple):
@@ -132,6 +134,7 @@ def read_probe(line: str, said: str) -> Probe:
             error=str(facts.get("error", "")),
             transformers=str(facts.get("transformers", "")),
             broken=str(facts.get("broken", "")),
+            importing=str(facts.get("importing", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return Probe(error=said)

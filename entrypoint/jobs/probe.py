@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 import platform
 import sys
 from typing import Any, Callable
+
+from entrypoint.container.image import BESIDE_TORCH
+
+# What transformers imports where it is installed, and then itself with its Trainer.
+TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
 
 
 def mapped() -> list[str]:
@@ -32,17 +39,22 @@ def examine_torch(found: dict[str, Any], backend: str) -> None:
 
 
 def examine_transformers(found: dict[str, Any]) -> None:
-    """Add what transformers is imported."""
-    import transformers
-
-    found["transformers"] = transformers.__version__
+    """Add what transformers is imported, if its Trainer can be; importing is the one of TRAINER that came last."""
+    for name in TRAINER:
+        found["importing"] = name
+        if name not in BESIDE_TORCH or importlib.util.find_spec(name):
+            importlib.import_module(name)
+    found["transformers"] = sys.modules["transformers"].__version__
 
 
 def attempt(examine: Callable[[], None]) -> str:
     """Return what failed in an examination, in one line; empty if nothing did."""
     try:
         examine()
-    except Exception as error:
+    except Exception as failure:
+        error: BaseException = failure
+        while error.__cause__ is not None:  # transformers itself says only that it could not import a name of its own
+            error = error.__cause__
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     return ""
 

@@ -37,9 +37,11 @@ def test_an_unknown_user_with_a_writable_output_is_healthy(image: str) -> None:
 
 def test_everything_wrong_at_once(image: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
     options = (
         "--volume", f"{tmp_path}:/workspace/output:ro",
         "--volume", f"{tmp_path}:{SITE}/six-9.9.dist-info:ro",
+        "--volume", f"{tmp_path}/torchvision.py:{SITE}/torchvision.py:ro",
         "--volume", "/dev/null:/usr/local/lib/libiomp5.so:ro",
         "--shm-size", "1m",
         "--env", "OMP_NUM_THREADS=4096",
@@ -53,7 +55,7 @@ def test_everything_wrong_at_once(image: str, tmp_path: Path) -> None:
     found = faults(done)
     said = {
         "directories": "docker run -v results:/workspace/output", "packages": "9.9 instead of",
-        "preloads": "libiomp5.so",
+        "preloads": "libiomp5.so", "transformers": "nms does not exist pip uninstall -y torchvision && ",
         "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS", "network": "unset GLOO_SOCKET_IFNAME",
         "backend": "ib9", "launcher": "WORLD_SIZE=2",
     }  # fmt: skip

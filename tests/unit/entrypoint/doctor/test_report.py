@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from entrypoint.container.image import Stack
+from entrypoint.container.image import TORCH_INDEX, Stack
 from entrypoint.container.limits import Limits
 from entrypoint.container.processors import Machine
 from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
@@ -97,16 +97,32 @@ def test_a_fault_is_named_with_its_remedy(change: dict[str, object], name: str, 
 @pytest.mark.parametrize(
     ("probe", "said"),
     [
-        (Probe(error="exit code 139"), "cannot be imported: exit code 139"),
-        (PROBE._replace(torch="", file="", transformers="", error="ImportError: a", broken="ImportError: b"), ""),
+        (Probe(error="exit code 139"), "exit code 139"),
+        (Probe("3.11.2", (SITE,), error="ImportError: a", broken="ImportError: b", importing="transformers"), ""),
     ],
 )
 def test_without_a_torch_nothing_is_said_of_the_one_that_belongs_there(probe: Probe, said: str) -> None:
     found = {row.name: row for row in examine(HEALTHY._replace(probe=probe)) if row.state != OK}
     assert found.keys() == {"torch", "transformers", "backend"}
-    assert found["torch"].value == (said or "cannot be imported: ImportError: a")
-    assert found["transformers"].value == (said or "cannot be imported: ImportError: b")
+    assert found["torch"].value == f"cannot be imported: {said or 'ImportError: a'}"
+    assert found["transformers"].value == f"cannot be imported: {said or 'ImportError: b'}"
     assert not any(version in row.value for row in found.values() for version in ("2.13.0", "5.23.0"))
+
+
+@pytest.mark.parametrize(
+    ("importing", "remedy"),
+    [
+        ("torchvision", f"pip uninstall -y torchvision && pip install --index-url {TORCH_INDEX} torchvision"),
+        ("torchaudio", f"pip uninstall -y torchaudio && pip install --index-url {TORCH_INDEX} torchaudio"),
+        ("transformers.trainer", "correct what is named"),
+    ],
+)
+def test_a_trainer_that_cannot_be_imported(importing: str, remedy: str) -> None:
+    probe = PROBE._replace(transformers="", broken="RuntimeError: no nms", importing=importing)
+    (found,) = (row for row in examine(HEALTHY._replace(probe=probe)) if row.state != OK)
+    assert (found.name, found.state) == ("transformers", WRONG)
+    assert found.value == f"{importing} cannot be imported: RuntimeError: no nms"
+    assert found.remedy.startswith(remedy)
 
 
 def test_the_versions_that_are_imported_are_shown() -> None:

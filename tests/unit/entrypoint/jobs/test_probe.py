@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -33,6 +34,36 @@ def test_a_torch_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, capsys
     assert found.broken.startswith("ModuleNotFoundError: import of transformers halted")
     assert found.error.startswith("ModuleNotFoundError: import of torch halted")
     assert found.python.startswith("3.") and any("libc" in path for path in found.mapped)
+
+
+@pytest.mark.parametrize(
+    ("files", "importing", "broken"),
+    [
+        ({}, "transformers.trainer", ""),
+        ({"torchvision/__init__.py": "raise RuntimeError('no nms')"}, "torchvision", "RuntimeError: no nms"),
+        ({"torchaudio.py": "raise OSError('libcudart.so')"}, "torchaudio", "OSError: libcudart.so"),
+        (
+            {"transformers/trainer.py": "raise ModuleNotFoundError('Trainer') from ImportError('no peft')"},
+            "transformers.trainer",
+            "ImportError: no peft",
+        ),
+    ],
+)
+def test_what_the_trainer_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], importing: str, broken: str
+) -> None:
+    written = {"transformers/__init__.py": "__version__ = '5.23.0'", "transformers/trainer.py": "", **files}
+    for name, text in written.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for name in probe.TRAINER:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))  # so that what is imported here is gone afterwards
+        del sys.modules[name]
+
+    found: dict[str, object] = {}
+    assert probe.attempt(lambda: probe.examine_transformers(found)) == broken
+    assert found == {"importing": importing, **({} if broken else {"transformers": "5.23.0"})}
 
 
 def test_what_torch_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
