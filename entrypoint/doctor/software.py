@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from entrypoint.doctor.view import View
 
 NAMED = "correct what is named; the other rows may say why"
+OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
 EXPECTED = ("libtcmalloc", "libiomp5")
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
@@ -31,13 +32,17 @@ def check_packages(view: View) -> Finding:
     """Compare what Python would import with what the image was built from."""
     if not view.locked:
         return Finding("the image has no constraints.txt", WRONG, REBUILD)
+    if view.probe.path and view.stack.site not in view.probe.path:
+        return Finding(f"the python3 in PATH does not read {view.stack.site}", WRONG, OWN_PYTHON)
     differing = {
         f"{name}=={version}": f"{name} {' and '.join(have) or 'missing'} instead of {version}"
         for name, version in sorted(view.locked.items())
         if (have := view.installed.get(name, ())) != (version,)
     }
     if differing:
-        remedy = f"pip install --no-deps --force-reinstall {' '.join(differing)}"
+        local = any(each.startswith("torch==") and "+" in each for each in differing)
+        index = f"--extra-index-url {TORCH_INDEX} " if local else ""
+        remedy = f"pip install --no-deps --force-reinstall {index}{' '.join(differing)}"
         return Finding("; ".join(differing.values()), WRONG, remedy)
     more = len(view.installed.keys() - view.locked.keys())
     return Finding(f"{len(view.locked)} as locked" + (f", {more} more" if more else ""))
@@ -47,7 +52,7 @@ def check_python(view: View) -> Finding:
     """Compare Python with the image's own."""
     has, want = view.probe.python, view.stack.python
     if has and has.split(".")[:2] != want.split("."):
-        return Finding(f"{has} instead of {want}", WRONG, "put /usr/local/bin and /usr/bin first in PATH")
+        return Finding(f"{has} instead of {want}", WRONG, OWN_PYTHON)
     return Finding(has or want)
 
 

@@ -33,7 +33,7 @@ HEALTHY = View(
     interfaces=(Interface("eth0", "up"), Interface("lo", "unknown")),
     directories=(Directory("/workspace/output", True, True, 9 * GB), Directory("/tmp", True, False, None)),
     user=(1000, 0), certificate=None,
-    probe=Probe("3.11.2", ("/x",), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "",
+    probe=Probe("3.11.2", ("/x", SITE), (f"{TCMALLOC}.5.9", IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "",
                 "5.23.0"),
 )  # fmt: skip
 PROBE, LIMITS = HEALTHY.probe, HEALTHY.limits
@@ -69,6 +69,7 @@ def test_a_healthy_container() -> None:
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0"),
         ({"installed": {"six": ("1.16.0",)}}, "packages", WRONG, "six 1.16.0 instead of 1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead of 1.17.0"),
+        ({"probe": PROBE._replace(path=("/venv",))}, "packages", WRONG, f"does not read {SITE}"),
         ({"locked": {}}, "packages", WRONG, "constraints.txt"),
         ({"probe": PROBE._replace(python="3.12.1")}, "python", WRONG, "3.12.1 instead of 3.11"),
         ({"probe": PROBE._replace(file="/home/me/torch/__init__.py")}, "torch", WRONG, "/home/me/torch"),
@@ -123,6 +124,25 @@ def test_a_trainer_that_cannot_be_imported(importing: str, remedy: str) -> None:
     assert (found.name, found.state) == ("transformers", WRONG)
     assert found.value == f"{importing} cannot be imported: RuntimeError: no nms"
     assert found.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("locked", "remedy"),
+    [
+        ({"six": "1.17.0"}, "six==1.17.0"),
+        ({"torch": "2.13.0"}, "torch==2.13.0"),
+        ({"six": "1", "torch": "2.13.0+cpu"}, f"--extra-index-url {TORCH_INDEX} six==1 torch==2.13.0+cpu"),
+    ],
+)
+def test_packages_are_installed_again_from_where_they_are(locked: dict[str, str], remedy: str) -> None:
+    (found,) = (row for row in examine(HEALTHY._replace(locked=locked, installed={})) if row.state != OK)
+    assert found.remedy == f"pip install --no-deps --force-reinstall {remedy}"
+
+
+def test_another_python_is_told_in_one_line() -> None:
+    (found,) = (row for row in examine(HEALTHY._replace(installed={}, probe=PROBE._replace(path=("/venv",))))
+                if row.state != OK)  # fmt: skip
+    assert (found.name, found.remedy) == ("packages", "put /usr/local/bin and /usr/bin first in PATH")
 
 
 def test_the_versions_that_are_imported_are_shown() -> None:
