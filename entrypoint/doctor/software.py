@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
+# Every virtual environment brings its own, and no training imports them.
+TOOLS = frozenset({"pip", "setuptools"})
 EXPECTED = ("libtcmalloc", "libiomp5")
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
@@ -37,7 +39,7 @@ def check_packages(view: View) -> Finding:
     differing = {
         f"{name}=={version}": f"{name} {' and '.join(have) or 'missing'} instead of {version}"
         for name, version in sorted(view.locked.items())
-        if (have := view.installed.get(name, ())) != (version,)
+        if name not in TOOLS and (have := view.installed.get(name, ())) != (version,)
     }
     if differing:
         local = any(each.startswith("torch==") and "+" in each for each in differing)
@@ -45,7 +47,7 @@ def check_packages(view: View) -> Finding:
         remedy = f"pip install --no-deps --force-reinstall {index}{' '.join(differing)}"
         return Finding("; ".join(differing.values()), WRONG, remedy)
     more = len(view.installed.keys() - view.locked.keys())
-    return Finding(f"{len(view.locked)} as locked" + (f", {more} more" if more else ""))
+    return Finding(f"{len(view.locked.keys() - TOOLS)} as locked" + (f", {more} more" if more else ""))
 
 
 def check_python(view: View) -> Finding:

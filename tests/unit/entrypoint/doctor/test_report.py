@@ -139,6 +139,13 @@ def test_packages_are_installed_again_from_where_they_are(locked: dict[str, str]
     assert found.remedy == f"pip install --no-deps --force-reinstall {remedy}"
 
 
+def test_a_virtual_environment_has_tools_of_its_own() -> None:
+    locked = {"pip": "26.1.2", "setuptools": "83.0.0", "six": "1.17.0"}
+    installed = {"pip": ("23.0.1",), "setuptools": ("66.1.1",), "six": ("1.17.0",)}
+    rows = {row.name: row for row in examine(HEALTHY._replace(locked=locked, installed=installed))}
+    assert (rows["packages"].state, rows["packages"].value) == (OK, "1 as locked")
+
+
 def test_another_python_is_told_in_one_line() -> None:
     (found,) = (row for row in examine(HEALTHY._replace(installed={}, probe=PROBE._replace(path=("/venv",))))
                 if row.state != OK)  # fmt: skip
