@@ -14,6 +14,16 @@ fail() {
     exit "$1"
 }
 
+# Answer -h and --help with the comment at the top of the script, before anything else is done.
+answer_help() {
+    case ${1:-} in
+        -h | --help)
+            sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"
+            exit 0
+            ;;
+    esac
+}
+
 # Install those of the given package=program pairs whose program (or file) is missing; return 1 if that needs root.
 install_missing() {
     local pair missing=()

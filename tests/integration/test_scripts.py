@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.harness import ROOT, Done, call
+from tests.support.harness import ROOT, Done, assert_three_parts, call
 
 # What the scripts may use on any machine.
-TOOLS = ("bash", "cat", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sleep", "tail", "timeout")
+TOOLS = ("bash", "cat", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tail", "timeout")
 ANSWERS = "#!/bin/sh\nexit 0\n"
 NO_DAEMON = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n"
 PODMAN = '#!/bin/sh\ncase "$*" in *NetworkBackend*) echo netavark ;; *Runtime*) echo runc ;; esac\n'
 APT_GET = '#!/bin/sh\necho "apt-get $*"\n'
 
 
-def run(place: Path, script: str, programs: dict[str, str], environ: dict[str, str] | None = None) -> Done:
-    """Run lines of shell after scripts/lib.sh, with these programs and the machine's usual tools in PATH."""
+def fill(place: Path, programs: dict[str, str]) -> str:
+    """Put these programs and the machine's usual tools into a directory, for PATH."""
     for name in TOOLS:
         found = shutil.which(name, path="/usr/bin:/bin")
         assert found
@@ -26,8 +26,13 @@ def run(place: Path, script: str, programs: dict[str, str], environ: dict[str, s
     for name, text in programs.items():
         (place / name).write_text(text)
         (place / name).chmod(0o755)
+    return str(place)
+
+
+def run(place: Path, script: str, programs: dict[str, str], environ: dict[str, str] | None = None) -> Done:
+    """Run lines of shell after scripts/lib.sh, with these programs and the machine's usual tools in PATH."""
     lines = f"set -euo pipefail; source scripts/lib.sh; python3() {{ :; }}; {script}"
-    return call(["bash", "-c", lines], env={"PATH": str(place), **(environ or {})}, seconds=60)
+    return call(["bash", "-c", lines], env={"PATH": fill(place, programs), **(environ or {})}, seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,32 @@ def test_nothing_is_installed_twice(tmp_path: Path) -> None:
     done = run(tmp_path, f"install_missing one=cat two={ROOT}/pyproject.toml", {"apt-get": APT_GET})
 
     assert (done.code, done.text) == (0, "")
+
+
+@pytest.mark.parametrize("script", ["demo", "smoke", "test"])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_answered_before_anything_is_done(tmp_path: Path, script: str, flag: str) -> None:
+    done = call([f"scripts/{script}", flag], env={"PATH": fill(tmp_path, {})}, seconds=20)
+
+    assert (done.code, done.err) == (0, "")
+    assert f"\n  scripts/{script}" in done.out and "set -e" not in done.out and "#" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "remedy"),
+    [
+        (("demo", "--dry-run"), "--dry-run", "scripts/demo"),
+        (("smoke", "--image"), "--image", "scripts/smoke IMAGE"),
+        (("smoke", "IMAGE", "nerdctl"), "nerdctl", "scripts/smoke IMAGE docker, or scripts/smoke IMAGE podman"),
+        (("smoke", "IMAGE", "docker", "--bf16"), "--bf16", "scripts/smoke IMAGE docker"),
+    ],
+)
+def test_what_a_script_does_not_know_is_refused(
+    tmp_path: Path, words: tuple[str, ...], value: str, remedy: str
+) -> None:
+    done = call([f"scripts/{words[0]}", *words[1:]], env={"PATH": fill(tmp_path, {})}, seconds=20)
+
+    assert_three_parts(done, 2, value, remedy)
 
 
 def test_smoke_without_an_image_says_what_to_type() -> None:
