@@ -109,6 +109,20 @@ def test_what_a_script_does_not_know_is_refused(
     assert_three_parts(done, 2, value, remedy)
 
 
+def test_smoke_prepares_podman_before_it_runs_anything(tmp_path: Path) -> None:
+    """Without that nothing finds another container by its name, and two nodes wait for each other."""
+    said = tmp_path / "said"
+    podman = f'#!/bin/sh\necho "$*" >> {said}\n[ "$1" != run ] || exit 7\n{PODMAN}'
+    path = fill(tmp_path, {"podman": podman, "apt-get": APT_GET, "iptables": ANSWERS})
+
+    done = call(["scripts/smoke", "IMAGE", "podman"], env={"PATH": path, "CONTAINERS_CONF": "/none"}, seconds=60)
+
+    lines = said.read_text().splitlines()
+    assert done.code == 7
+    first = lines.index("run --rm --network none IMAGE smoke --bf16")
+    assert "info --format {{.Host.NetworkBackend}}" in lines[:first]
+
+
 def test_smoke_without_an_image_says_what_to_type() -> None:
     done = call(["scripts/smoke"])
 
