@@ -179,7 +179,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
     for name in ("trim", "bytecode"):
         choice = getattr(request, name)
         if choice is not None and choice is not table.get(name):
-            yield f"--{'' if choice else 'no-'}{name}, but the lock was made {'without' if choice else 'with'} it"
+            yield f"--{'' if choice else 'no-'}{name}, but the lock was made with --{'no-' if choice else ''}{name}"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
 

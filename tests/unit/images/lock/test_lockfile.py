@@ -240,8 +240,8 @@ def test_every_drift_is_named_at_once(lock: Lock) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Request(trim=False), "--no-trim"),
-        (Request(bytecode=True), "--bytecode"),
+        (Request(trim=False), "--no-trim, but the lock was made with --trim"),
+        (Request(bytecode=True), "--bytecode, but the lock was made with --no-bytecode"),
         (Request(examples="none"), "--examples none"),
     ],
 )
