@@ -45,8 +45,7 @@ def main(argv: list[str], root: str) -> NoReturn:
         flags = default_flags(output, backend, known)
         smoke, arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
-        if left[-1]:
-            raise Failed(f"not a flag of the Trainer: {' '.join(left[-1])}; --world_size N is the only one of smoke", 2)
+        checks.check_flags(left[-1])
         planned = str(getattr(arguments, "ddp_backend", None) or planned)
         summary = run(arguments, smoke.world_size, planned)
         if rank == 0:

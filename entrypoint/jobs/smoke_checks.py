@@ -14,12 +14,12 @@ SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"
 
 
 class Failed(Exception):
-    """A check did not hold; every rank raises it alike. The exit code is 2 for what the user typed."""
+    """A check did not hold; every rank raises it alike. With what to type instead, the exit code is 2."""
 
-    def __init__(self, fact: str, code: int = 1) -> None:
-        """Keep what is wrong, with its numbers, and the exit code."""
-        super().__init__(fact)
-        self.code = code
+    def __init__(self, fact: str, remedy: str = "") -> None:
+        """Keep what is wrong, with its numbers, and what to type instead."""
+        super().__init__(f"{fact}\n  try: {remedy}" if remedy else fact)
+        self.code = 2 if remedy else 1
 
 
 class Report(NamedTuple):
@@ -44,8 +44,16 @@ def read_size(text: str) -> tuple[int, int | None]:
     """Return the smallest and the largest world that is right; `2:` has no largest."""
     low, colon, high = text.partition(":")
     if not low.isdigit() or not (high or low).isdigit():
-        raise Failed(f"world size must be a number or a range like 1:4, not {text!r}", 2)
+        remedy = "2, 1:4 or 2: for --world_size or MULTINODE_WORLD_SIZE"
+        raise Failed(f"world size must be a number or a range, not {text!r}", remedy)
     return int(low), None if colon and not high else int(high or low)
+
+
+def check_flags(left: Sequence[str]) -> None:
+    """Raise Failed if words are left over when the Trainer has taken its flags, and smoke its own."""
+    if left:
+        remedy = "flags of TrainingArguments, as --bf16 --max_steps 200, or --world_size N, which smoke adds"
+        raise Failed(f"not a flag of the Trainer: {' '.join(left)}", remedy)
 
 
 def check_world(size: int, asked: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from entrypoint.jobs.smoke_checks import (
     Report,
     asked_size,
     check_backend,
+    check_flags,
     check_jobs,
     check_reports,
     check_world,
@@ -52,8 +53,15 @@ def test_a_size_may_be_a_range(text: str, size: tuple[int, int | None]) -> None:
 
 @pytest.mark.parametrize("text", ["x", ":", ":2", "1:x", "-1", "1.5"])
 def test_a_size_that_is_none(text: str) -> None:
-    with pytest.raises(Failed, match="world size must be a number or a range") as caught:
+    with pytest.raises(Failed, match=r"world size must be a number or a range, not .*\n  try: 2, 1:4 or 2: ") as caught:
         read_size(text)
+    assert caught.value.code == 2
+
+
+def test_words_that_are_left_over() -> None:
+    check_flags([])
+    with pytest.raises(Failed, match=r"not a flag of the Trainer: --bf17 3\n  try: flags of TrainingArgum") as caught:
+        check_flags(["--bf17", "3"])
     assert caught.value.code == 2
 
 
@@ -75,7 +83,7 @@ def test_the_size_of_the_world(size: int, asked: list[str], said: str | None) ->
         return
     with pytest.raises(Failed) as caught:
         check_world(size, asked)
-    assert str(caught.value) == said
+    assert (str(caught.value), caught.value.code) == (said, 1)
 
 
 @pytest.mark.parametrize(
