@@ -14,6 +14,11 @@ from images.plan.compatibility import Constraints
 from images.plan.nearest import close_match, nearest_version
 
 DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Directories of the examples for images and speech, whose requirements no image has.
+MEDIA = (
+    "audio-classification", "contrastive-image-text", "image-classification", "image-pretraining",
+    "instance-segmentation", "object-detection", "semantic-segmentation", "speech-pretraining", "speech-recognition",
+)  # fmt: skip
 # A fault in three parts: fact, value, remedy.
 Problem = tuple[str, str, str]
 
@@ -96,7 +101,10 @@ def _day(text: str | None, catalog: Catalog, today: datetime.date) -> Iterable[P
 
 
 def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
-    if task not in catalog.tasks:
+    if task in MEDIA:
+        remedy = "pip install what `docker run IMAGE tasks` names for it, in an image FROM this one"
+        yield "the builder has the requirements of text tasks only", f"--tasks {task}", remedy
+    elif task not in catalog.tasks:
         guess = close_match(task, catalog.tasks.keys())
         remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
         yield "no directory of the examples for text has that name", repr(task), remedy

@@ -11,8 +11,9 @@ from types import ModuleType
 import pytest
 from packaging.version import Version
 
+from entrypoint.training.tasks import NEEDS
 from images.host.errors import Fault, UserFault
-from images.plan import catalog, compatibility, planner
+from images.plan import catalog, compatibility, planner, request
 
 TABLE = catalog.load()
 
@@ -92,6 +93,20 @@ def test_tasks_choose_the_requirements() -> None:
 
     assert "evaluate" in made.requirements
     assert not any(requirement.startswith("seqeval") for requirement in made.requirements)
+
+
+@pytest.mark.parametrize("task", request.MEDIA)
+def test_a_task_for_images_or_speech_is_no_misspelt_task_for_text(task: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        planner.resolve(planner.Request(tasks=(task,)), TABLE)
+
+    assert caught.value.value == f"--tasks {task}"
+    assert caught.value.remedy.startswith("pip install what `docker run IMAGE tasks` names")
+
+
+def test_every_directory_of_the_examples_is_known() -> None:
+    assert not set(request.MEDIA) & TABLE.tasks.keys()
+    assert {*request.MEDIA, *TABLE.tasks} == NEEDS.keys()
 
 
 def test_examples_none() -> None:
