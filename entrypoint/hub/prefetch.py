@@ -22,6 +22,7 @@ from entrypoint.training.needs import (
     find_version,
     is_on,
     list_packages,
+    read_source,
 )
 from entrypoint.training.tasks import TASKS
 
@@ -64,10 +65,11 @@ def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], poi
     return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
 
 
-def read_source(path: str, given: Mapping[str, object]) -> Script:
+def read_loaded(path: str, given: Mapping[str, object]) -> Script:
     """Return what the script of a task loads; raise Refusal if it is damaged, or loads nothing by a call known here."""
+    source = read_source(path)
     try:
-        script = read_script(read_text(path) or "", given)
+        script = read_script(source, given)
     except SyntaxError as error:
         raise Refusal("the script of the task is damaged", f"{path}: {error}", REBUILD, WORLD) from None
     for note in list_notes(script, os.path.basename(path)):
@@ -111,6 +113,6 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
-    script = read_source(find_script(job.name, TASKS[job.name], stack), program.given)
+    script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given)
     words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
     return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

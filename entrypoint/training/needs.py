@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable
 
+from entrypoint.container.files import read_file
 from entrypoint.container.image import release
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
@@ -58,8 +59,18 @@ def find_script(name: str, task: Task, stack: Stack) -> str:
 
 def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> None:
     """Raise Refusal for a task whose script or packages are not in the image."""
-    find_script(name, TASKS[name], stack)
+    read_source(find_script(name, TASKS[name], stack))
     check_needs(name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+
+
+def read_source(path: str) -> str:
+    """Return the source of a task's script; raise Refusal for one that the examples of the image do not have."""
+    source = read_file(path)
+    if source is None:
+        above = path.partition(f"/{DIRECTORY}/")[0]
+        remedy = f"mount examples with that script at {above}, or build the image with --examples and their directory"
+        raise Refusal("the examples in this image do not have the script of the task", path, remedy)
+    return source
 
 
 def check_needs(name: str, quick: Ask, sure: Ask) -> None:

@@ -19,6 +19,7 @@ from pyfakefs.fake_filesystem_unittest import Patcher
 
 from entrypoint.__main__ import main
 from entrypoint.numbers import read_cpus
+from entrypoint.training.tasks import TASKS
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
@@ -219,7 +220,8 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
     stack = json.dumps({**dict(case.stack), "examples": EXAMPLES, "site": SITE})
     mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
     mine["/workspace/list.json"] = "[]"
-    texts = {**case.box.files(), **PROC, **ETC, **mine, **dict(case.limit)}
+    scripts = {f"{EXAMPLES}/examples/pytorch/{task.script}": "" for task in TASKS.values()}
+    texts = {**case.box.files(), **PROC, **ETC, **mine, **scripts, **dict(case.limit)}
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():
         system.create_file(path, contents=text)

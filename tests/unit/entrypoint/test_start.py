@@ -15,10 +15,11 @@ import pytest
 import entrypoint.__main__ as program
 from entrypoint import decide, situation
 from entrypoint.launchers import ready
+from entrypoint.training.tasks import TASKS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
 
-STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "/examples"}
+STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo"}
 WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "late", "PET_NODE_RANK": "1"}
 MASTER = {**WORKER, "PET_NODE_RANK": "0"}
 
@@ -41,7 +42,11 @@ Start = Callable[..., Started]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path)}))
+    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path), "examples": str(tmp_path)}))
+    for task in TASKS.values():
+        script = tmp_path / "examples/pytorch" / task.script
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.touch()
     for package in ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2"):
         (tmp_path / f"{package}.dist-info").mkdir()
     for name in ("torchrun", "deepspeed"):
@@ -131,6 +136,18 @@ def test_what_a_script_would_fail_on_is_said_before_it_starts(
 
     assert done.code == code
     assert said in done.err
+
+
+@pytest.mark.parametrize("words", [("swag",), ("prefetch", "swag")])
+def test_a_script_that_the_examples_lack_is_said(start: Start, home: Path, words: tuple[str, ...]) -> None:
+    script = home / "examples/pytorch/multiple-choice/run_swag.py"
+    script.unlink()
+
+    done = start(*words, HF_HOME=str(home))
+
+    assert done.code == 2
+    assert f"do not have the script of the task: {script}\n  try: mount examples" in done.err
+    assert f"at {home}, or build" in done.err
 
 
 def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None:
