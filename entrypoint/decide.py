@@ -105,10 +105,11 @@ def check_task(job: jobs.Job, program: command.Program, environ: Mapping[str, st
     """Return the program of a task with what its packages want of the environment; refuse a task that lacks some."""
     from entrypoint.training import needs  # only a task pays for it
 
-    needs.check_image(job.name, stack, environ)
+    source = needs.check_image(job.name, stack, environ)
     needs.check_data(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
     data = needs.find_nltk(job.name, environ, os.path.exists)
-    notes = needs.check_nltk(job.name, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
+    wanted = needs.list_nltk(job.name, source, program.given, needs.find_version(stack.site, "nltk"))
+    notes = needs.check_nltk(job.name, wanted, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
     return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
 
 

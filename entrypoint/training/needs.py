@@ -10,6 +10,7 @@ from entrypoint.container.image import release
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting
+from entrypoint.training.task import ACCELERATE
 from entrypoint.training.tasks import NEEDS, TASKS
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ SCRIPTS = {
     "mozilla-foundation/common_voice_11_0": "", "mozilla-foundation/common_voice_17_0": "",
 }  # fmt: skip
 WITHOUT_SCRIPTS = (4, 0)
-# What the scripts of a directory look for at their import, and download (examples/pytorch/summarization).
-PUNKT = "tokenizers/punkt"
+# What the scripts of a directory look for at their import, and download (examples/pytorch/summarization); and what nltk
+# finds sentences with since a release, for which they ask when they evaluate (nltk/tokenize/punkt.py).
+PUNKT, TAB, SINCE_TAB = "tokenizers/punkt", "tokenizers/punkt_tab", [3, 8, 2]
 NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
 
 # Names of installed packages.
@@ -57,10 +59,11 @@ def find_script(name: str, task: Task, stack: Stack) -> str:
     return f"{stack.examples}/{DIRECTORY}/{task.script}"
 
 
-def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> None:
-    """Raise Refusal for a task whose script or packages are not in the image."""
-    read_source(find_script(name, TASKS[name], stack))
+def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
+    """Return the source of a task's script; raise Refusal if that, or a package that it needs, is not in the image."""
+    source = read_source(find_script(name, TASKS[name], stack))
     check_needs(name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    return source
 
 
 def read_source(path: str) -> str:
@@ -121,17 +124,36 @@ def find_version(site: str, package: str) -> str | None:
     return next(found, None)
 
 
-def check_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:
-    """Return a note for a task that downloads data of nltk at its start; raise Refusal if it may not."""
+def list_nltk(name: str, source: str, given: Mapping[str, object], version: str | None) -> dict[str, bool]:
+    """List the data of nltk that a task reads, with whether its script downloads them; version: that of nltk."""
+    if "nltk" not in NEEDS[TASKS[name].directory]:
+        return {}
+    texts = {PUNKT: source.replace("punkt_tab", ""), TAB: source}
+    found = {each: True for each, text in texts.items() if os.path.basename(each) in text}
+    evaluates = TASKS[name].kind == ACCELERATE or is_on(str(given.get("predict_with_generate")))
+    new = version is None or [int(part) for part in version.split(".") if part.isdigit()] >= SINCE_TAB
+    return {TAB: False, **found} if evaluates and new else found
+
+
+def check_nltk(
+    name: str, wanted: Mapping[str, bool], environ: Mapping[str, str], exists: Callable[[str], bool]
+) -> list[str]:
+    """Return a note for a task that downloads data of nltk at its start; raise Refusal if it may not, or does not."""
     own = [*environ.get("NLTK_DATA", "").split(":"), f"{environ.get('HOME', '')}/nltk_data"]
-    places = [f"{place}/{PUNKT}{end}" for place in (*filter(None, own), *NLTK_DATA) for end in ("", ".zip")]
-    if "nltk" not in NEEDS[TASKS[name].directory] or any(exists(place) for place in places):
+    places = [(place, end) for place in (*filter(None, own), *NLTK_DATA) for end in ("", ".zip")]
+    missing = sorted(each for each in wanted if not any(exists(f"{place}/{each}{end}") for place, end in places))
+    if not missing:
         return []
-    remedy = f"run `prefetch {name}` with a network, or mount a directory with {PUNKT} and export NLTK_DATA=DIRECTORY"
+    remedy = f"run `prefetch {name}` with these arguments and a network, or mount a directory with "
+    remedy += f"{' and '.join(sorted(wanted))} and export NLTK_DATA=DIRECTORY"
     off = next((flag for flag in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if is_on(environ.get(flag, ""))), None)
     if off:
-        raise Refusal(f"{name} needs data of nltk, and may not download them", f"{PUNKT}, {off}={environ[off]}", remedy)
-    return [f"{name} downloads {PUNKT} of nltk at its start; without a network, {remedy}"]
+        value = f"{', '.join(missing)}, {off}={environ[off]}"
+        raise Refusal(f"{name} needs data of nltk, and may not download them", value, remedy)
+    if not all(wanted[each] for each in missing):
+        value = ", ".join(each for each in missing if not wanted[each])
+        raise Refusal(f"{name} evaluates with data of nltk that its script does not download", value, remedy)
+    return [f"{name} downloads {' and '.join(missing)} of nltk at its start; without a network, {remedy}"]
 
 
 def find_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[Setting]:

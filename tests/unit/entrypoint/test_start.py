@@ -126,16 +126,26 @@ def test_the_node_of_rank_0_is_asked_for_its_port(
     ("name", "code", "said"),
     [
         ("superb", 2, "this release of datasets loads no data set that is a script: superb, datasets 4.0.0\n  try: --"),
-        ("squad", None, "downloads tokenizers/punkt"),
+        ("squad", 2, "evaluates with data of nltk that its script does not download: tokenizers/punkt_tab\n  try: run"),
     ],
 )
 def test_what_a_script_would_fail_on_is_said_before_it_starts(
-    start: Start, home: Path, name: str, code: int | None, said: str
+    start: Start, home: Path, name: str, code: int, said: str
 ) -> None:
     done = start("summarization", "--dataset_name", name, "--output_dir", str(home))
 
     assert done.code == code
     assert said in done.err
+
+
+def test_what_prefetch_has_brought_of_nltk_is_found(start: Start, home: Path) -> None:
+    (home / "examples/pytorch/summarization/run_summarization.py").write_text('nltk.download("punkt")')
+    for name in ("punkt", "punkt_tab"):
+        (home / "nltk_data/tokenizers" / name).mkdir(parents=True)
+
+    done = start("summarization", "--output_dir", str(home), HF_HOME=str(home), HF_HUB_OFFLINE="1")
+
+    assert (done.code, done.environ["NLTK_DATA"]) == (None, str(home / "nltk_data"))
 
 
 @pytest.mark.parametrize("words", [("swag",), ("prefetch", "swag")])

@@ -19,6 +19,7 @@ from entrypoint.training.needs import (
     find_nltk,
     find_script,
     find_version,
+    list_nltk,
     list_packages,
     list_tasks,
 )
@@ -170,21 +171,60 @@ def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
     assert find_version(str(tmp_path / "none"), "datasets") is None
 
 
+PUNKT, TAB = "tokenizers/punkt", "tokenizers/punkt_tab"
+ASKS = 'nltk.data.find("tokenizers/punkt")\nnltk.download("punkt")'
+BEAMS = {"predict_with_generate": True}
+
+
 @pytest.mark.parametrize(
-    ("name", "environ", "there", "said"),
+    ("name", "source", "given", "version", "wanted"),
     [
-        ("summarization", {}, "", "downloads tokenizers/punkt"),
-        ("summarization", {}, "/usr/share/nltk_data/tokenizers/punkt", None),
-        ("summarization", {"NLTK_DATA": "/a:/b"}, "/b/tokenizers/punkt.zip", None),
-        ("summarization-no-trainer", {"HOME": "/h", "HF_HUB_OFFLINE": "1"}, "/h/nltk_data/tokenizers/punkt", None),
-        ("qa", {"HF_HUB_OFFLINE": "1"}, "", None),
+        ("summarization", ASKS, BEAMS, "3.10.0", {PUNKT: True, TAB: False}),
+        ("summarization", ASKS, BEAMS, "3.8.2", {PUNKT: True, TAB: False}),
+        ("summarization", ASKS, BEAMS, None, {PUNKT: True, TAB: False}),
+        ("summarization", ASKS, BEAMS, "3.8.1", {PUNKT: True}),
+        ("summarization", ASKS, {}, "3.10.0", {PUNKT: True}),
+        ("summarization", ASKS, {"predict_with_generate": "False"}, "3.10.0", {PUNKT: True}),
+        ("summarization-no-trainer", ASKS, {}, "3.10.0", {PUNKT: True, TAB: False}),
+        ("summarization", "nltk.download('punkt_tab')", BEAMS, "3.10.0", {TAB: True}),
+        ("summarization", ASKS + "; nltk.download('punkt_tab')", BEAMS, "3.10.0", {PUNKT: True, TAB: True}),
+        ("qa", ASKS, BEAMS, "3.10.0", {}),
     ],
 )
-def test_data_of_nltk(name: str, environ: dict[str, str], there: str, said: str | None) -> None:
-    notes = check_nltk(name, environ, lambda path: path == there)
+def test_data_of_nltk_that_a_task_reads(
+    name: str, source: str, given: dict[str, object], version: str | None, wanted: dict[str, bool]
+) -> None:
+    assert list_nltk(name, source, given, version) == wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "environ", "there", "said"),
+    [
+        ({PUNKT: True}, {}, "", "downloads tokenizers/punkt of nltk"),
+        ({PUNKT: True, TAB: True}, {}, "", "downloads tokenizers/punkt and tokenizers/punkt_tab of nltk"),
+        ({PUNKT: True, TAB: False}, {}, "/usr/share/nltk_data/tokenizers/punkt_tab", "downloads tokenizers/punkt of"),
+        ({PUNKT: True}, {}, "/usr/share/nltk_data/tokenizers/punkt", None),
+        ({PUNKT: True}, {"NLTK_DATA": "/a:/b"}, "/b/tokenizers/punkt.zip", None),
+        ({PUNKT: True}, {"HOME": "/h", "HF_HUB_OFFLINE": "1"}, "/h/nltk_data/tokenizers/punkt", None),
+        ({}, {"HF_HUB_OFFLINE": "1"}, "", None),
+    ],
+)
+def test_data_of_nltk(wanted: dict[str, bool], environ: dict[str, str], there: str, said: str | None) -> None:
+    notes = check_nltk("summarization", wanted, environ, lambda path: path == there)
     assert bool(notes) == bool(said) and (said or "") in "".join(notes)
 
 
-def test_data_of_nltk_that_may_not_be_downloaded() -> None:
-    with pytest.raises(Refusal, match="TRANSFORMERS_OFFLINE=true"):
-        check_nltk("summarization", {"TRANSFORMERS_OFFLINE": "true"}, lambda path: False)
+@pytest.mark.parametrize(
+    ("environ", "there", "fact", "value"),
+    [
+        ({"TRANSFORMERS_OFFLINE": "true"}, "", "may not download", f"{PUNKT}, {TAB}, TRANSFORMERS_OFFLINE=true"),
+        ({"HF_HUB_OFFLINE": "1"}, PUNKT, "may not download", f"{TAB}, HF_HUB_OFFLINE=1"),
+        ({}, PUNKT, "its script does not download", TAB),
+        ({}, "", "its script does not download", TAB),
+    ],
+)
+def test_data_of_nltk_that_nobody_will_download(environ: dict[str, str], there: str, fact: str, value: str) -> None:
+    with pytest.raises(Refusal, match=fact) as caught:
+        check_nltk("summarization", {PUNKT: True, TAB: False}, environ, lambda path: path.endswith(f"/{there}"))
+    assert caught.value.value == value and caught.value.code == 2
+    assert "`prefetch summarization`" in caught.value.remedy and f"{PUNKT} and {TAB}" in caught.value.remedy
