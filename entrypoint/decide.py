@@ -98,7 +98,8 @@ def find_program(
         return program, None
     from entrypoint.runs.task import prepare_run  # only a task pays for it
 
-    return prepare_run(job, program, world, environ, stack)
+    program, run = prepare_run(job, program, world, environ, stack)
+    return command.copy_script(job.name, program, stack), run
 
 
 def check_task(job: jobs.Job, program: command.Program, environ: Mapping[str, str], stack: Stack) -> command.Program:

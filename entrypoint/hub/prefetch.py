@@ -13,7 +13,7 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import METRIC, NLTK, Script, Wanted, read_script
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
-from entrypoint.training.command import read_program
+from entrypoint.training.command import name_owners, read_program
 from entrypoint.training.needs import (
     ask_python,
     check_data,
@@ -65,9 +65,9 @@ def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], poi
     return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
 
 
-def read_loaded(path: str, given: Mapping[str, object]) -> Script:
+def read_loaded(path: str, given: Mapping[str, object], stack: Stack) -> Script:
     """Return what the script of a task loads; raise Refusal if it is damaged, or loads nothing by a call known here."""
-    source = read_source(path)
+    source, _ = name_owners(read_source(path), stack, os.path.exists)
     try:
         script = read_script(source, given)
     except SyntaxError as error:
@@ -113,6 +113,6 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
-    script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given)
+    script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given, stack)
     words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
     return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

@@ -37,7 +37,8 @@ def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> R
     if 404 in codes or names & {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}:
         return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
     if "HfUriError" in names:  # of huggingface_hub, since 1.16
-        return Refusal("datasets finds no data set without its owner", what, "--dataset_name OWNER/NAME", USER)
+        remedy = "OWNER/NAME in its place, as the page of the data set on the hub is called"
+        return Refusal("datasets finds no data set without its owner", what, remedy, USER)
     if any(name.endswith(UNREACHABLE) for name in names):
         remedy = f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}"
         return Refusal("the hub cannot be reached, or the connection broke", f"{what} from {endpoint}", remedy, WORLD)

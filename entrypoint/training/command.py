@@ -15,7 +15,7 @@ from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from entrypoint.container.image import Stack
     from entrypoint.launchers.world import World
@@ -25,6 +25,8 @@ PYTHON = "python3"
 TORCHRUN_COMMAND = "torchrun"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
+# Where a script itself says which data set it loads: load_dataset("xnli", ...).
+LOADS = r"""(\bload_dataset\(\s*["'])([\w.-]+)(?=["'])"""
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 
@@ -79,12 +81,52 @@ def read_script(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progra
 
 
 def copy_arguments(name: str, found: Mapping[str, object]) -> dict[str, str]:
-    """Return the private file for translated arguments: its path and its text; other arguments have another path."""
+    """Return the private file for translated arguments: its path and its text."""
     import json
-    import zlib
 
     text = json.dumps(found, indent=1)
-    return {f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.json": text}
+    return {name_copy(name, text, "json"): text}
+
+
+def name_copy(name: str, text: str, kind: str) -> str:
+    """Return the path of a private file for a task; another text has another path."""
+    import zlib
+
+    return f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.{kind}"
+
+
+def copy_script(name: str, program: Program, stack: Stack) -> Program:
+    """Return the program of a task with a private copy of its script, where that names data sets without their owners.
+
+    The scripts that do so import nothing that lies beside them.
+    """
+    source = read_file(program.words[0]) or ""
+    text, moved = name_owners(source, stack, os.path.exists)
+    if text == source:
+        return program
+    why = "in a private copy of the script: datasets finds no data set without its owner"
+    notes = [f"load_dataset({old!r}) became load_dataset({new!r}) {why}" for old, new in moved.items()]
+    copy = name_copy(name, text, "py")
+    files = {**program.files, copy: text}
+    return program._replace(words=[copy, *program.words[1:]], notes=[*program.notes, *notes], files=files)
+
+
+def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
+    """Return the source of a script with the owners of its data sets, as in flags, and those names: old -> new."""
+    import re  # json has loaded it already
+
+    from entrypoint.training.flags import Flag, translate
+
+    moved: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        (flag,) = translate([Flag("dataset_name", (match[2],))], stack).flags
+        if flag.values[0] == match[2] or exists(match[2]):
+            return match[0]
+        moved[match[2]] = flag.values[0]
+        return match[1] + flag.values[0]
+
+    return re.sub(LOADS, replace, source), moved
 
 
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:

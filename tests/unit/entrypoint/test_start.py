@@ -180,6 +180,22 @@ def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monke
     assert json.loads(text) == {"use_cpu": True, "output_dir": str(home)}
 
 
+def test_a_script_gets_the_owners_of_its_data_sets(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, str] = {}
+    monkeypatch.setattr(program, "make_private", lambda path: path)
+    monkeypatch.setattr(program, "write_private", written.__setitem__)
+    (home / "scikit_learn-1.9.dist-info").mkdir()
+    (home / "examples/pytorch/text-classification/run_xnli.py").write_text("load_dataset('xnli', 'de')")
+    (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home), "do_train": True}))
+
+    done = start("--nproc", "2", "xnli", str(home / "args.json"))
+
+    script, arguments = done.argv[-2:]
+    assert written[script] == "load_dataset('facebook/xnli', 'de')"
+    assert json.loads(written[arguments])["use_cpu"] is True
+    assert "load_dataset('xnli') became load_dataset('facebook/xnli') in a private copy" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "variables", "threads", "bound"),
     [

@@ -126,6 +126,11 @@ def test_a_script_of_which_nothing_is_fetched_is_refused(text: str, stack: Stack
     assert caught.value.code == 2
 
 
+def test_a_data_set_in_the_script_has_its_owner(stack: Stack, tmp_path: Path) -> None:
+    job = prepare_own("load_dataset('swag', 'regular')", stack, tmp_path)
+    assert [each["name"] for each in json.loads(job.words[1])["wanted"]] == ["allenai/swag"]
+
+
 @pytest.mark.parametrize("text", ["AutoModel.from_pretrained('/')", "load_dataset('json', data_files=files)"])
 def test_a_script_that_loads_only_local_files_is_not_refused(text: str, stack: Stack, tmp_path: Path) -> None:
     assert json.loads(prepare_own(text, stack, tmp_path).words[1]) == {"task": "qa", "wanted": [], "whole": True}

@@ -48,7 +48,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (answered(403), True, "has no access", "an account with access", 2),
         (answered(404), False, "no such thing", "check the name", 2),
         (DatasetNotFoundError("x"), False, "no such thing", "check the name", 2),
-        (HfUriError("Repository id must be"), False, "without its owner", "--dataset_name OWNER/NAME", 2),
+        (HfUriError("Repository id must be"), False, "without its owner", "OWNER/NAME in its place", 2),
         (answered(503), False, "the hub failed", "wait", 1),
         (answered(429), False, "the hub failed", "wait", 1),
         (caused(RuntimeError("x"), ConnectTimeout("y")), False, "cannot be reached", "HF_ENDPOINT", 1),
