@@ -20,6 +20,7 @@ NAME = EXAMPLES
 PLACE = "workspace/transformers"
 # The rest of the archive is the library itself, which comes as a wheel, with its tests and documentation.
 TAKEN = ("examples/", "LICENSE", "README.md")
+SCRIPTS = "examples/pytorch"
 
 
 def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) -> tuple[str, Path] | None:
@@ -57,10 +58,21 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
 
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     path = store.place(digest, NAME)
-    if all(member.data is None for member in members(path)):
+    if not any(_is_script(member) for member in members(path)):
         remedy = "an archive with examples/pytorch in it, as a release of transformers has"
-        raise UserFault("no examples in that archive", asked, remedy)
+        raise UserFault("no examples in that archive", asked, _find_above(asked) or remedy)
     return digest, path
+
+
+def _is_script(member: Member) -> bool:
+    return member.data is not None and member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
+
+
+def _find_above(asked: str) -> str | None:
+    """Return the remedy for one of the directories below that with the examples, as for examples/ itself."""
+    above = Path(asked).absolute().parents if Path(asked).is_dir() else ()
+    found = next((path for path in above if (path / SCRIPTS).is_dir()), None)
+    return f"--examples {found}, the directory above it" if found else None
 
 
 def _pack(store: Store, directory: Path) -> tuple[str, Path]:

@@ -104,17 +104,38 @@ def test_none_are_none(tmp_path: Path) -> None:
     assert examples.obtain(Store(tmp_path), None, Sources(), lambda _: None) is None
 
 
-def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tar(tmp_path / "a", "t-1/src/b.py")
+@pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
+def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
+    path = tar(tmp_path / "a", f"t-1/{name}")
 
-    with pytest.raises(UserFault, match="no examples in that archive"):
+    with pytest.raises(UserFault, match="no examples in that archive") as caught:
         examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
+    assert caught.value.remedy.startswith("an archive with examples/pytorch")
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ("t/examples", "--examples {}/t, the directory above it"),
+        ("t/examples/pytorch", "--examples {}/t, the directory above it"),
+        ("t/docs", "--examples {}/t, the directory above it"),
+        ("other", "an archive with examples/pytorch in it"),
+    ],
+)
+def test_of_a_directory_beside_the_examples_the_right_one_is_named(tmp_path: Path, asked: str, remedy: str) -> None:
+    for name in ("t/examples/README.md", "t/examples/pytorch/qa/run_qa.py", "t/docs/README.md", "other/README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    with pytest.raises(UserFault, match="no examples in that archive") as caught:
+        examples.obtain(Store(tmp_path / "s"), str(tmp_path / asked), Sources(), lambda _: None)
+    assert caught.value.remedy.startswith(remedy.format(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["d#1", "d?x", "d%41", "d [\u00e4"])
 def test_a_path_is_no_address(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    path = tar(tmp_path / name / "ex.tar.gz", "t-1/examples/a.py")
+    path = tar(tmp_path / name / "ex.tar.gz", "t-1/examples/pytorch/a.py")
 
     found = examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
 
