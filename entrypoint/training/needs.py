@@ -9,6 +9,7 @@ from entrypoint.container.files import read_file
 from entrypoint.container.image import release
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
+from entrypoint.faults.scripts import find_flaws
 from entrypoint.settings import Setting
 from entrypoint.training.task import ACCELERATE
 from entrypoint.training.tasks import NEEDS, TASKS
@@ -60,9 +61,11 @@ def find_script(name: str, task: Task, stack: Stack) -> str:
 
 
 def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
-    """Return the source of a task's script; raise Refusal if that, or a package that it needs, is not in the image."""
-    source = read_source(find_script(name, TASKS[name], stack))
+    """Return the source of a task's script; raise Refusal if that or a package it needs is not there, or they clash."""
+    path = find_script(name, TASKS[name], stack)
+    source = read_source(path)
     check_needs(name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    check_flaws(name, path, source, stack.site)
     return source
 
 
@@ -74,6 +77,17 @@ def read_source(path: str) -> str:
         remedy = f"mount examples with that script at {above}, or build the image with --examples and their directory"
         raise Refusal("the examples in this image do not have the script of the task", path, remedy)
     return source
+
+
+def check_flaws(name: str, path: str, source: str, site: str) -> None:
+    """Raise Refusal for a task whose script fails with the packages of the image, after minutes of loading."""
+    flaws = list(find_flaws(source, lambda package: find_version(site, package)))
+    if not flaws:
+        return
+    found = "; ".join(f"{flaw.text} with {package}" for flaw, package in flaws)
+    instead = "; ".join(flaw.instead for flaw, _ in flaws)
+    remedy = f"a copy of it with {instead}, mounted at {path}; or an image with another --transformers"
+    raise Refusal(f"the script of {name} is known to fail in this image", found, remedy)
 
 
 def check_needs(name: str, quick: Ask, sure: Ask) -> None:
@@ -194,6 +208,16 @@ def ask_python(environ: Mapping[str, str]) -> list[str]:
     return done.stdout.decode(errors="replace").split()
 
 
+def say_script(task: Task, stack: Stack) -> str:
+    """Return what is wrong with the script of a task; empty if nothing is, or if the image has no examples."""
+    source = read_file(f"{stack.examples}/{DIRECTORY}/{task.script}")
+    if source is None:
+        return "lacks its script" if stack.examples else ""
+    flaws = find_flaws(source, lambda package: find_version(stack.site, package))
+    packages = ", ".join(package for _, package in flaws)
+    return f"fails with {packages}" if packages else ""
+
+
 def list_tasks(stack: Stack, ask: Ask) -> str:
     """Return a table of all tasks, with script, defaults and whether they can run here."""
     from entrypoint.streams import quote
@@ -208,7 +232,8 @@ def list_tasks(stack: Stack, ask: Ask) -> str:
         lacking = list_lacking(task, lambda: there)
         late = release(stack.transformers) < task.since
         why = f"needs transformers {'.'.join(map(str, task.since))}" if late else f"lacks {', '.join(lacking)}"
-        about = f"{task.about} ({why})" if late or lacking else task.about
+        why = why if late or lacking else say_script(task, stack)
+        about = f"{task.about} ({why})" if why else task.about
         lines.append(f"{name:{width}} {about}\n    {task.script} {defaults}")
     lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")
     return "\n".join(lines)

@@ -160,6 +160,16 @@ def test_a_script_that_the_examples_lack_is_said(start: Start, home: Path, words
     assert f"at {home}, or build" in done.err
 
 
+def test_a_script_that_fails_with_what_is_installed_is_refused(start: Start, home: Path) -> None:
+    script = home / "examples/pytorch/token-classification/run_ner.py"
+    script.write_text("Trainer(processing_classtokenizer=tokenizer)")
+
+    done = start("ner", "--output_dir", str(home))
+
+    assert done.code == 2
+    assert f"processing_class=, mounted at {script}" in done.err
+
+
 def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None:
     done = start("ner", "--output_dir", str(home), TRANSFORMERS_CACHE="/pvc/models")
 

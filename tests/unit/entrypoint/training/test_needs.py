@@ -13,6 +13,7 @@ from entrypoint.training.needs import (
     BUILT,
     SCRIPTS,
     check_dataset,
+    check_flaws,
     check_hidden,
     check_needs,
     check_nltk,
@@ -93,12 +94,36 @@ def names(requirements: tuple[str, ...]) -> set[str]:
     return {re.split(r"[^\w-]", requirement)[0] for requirement in requirements}
 
 
+def test_a_script_that_is_known_to_fail_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "accelerate-1.15.0.dist-info").mkdir()
+    check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.XLA", str(tmp_path))
+    with pytest.raises(Refusal, match="known to fail") as caught:
+        check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.TPU", str(tmp_path))
+    assert caught.value.value == "DistributedType.TPU with accelerate 1.15.0" and caught.value.code == 2
+    assert "DistributedType.XLA, mounted at /t/run_clm_no_trainer.py" in caught.value.remedy
+
+
+def test_the_list_marks_scripts_that_fail_or_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "transformers-5.23.0.dist-info").mkdir()
+    scripts = tmp_path / "examples/pytorch/language-modeling"
+    scripts.mkdir(parents=True)
+    (scripts / "run_plm.py").write_text("Trainer(processing_classtokenizer=tokenizer)")
+    (scripts / "run_clm.py").write_text("Trainer(processing_class=tokenizer)")
+    stack = NEW._replace(site=str(tmp_path), examples=str(tmp_path))
+
+    text = list_tasks(stack, lambda: ["datasets", "evaluate", "scikit-learn"])
+
+    assert "words in any order (fails with transformers 5.23.0)\n" in text
+    assert "next words\n" in text and "masked words (lacks its script)\n" in text
+    assert "lacks its script" not in list_tasks(stack._replace(examples=None), lambda: [])
+
+
 def test_the_list_names_all_and_what_cannot_run() -> None:
     text = list_tasks(NEW._replace(transformers="4.38.2"), lambda: ["datasets", "evaluate", "scikit-learn"])
     assert all(task.script in text for task in TASKS.values())
     assert "words in the middle (needs transformers 4.39)\n" in text
     assert "named entities (lacks seqeval)\n" in text
-    assert "extractive question answering\n" in text
+    assert "extractive question answering (lacks its script)\n" in text
     assert "--source_prefix 'translate English to Romanian: ' --source_lang" in text
 
 

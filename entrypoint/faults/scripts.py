@@ -1,0 +1,44 @@
+"""Example scripts that fail with the installed packages whatever their arguments are: known by a text in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.container.image import release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Flaw(NamedTuple):
+    """A text of a script, the package with which it fails since a release, and what to write in its place.
+
+    beside: another text, without which the first does no harm.
+    """
+
+    text: str
+    package: str
+    since: tuple[int, int]
+    instead: str
+    beside: str = ""
+
+
+# From the scripts at huggingface/transformers 70179949, which were run with the packages of an image, and again with
+# what is in their place; the releases from the wheels of accelerate 0.34 and 1.0 (utils/dataclasses.py), and from the
+# guide to huggingface_hub 1.0.
+FLAWS = (
+    Flaw("DistributedType.TPU", "accelerate", (1, 0), "DistributedType.XLA"),
+    Flaw("import Repository, create_repo", "huggingface_hub", (1, 0), "import create_repo"),
+    Flaw("original_embeddings.mean(", "torch", (0, 0),
+         "original_embeddings = model.get_input_embeddings().weight.detach()",
+         beside="original_embeddings = model.get_input_embeddings()\n"),
+    Flaw("processing_classtokenizer=", "transformers", (0, 0), "processing_class="),
+)  # fmt: skip
+
+
+def find_flaws(source: str, find_version: Callable[[str], str | None]) -> Iterator[tuple[Flaw, str]]:
+    """Yield what a script is going to fail on, with the package and its installed release, which find_version says."""
+    for flaw in FLAWS:
+        version = find_version(flaw.package) or ""
+        if flaw.text in source and flaw.beside in source and release(version) >= flaw.since:
+            yield flaw, f"{flaw.package} {version}".rstrip()
