@@ -30,6 +30,12 @@ class Stack(NamedTuple):
     site: str
     environment: dict[str, str] = {}  # noqa: RUF012  # nothing writes to it
 
+    @property
+    def again(self) -> str:
+        """Return the command that builds an image with these releases, to which more options can be added."""
+        torch = self.torch.partition("+")[0]
+        return f"python build.py --torch {torch} --transformers {self.transformers} --backend {self.backend}"
+
 
 def read_stack(text: str | None) -> Stack:
     """Return what stack.json says; raise Refusal if it is missing or damaged."""

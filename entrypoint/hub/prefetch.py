@@ -110,7 +110,7 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     points = mount_points(read_text("/proc/self/mountinfo"))
     for note in check_caches(list_caches(environ, stack.transformers), can_write, points):
         print_note(note)
-    check_needs(job.name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    check_needs(job.name, stack, lambda: list_packages(stack.site), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
     script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given, stack)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.files import read_file
-from entrypoint.container.image import release
+from entrypoint.container.image import BESIDE_TORCH, TORCH_INDEX, release
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import find_flaws
@@ -49,7 +49,7 @@ Ask = Callable[[], "Iterable[str]"]
 def find_script(name: str, task: Task, stack: Stack) -> str:
     """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
     if stack.examples is None:
-        remedy = f"python build.py --transformers {stack.transformers} --examples <archive, directory or URL>"
+        remedy = f"{stack.again} --examples <archive, directory or URL>"
         raise Refusal(
             "this image was built without the examples of transformers, which has the task's script", name, remedy
         )
@@ -64,7 +64,7 @@ def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
     """Return the source of a task's script; raise Refusal if that or a package it needs is not there, or they clash."""
     path = find_script(name, TASKS[name], stack)
     source = read_source(path)
-    check_needs(name, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    check_needs(name, stack, lambda: list_packages(stack.site), lambda: ask_python(environ))
     check_flaws(name, path, source, stack.site)
     return source
 
@@ -90,7 +90,7 @@ def check_flaws(name: str, path: str, source: str, site: str) -> None:
     raise Refusal(f"the script of {name} is known to fail in this image", found, remedy)
 
 
-def check_needs(name: str, quick: Ask, sure: Ask) -> None:
+def check_needs(name: str, stack: Stack, quick: Ask, sure: Ask) -> None:
     """Raise Refusal for a task whose packages are not in the image, before minutes of loading.
 
     quick: the packages of the image; sure: all that Python would find, asked only if one is not among the first.
@@ -98,9 +98,10 @@ def check_needs(name: str, quick: Ask, sure: Ask) -> None:
     task = TASKS[name]
     lacking = list_lacking(task, quick) and list_lacking(task, sure)
     if lacking:
-        remedy = f"pip install {' '.join(lacking)} in an image FROM this one"
+        index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*lacking} else ""
+        remedy = f"pip install {index}{' '.join(lacking)} in an image FROM this one"
         if task.directory in BUILT:
-            remedy = f"build it with python build.py --tasks {task.directory}"
+            remedy = f"build it with all tasks for text: {stack.again}"
         raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
 
 
@@ -116,7 +117,7 @@ def check_dataset(given: Mapping[str, object], version: str | None, exists: Call
     if name not in SCRIPTS or version is None or release(version) < WITHOUT_SCRIPTS or exists(name):
         return
     other = SCRIPTS[name] or "NAME of one in Parquet, with its columns"
-    remedy = f"--dataset_name {other}, or pip install 'datasets<4' in an image FROM this one"
+    remedy = f"--dataset_name {other}, or PIP_CONSTRAINT= pip install 'datasets<4' in an image FROM this one"
     raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
 
 

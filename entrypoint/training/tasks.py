@@ -163,8 +163,8 @@ TASKS = {
     **MEDIA,
 }  # fmt: skip
 
-# What a script imports, by directory of the examples: its requirements.txt, without torch and what every image has. The
-# directories that --tasks of the builder knows are in images/versions.toml too.
+# What a script imports, by directory of the examples: its requirements.txt, without torch and what every image has, and
+# pillow, which one of them forgets. The directories that --tasks of the builder knows are in images/versions.toml too.
 NEEDS = {
     "audio-classification": ("datasets", "evaluate", "librosa"),
     "contrastive-image-text": ("datasets", "torchvision"),
@@ -175,7 +175,7 @@ NEEDS = {
     "multiple-choice": ("datasets", "evaluate"),
     "object-detection": ("albumentations", "datasets", "pycocotools", "timm", "torchmetrics"),
     "question-answering": ("datasets", "evaluate"),
-    "semantic-segmentation": ("albumentations", "datasets", "evaluate"),
+    "semantic-segmentation": ("albumentations", "datasets", "evaluate", "pillow"),
     "speech-pretraining": ("datasets", "librosa"),
     "speech-recognition": ("datasets", "evaluate", "jiwer", "librosa"),
     "summarization": ("datasets", "evaluate", "nltk", "rouge-score"),

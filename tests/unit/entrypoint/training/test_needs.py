@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack
+from entrypoint.container.image import TORCH_INDEX, Stack
 from entrypoint.errors import Refusal
 from entrypoint.training.needs import (
     BUILT,
@@ -28,6 +28,7 @@ from entrypoint.training.tasks import NEEDS, TASKS
 from images.plan import catalog
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+AGAIN = "python build.py --torch 2.13.0 --transformers 5.23.0 --backend gloo"
 
 
 def test_scripts() -> None:
@@ -38,7 +39,7 @@ def test_scripts() -> None:
 @pytest.mark.parametrize(
     ("name", "stack", "fact", "remedy"),
     [
-        ("qa", NEW._replace(examples=None), "without the examples", "python build.py --transformers 5.23.0 --examples"),
+        ("qa", NEW._replace(examples=None), "without the examples", f"{AGAIN} --examples"),
         ("fim", NEW._replace(transformers="4.38.2"), "do not have the task", "transformers 4.39 or later"),
     ],
 )
@@ -51,14 +52,16 @@ def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
 @pytest.mark.parametrize(
     ("name", "there", "value", "remedy"),
     [
-        ("ner", ["datasets", "evaluate"], "seqeval", "build it with python build.py --tasks token-classification"),
+        ("ner", ["datasets", "evaluate"], "seqeval", f"build it with all tasks for text: {AGAIN}"),
+        ("clip", ["datasets"], "torchvision",
+         f"pip install --extra-index-url {TORCH_INDEX} torchvision in an image FROM this one"),
         ("ctc", ["datasets"], "evaluate, jiwer, librosa",
          "pip install evaluate jiwer librosa in an image FROM this one"),
     ],
 )  # fmt: skip
 def test_a_task_without_its_packages_is_refused(name: str, there: list[str], value: str, remedy: str) -> None:
     with pytest.raises(Refusal, match="no requirements") as caught:
-        check_needs(name, lambda: there, lambda: there)
+        check_needs(name, NEW, lambda: there, lambda: there)
     assert (caught.value.value, caught.value.remedy) == (value, remedy)
 
 
@@ -69,9 +72,9 @@ def test_python_is_asked_only_for_what_is_not_in_the_image() -> None:
         asked.append("python")
         return ["Datasets", "evaluate", "scikit.learn"]
 
-    check_needs("glue", lambda: ["datasets", "evaluate", "scikit_learn"], sure)
+    check_needs("glue", NEW, lambda: ["datasets", "evaluate", "scikit_learn"], sure)
     assert asked == []
-    check_needs("glue", lambda: ["datasets", "evaluate"], sure)
+    check_needs("glue", NEW, lambda: ["datasets", "evaluate"], sure)
     assert asked == ["python"]
 
 
@@ -144,7 +147,7 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
         return check_dataset(given, version, lambda path: False)
     with pytest.raises(Refusal, match="is a script") as caught:
         check_dataset(given, version, lambda path: False)
-    assert remedy in caught.value.remedy and "'datasets<4'" in caught.value.remedy
+    assert remedy in caught.value.remedy and "PIP_CONSTRAINT= pip install 'datasets<4'" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
