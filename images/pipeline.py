@@ -12,7 +12,7 @@ from images.debs import apt
 from images.debs.apt import Choice
 from images.foreign import sandbox
 from images.host.context import Background, Context
-from images.host.errors import Fault, UserFault
+from images.host.errors import UserFault, or_else
 from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
@@ -83,11 +83,8 @@ def _pull(planned: Plan, context: Context) -> Base:
     """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
     assert planned.base_reference, "a base that is made here is not pulled"
     named = reference.parse(planned.base_reference)
-    try:
-        with context.progress.step("fetching the base"):
-            parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
-    except Fault as fault:
-        raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or --base debian") from fault
+    with or_else("--base debian"), context.progress.step("fetching the base"):
+        parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
     base = pulled.read(parts, planned.python, planned.base.glibc, context.store)
     if base.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
@@ -127,7 +124,7 @@ def _name(planned: Plan, image: BaseImage | None) -> str:
 def _examples(planned: Plan, context: Context) -> Examples | None:
     if planned.examples is None:
         return None
-    with context.progress.step("fetching the examples"):
+    with or_else("--examples none"), context.progress.step("fetching the examples"):
         taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
     return Examples(examples.NAME, taken[0]) if taken else None
 

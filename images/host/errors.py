@@ -82,6 +82,15 @@ def disk_fault(root: Path, error: OSError) -> WorldFault:
 
 
 @contextmanager
+def or_else(way: str) -> Iterator[None]:
+    """Add another way to the remedy of a fault, where its caller knows one that does not always work."""
+    try:
+        yield
+    except Fault as fault:
+        raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or {way}") from fault
+
+
+@contextmanager
 def on_disk(root: Path) -> Iterator[None]:
     """Turn the errors of a full or read-only disk into faults of the store, but for those of files elsewhere."""
     try:

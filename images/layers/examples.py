@@ -37,7 +37,7 @@ def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) 
     if local.is_dir():
         return _pack(store, local)
     if not local.is_file():
-        remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
+        remedy = "--examples with a directory, a .tar.gz or an address"
         raise UserFault("no such file or directory", asked, remedy)
     return _kept(store, fetch(store, local.absolute().as_uri(), None, NAME, sources, advance), asked)
 
@@ -49,7 +49,7 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
     try:
         digest = fetch(store, url, None, NAME, sources, advance)
     except WorldFault as error:
-        remedy = "--examples PATH with a copy of the archive, or --examples none"
+        remedy = "--examples PATH with a copy of the archive"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
     found = _kept(store, digest, url)
     store.write_record("archives", key_of(url), digest)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.errors import UserFault, WorldFault, require_room, shown
+from images.host.errors import Fault, UserFault, WorldFault, or_else, require_room, shown
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,10 @@ def test_a_full_disk_is_seen(monkeypatch: pytest.MonkeyPatch, blocks: int, free:
             require_room(Path("/store"))
     else:
         require_room(Path("/store"))
+
+
+@pytest.mark.parametrize("kind", [UserFault, WorldFault])
+def test_a_caller_adds_another_way(kind: type[Fault]) -> None:
+    with pytest.raises(kind) as caught, or_else("--examples none"):
+        raise kind("cannot download the examples", "x.tar", "--examples PATH")
+    assert caught.value.remedy == "--examples PATH; or --examples none"
