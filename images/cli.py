@@ -30,7 +30,7 @@ def main(argv: Sequence[str], world: World) -> int:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parse(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
-        run(options, world, console(stderr="--json" in argv))
+        run(options, world, console(stderr="--json" in argv, emoji=False))
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code

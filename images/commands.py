@@ -170,7 +170,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
     offline = getattr(options, "offline", None) is not None
-    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True))
+    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True, emoji=False))
     if pip:
         download.require_certificates(pip, world.environ)
     access = Access(

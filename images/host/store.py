@@ -61,7 +61,7 @@ class Store:
     """Blobs by sha256, and small JSON records by the hash of what they were made from.
 
     root/blobs/<sha256>/<name>   downloads and compressed layers
-    root/records/<kind>/<key>    JSON, replaced in one step
+    root/records/<kind>/<key>    JSON: the sha256 of a value, and the value; replaced in one step
     root/trees/<key>             the Python of a base, unpacked
     root/uv/                     uv's own cache
     root/locks/<key>             held while something is downloaded that two builds may want
@@ -152,16 +152,17 @@ class Store:
         return Cached(made, False)
 
     def record(self, kind: str, key: str) -> Any | None:
-        """Return a record, or None where there is none that can be read."""
+        """Return a record, or None where there is none, or a damaged one."""
         try:
-            return json.loads((self.root / "records" / kind / key).read_bytes())
-        except (FileNotFoundError, ValueError, RecursionError):
+            digest, value = json.loads((self.root / "records" / kind / key).read_bytes())
+        except (FileNotFoundError, ValueError, TypeError, RecursionError):
             return None
+        return value if digest == key_of(value) else None
 
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
         with self.aside() as path, on_disk(self.root):
-            path.write_bytes(canonical(value))
+            path.write_bytes(canonical([key_of(value), value]))
             path.chmod(0o644)
             place = self.root / "records" / kind / key
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -169,9 +170,8 @@ class Store:
 
     def forget(self, *kinds: str) -> None:
         """Remove the records of these kinds and all trees, but no blob. For benchmarks, while no build runs."""
-        for kind in kinds:
-            shutil.rmtree(self.root / "records" / kind, ignore_errors=True)
-        shutil.rmtree(self.root / "trees", ignore_errors=True)
+        for place in (*(f"records/{kind}" for kind in kinds), "trees"):
+            shutil.rmtree(self.root / place, ignore_errors=True)
 
     def tree(self, key: str) -> Path:
         """Return the place of an unpacked interpreter; it is complete if it exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from images import cli, planning
 
@@ -33,6 +35,15 @@ def test_a_conflict_ends_with_2_and_leaves_stdout_empty(capsys: pytest.CaptureFi
     told = capsys.readouterr()
     assert (code, told.out) == (2, "")
     assert told.err.splitlines()[-1].startswith("  try: python build.py --torch ")
+
+
+def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def tell(options: argparse.Namespace, world: cli.World, out: Console) -> None:
+        out.print("multinode:a: 7 layers", markup=False)
+
+    monkeypatch.setattr(cli, "_handler", lambda command: (tell, Console))
+    assert run(["plan"]) == 0
+    assert capsys.readouterr().out == "multinode:a: 7 layers\n"
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])

@@ -109,7 +109,9 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "aside").iterdir()) == []
 
 
-@pytest.mark.parametrize("damaged", [b'{"x":', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "damaged", [b'{"x":', b"\xff", b"[" * 100_000, b"", b"1", b"[]", b"{}", b'"xy"', b'{"x":1}', b'{"x":1,"y":2}']
+)
 def test_a_damaged_record_is_no_record(tmp_path: Path, damaged: bytes) -> None:
     store = Store(tmp_path)
     store.write_record("locks", "a", {"x": 1})
@@ -118,6 +120,17 @@ def test_a_damaged_record_is_no_record(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "records/locks/a").write_bytes(damaged)
 
     assert store.record("locks", "a") is None
+
+
+def test_a_record_with_another_value_is_no_record(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write_record("sboms", "a", {"licence": "Apache-2.0", "parts": [1, None]})
+    path = tmp_path / "records/sboms/a"
+    assert store.record("sboms", "a") == {"licence": "Apache-2.0", "parts": [1, None]}
+
+    path.write_bytes(path.read_bytes().replace(b"Apache", b"Apachf"))
+
+    assert store.record("sboms", "a") is None
 
 
 @pytest.mark.parametrize(
