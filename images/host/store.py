@@ -83,7 +83,7 @@ class Store:
         except OSError as error:
             raise disk_fault(root, error) from error
         for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
-            _remove_if_left(left)
+            remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
@@ -144,8 +144,7 @@ class Store:
         A change of our own sources, or of a package whose release shows in the bytes, makes everything anew.
         """
         key = key_of([inputs, self._makers])
-        known = self.record(kind, key)
-        if known is not None and usable(known):
+        if (known := self.record(kind, key)) is not None and usable(known):
             return Cached(known, True)
         made = json.loads(canonical(make()))
         self.write_record(kind, key, made)
@@ -183,7 +182,7 @@ class Store:
 
         Raises WorldFault when the disk is full or read-only.
         """
-        with on_disk(self.root), _own_directory(self.root / "aside") as own:
+        with on_disk(self.root), own_directory(self.root / "aside") as own:
             path = own / "written"
             path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
             yield path
@@ -200,20 +199,22 @@ class Store:
 
 
 @contextmanager
-def _own_directory(aside: Path) -> Iterator[Path]:
+def own_directory(parent: Path, prefix: str = "") -> Iterator[Path]:
     """Make a directory that counts as left behind as soon as this process is gone, even in another container."""
-    new = Path(tempfile.mkdtemp(prefix=NEW, dir=aside))
-    own = aside / new.name.removeprefix(NEW)
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=parent))
+    own = parent / (prefix + new.name.removeprefix(NEW))
     try:
         with (new / HELD).open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(OSError):  # some shared file systems have no locks: there nothing counts as left behind
+                fcntl.flock(file, fcntl.LOCK_EX)
             new.rename(own)  # with its lock: nobody sees it without
             yield own
     finally:
         shutil.rmtree(own if own.exists() else new, ignore_errors=True)
 
 
-def _remove_if_left(own: Path) -> None:
+def remove_if_left(own: Path) -> None:
+    """Remove such a directory if nobody holds it."""
     with suppress(OSError), (own / HELD).open("a") as file:  # it may be gone, where a removal was interrupted
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(own, ignore_errors=True)

@@ -20,6 +20,7 @@ from images.host.store import CHUNK, Store
 from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
+from images.oci.image import replacing
 from images.oci.layer import EPOCH
 
 LOCK = lockfile.NAME
@@ -50,13 +51,9 @@ def write(lock: Lock, store: Store, target: str) -> Path:
     """
     place = require_free(target)
     texts, files = _contents(lock, store)
-    aside = place.with_name(f".{place.name}.{os.getpid()}")
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(place) as aside:
         _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_directory(aside, texts, files)
-        aside.replace(place)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True) if aside.is_dir() else aside.unlink(missing_ok=True)
     return place
 
 

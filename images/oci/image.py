@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import os
 import shutil
 import tarfile
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import HELD, Store, own_directory, remove_if_left, sha256
 from images.oci import manifest
 from images.oci.compression import packed, plain
 from images.oci.layer import EPOCH, Part
@@ -23,6 +24,7 @@ from images.oci.manifest import digest_of, encode
 # What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links.
 NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK)
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout
+WRITTEN = "written"  # what is written aside, in a directory of its own
 
 
 @dataclass(frozen=True)
@@ -169,13 +171,17 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
 
 @contextmanager
 def replacing(place: Path) -> Iterator[Path]:
-    """Yield a path of this process alone; its file takes the place when it is whole, and is removed when it is not."""
-    aside = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        yield aside
-        aside.replace(place)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Yield a path of this process alone; what is written there takes the place when it is whole, else it is removed.
+
+    It may be a file or a directory. What a killed process has left of the same place is removed first.
+    """
+    own_name = f".{place.name}."
+    for left in place.parent.glob(glob.escape(own_name) + "?" * 8):
+        if any((left / name).exists() for name in (HELD, WRITTEN)):  # else it is somebody else's
+            remove_if_left(left)
+    with own_directory(place.parent, own_name) as own:
+        yield own / WRITTEN
+        (own / WRITTEN).replace(place)
 
 
 def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:

@@ -58,6 +58,18 @@ def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other", "store"])
 
 
+def test_a_bundle_goes_on_where_one_was_killed(locked: Lock, store: Store, tmp_path: Path) -> None:
+    """In a container both may have the same PID."""
+    before = tmp_path / f".bundle.{os.getpid()}"
+    for left in (before, tmp_path / ".bundle.0a_b1c2d"):
+        (left / "written/wheels").mkdir(parents=True)
+    (tmp_path / ".bundle.0a_b1c2d/held").touch()
+
+    bundle.write(locked, store, str(tmp_path / "bundle"))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([before.name, "bundle", "store"])
+
+
 def test_two_bundles_are_the_same(locked: Lock, store: Store, tmp_path: Path) -> None:
     one, two = (bundle.write(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
 
