@@ -36,11 +36,11 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
         fact = "that is a directory" if place.is_dir() else "no such directory"
         remedy = "--output with the path of a file in a directory that exists"
         raise UserFault(fact, options.output, remedy)
-    text = lockfile.text(_resolved(request(options), _context(options, world)).lock, with_origin=True)
+    lock = _resolved(request(options), _context(options, world)).lock
     if place:
-        place.write_text(text)
+        bundle.write_lock(lock, place)
     else:
-        print(text, end="")
+        print(lockfile.text(lock, with_origin=True), end="")
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -118,12 +118,11 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
                     engines.load(engine, made.image, context.store)
             if place:
                 oci.save(place, made.image, context.store, options.compression)
+                bundle.write_lock(made.lock, lockfile.path_for(place.path))  # the import check may be interrupted
             return made
 
         made = _twice(make, context)
     _check_imports(made, engine, options.load, context)
-    if place:
-        lockfile.path_for(place.path).write_text(lockfile.text(made.lock, with_origin=True))
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
     if options.json:

@@ -1,4 +1,4 @@
-"""A lock and all its files in one directory or tar: what a build needs where there is no network."""
+"""A lock in a file, or with all its files in one directory or tar: what a build needs where there is no network."""
 
 from __future__ import annotations
 
@@ -30,6 +30,23 @@ REMEDY = "a directory or .tar that build.py bundle wrote"
 LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
 
 Open = Callable[[str], IO[bytes]]
+
+
+def write_lock(lock: Lock, place: Path) -> None:
+    """Write a lock alone to a file; what is there already stays as it was until the new one is whole.
+
+    Raises WorldFault when it cannot be written.
+    """
+    data = lockfile.text(lock, with_origin=True).encode()
+    try:
+        if place.exists() and not place.is_file():  # a device or a pipe, such as /dev/stdout, has to stay what it is
+            place.write_bytes(data)
+            return
+        with replacing(Path(os.path.realpath(place))) as aside:
+            aside.write_bytes(data)
+    except OSError as error:
+        remedy = "--output with a path that can be written and has room for it"
+        raise WorldFault("cannot write the lock", f"{place} ({error.strerror})", remedy) from error
 
 
 def require_free(target: str) -> Path:

@@ -6,13 +6,15 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from images import cli, pipeline
+from images import cli, commands, pipeline
 from images.host.errors import Damaged
 from images.inspection.opened import SBOM
 from images.lock import lockfile
+from images.oci import image as oci
 from tests.support import locks, stand_in
 from tests.unit.images.test_cli import WORLD
 
@@ -94,3 +96,23 @@ def test_an_image_is_made_once_more_where_a_file_of_the_cache_was_damaged(
     assert "note: a file of the cache was damaged, and is removed: the first layer" in rows
     assert "error: a file of the cache was damaged, and is removed: the second layer" in rows
     assert len(found) == 1
+
+
+def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+    written = lockfile.text(locks.lock(), with_origin=True)
+    (tmp_path / "lock").write_text(written)
+    (tmp_path / "pylock.image-tar.toml").write_text("that of an earlier image")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
+    monkeypatch.setattr(oci, "save", lambda *_: None)
+    monkeypatch.setattr(commands, "_check_imports", interrupted)
+
+    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
+    assert cli.main([*words, "--output", str(tmp_path / "image.tar")], world) == 130
+    assert (tmp_path / "pylock.image-tar.toml").read_text() == written

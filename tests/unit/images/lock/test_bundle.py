@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tarfile
@@ -14,7 +15,7 @@ import pytest
 from images.debs.apt import Deb
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.lock import bundle, collect
+from images.lock import bundle, collect, lockfile
 from images.lock.lock import Examples, Lock
 from tests.support import locks
 from tests.support.hostile import END, entry, pax
@@ -56,6 +57,39 @@ def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path
     assert collect.missing(locked, other) == []
     assert 'filename = "tini_1_amd64.deb"' in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other", "store"])
+
+
+@pytest.mark.parametrize("name", ["pylock.toml", "link"])
+def test_a_lock_that_finds_no_room_leaves_the_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "full")
+
+    (tmp_path / "pylock.toml").write_text("precious")
+    (tmp_path / "link").symlink_to("pylock.toml")
+    with monkeypatch.context() as patched, pytest.raises(WorldFault) as caught:
+        patched.setattr(Path, "write_bytes", full)
+        bundle.write_lock(locks.lock(), tmp_path / name)
+
+    assert caught.value.value == f"{tmp_path / name} (full)"
+    assert (tmp_path / "pylock.toml").read_text() == "precious"
+    bundle.write_lock(locks.lock(), tmp_path / name)
+    assert (tmp_path / "pylock.toml").read_text() == lockfile.text(locks.lock(), with_origin=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pylock.toml"]
+
+
+def test_a_lock_goes_through_a_pipe_that_stays_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        bundle.write_lock(locks.lock(), tmp_path / "pipe")
+
+        assert os.read(reader, 1 << 16).decode() == lockfile.text(locks.lock(), with_origin=True)
+        assert (tmp_path / "pipe").is_fifo()
+    finally:
+        os.close(reader)
 
 
 def test_a_bundle_goes_on_where_one_was_killed(locked: Lock, store: Store, tmp_path: Path) -> None:
