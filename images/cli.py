@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from images.host.context import World
 from images.host.errors import Fault, WorldFault
@@ -30,7 +32,9 @@ def main(argv: Sequence[str], world: World) -> int:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parse(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
-        run(options, world, console(stderr="--json" in argv, emoji=False))
+        with redirect_stdout(cast("TextIO", _Stdout(sys.stdout)) if sys.stdout else None):
+            run(options, world, console(stderr="--json" in argv, emoji=False))
+            print(end="", flush=True)  # what cannot be written is said here, and not by Python at its end
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
@@ -42,15 +46,53 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
+        if error.filename == STDOUT:
+            _mute(sys.stdout)
         print(_refused(error), file=sys.stderr)
         return 1
     return 0
 
 
 def _refused(error: OSError) -> WorldFault:
-    """Return what the system says of a file that is not the store's."""
-    remedy = REMEDIES.get(error.errno or 0, "correct that and run it again")
-    return WorldFault(error.strerror or "the system refuses", error.filename or type(error).__name__, remedy)
+    """Return what the system says of a file that is not the store's; of a copy it is the second one that is written."""
+    unread = error.errno == errno.EPIPE and error.filename == STDOUT
+    remedy = UNREAD if unread else REMEDIES.get(error.errno or 0, "correct that and run it again")
+    value = error.filename2 or error.filename or type(error).__name__
+    return WorldFault(error.strerror or "the system refuses", value, remedy)
+
+
+class _Stdout:
+    """Stdout whose errors name it, as those of a file name the file."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _named():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _named():
+            self._stream.flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = STDOUT
+        raise
+
+
+def _mute(stream: TextIO) -> None:
+    """Discard what is left in a stream, which Python would report at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _handler(command: str) -> tuple[Handler, type[Console]]:
@@ -68,3 +110,5 @@ def _handler(command: str) -> tuple[Handler, type[Console]]:
 
 REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
+STDOUT = "stdout"
+UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"

@@ -27,6 +27,7 @@ LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
 BASE = "base"  # the directory of the parts of a base image
 REMEDY = "a directory or .tar that build.py bundle wrote"
+ROOM = "--output with a path that can be written and has room for it"
 LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
 
 Open = Callable[[str], IO[bytes]]
@@ -45,8 +46,7 @@ def write_lock(lock: Lock, place: Path) -> None:
         with replacing(Path(os.path.realpath(place))) as aside:
             aside.write_bytes(data)
     except OSError as error:
-        remedy = "--output with a path that can be written and has room for it"
-        raise WorldFault("cannot write the lock", f"{place} ({error.strerror})", remedy) from error
+        raise WorldFault("cannot write the lock", f"{place} ({error.strerror})", ROOM) from error
 
 
 def require_free(target: str) -> Path:
@@ -64,13 +64,18 @@ def require_free(target: str) -> Path:
 def write(lock: Lock, store: Store, target: str) -> Path:
     """Write a bundle: into a file where the name ends in .tar, else into a directory.
 
-    Raises UserFault when the place is taken.
+    Raises UserFault when the place is taken, WorldFault when it cannot be written.
     """
     place = require_free(target)
     texts, files = _contents(lock, store)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(place) as aside:
-        _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_directory(aside, texts, files)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as aside:
+            _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_directory(aside, texts, files)
+    except OSError as error:
+        if error.filename2 is None and Path(str(error.filename)).is_relative_to(store.root):
+            raise  # a file of the store that cannot be read; of a copy that failed it is the first of two names
+        raise WorldFault("cannot write the bundle", f"{place} ({error.strerror})", ROOM) from error
     return place
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import errno
 import json
+import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from rich.console import Console
@@ -146,6 +150,69 @@ def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureF
 
     assert said[0] == said[1]
     assert said[0].startswith("error: no such release of transformers")
+
+
+@pytest.mark.parametrize(
+    ("error", "rows"),
+    [
+        (
+            OSError(errno.ENOSPC, "full", "/store/a.whl", None, "/small/a.whl"),
+            ("full: /small/a.whl", "make room there, in TMPDIR (default /tmp) too"),
+        ),
+        (PermissionError(errno.EACCES, "no", "/a"), ("no: /a", cli.REMEDIES[errno.EACCES])),
+        (BrokenPipeError(errno.EPIPE, "cut"), ("cut: BrokenPipeError", "correct that and run it again")),
+    ],
+)
+def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
+    error: OSError, rows: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setitem(planning.HANDLERS, "list", refuse)
+
+    assert run(["list"]) == 1
+    assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)
+
+
+def full() -> TextIO:
+    return Path("/dev/full").open("w")
+
+
+def unread() -> TextIO:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+@pytest.mark.parametrize("words", [["plan", "--json"], ["list", "--markdown"]])  # less and more than a buffer
+@pytest.mark.parametrize(
+    ("stream", "rows"),
+    [
+        (full, ("No space left on device: stdout", "make room there, in TMPDIR (default /tmp) too")),
+        (unread, ("Broken pipe: stdout", cli.UNREAD)),
+    ],
+)
+def test_a_result_that_cannot_be_printed_is_said_once(
+    words: list[str],
+    stream: Callable[[], TextIO],
+    rows: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = stream()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", out)
+        assert run(words) == 1
+    out.close()  # as Python does at its end: nothing more is said
+
+    assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)
+
+
+def test_a_command_runs_without_a_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert run(["list", "--json"]) == 0
 
 
 SECRET = "https://user:S3CRET@127.0.0.1:9/x?X-Amz-Signature=S3CRET"

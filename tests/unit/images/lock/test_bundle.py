@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
+import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,6 +92,38 @@ def test_a_lock_goes_through_a_pipe_that_stays_one(tmp_path: Path) -> None:
         assert (tmp_path / "pipe").is_fifo()
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.tar"])
+def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
+    locked: Lock, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def full(source: Path, place: Path) -> None:
+        raise OSError(errno.ENOSPC, "full", str(source), None, str(place))
+
+    def full_tar(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")  # that of a write names no file
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full_tar)
+    with pytest.raises(WorldFault) as caught:
+        bundle.write(locked, store, str(tmp_path / name))
+
+    assert caught.value.value == f"{tmp_path / name} (full)"
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.tar"])
+def test_a_file_of_the_store_that_cannot_be_read_is_not_the_bundles_fault(
+    locked: Lock, store: Store, tmp_path: Path, name: str
+) -> None:
+    gone = store.place(*locked.files()[0])
+    gone.unlink()
+
+    with pytest.raises(FileNotFoundError, match=re.escape(gone.name)):
+        bundle.write(locked, store, str(tmp_path / name))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_bundle_goes_on_where_one_was_killed(locked: Lock, store: Store, tmp_path: Path) -> None:
