@@ -48,7 +48,8 @@ virtual_environment() {
     local stamp="$here/.venv/installed$1"
     if [ ! -e "$stamp" ] || [ "$here/pyproject.toml" -nt "$stamp" ]; then
         say "installing the Python packages that build.py needs into .venv"
-        [ -x "$here/.venv/bin/python" ] || python3 -m venv "$here/.venv"
+        # An interrupted venv leaves a Python without pip, or with half of it, which is not listed; venv completes it.
+        "$here/.venv/bin/python" -m pip show --quiet pip > /dev/null 2>&1 || python3 -m venv "$here/.venv"
         # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown.
         "$here/.venv/bin/python" -m pip install --quiet --quiet --editable "$here$1"
         touch "$stamp"

@@ -10,7 +10,10 @@ import pytest
 from tests.support.harness import ROOT, Done, assert_three_parts, call
 
 # What the scripts may use on any machine.
-TOOLS = ("bash", "cat", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tail", "timeout")
+TOOLS = (
+    "bash", "cat", "chmod", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tail",
+    "timeout", "touch",
+)  # fmt: skip
 ANSWERS = "#!/bin/sh\nexit 0\n"
 NO_DAEMON = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n"
 PODMAN = '#!/bin/sh\ncase "$*" in *NetworkBackend*) echo netavark ;; *Runtime*) echo runc ;; esac\n'
@@ -81,6 +84,30 @@ def test_nothing_is_installed_twice(tmp_path: Path) -> None:
     done = run(tmp_path, f"install_missing one=cat two={ROOT}/pyproject.toml", {"apt-get": APT_GET})
 
     assert (done.code, done.text) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (None, "venv\n"),
+        ("#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n", "venv\n"),  # what ^C leaves of an environment
+        (ANSWERS, ""),
+    ],
+)
+def test_an_environment_without_pip_is_completed(tmp_path: Path, left: str | None, said: str) -> None:
+    place = tmp_path / "clone/.venv/bin/python"
+    place.parent.mkdir(parents=True)
+    for path, text in ((place, left), (tmp_path / "whole", ANSWERS)):
+        if text:
+            path.write_text(text)
+            path.chmod(0o755)
+    (tmp_path / "programs").mkdir()
+    made = f'python3() {{ echo "$2"; cat {tmp_path}/whole > {place}; chmod +x {place}; }}'
+
+    done = run(tmp_path / "programs", f'{made}; here={tmp_path}/clone; virtual_environment ""', {})
+
+    assert (done.code, done.out) == (0, said)
+    assert (tmp_path / "clone/.venv/installed").exists()
 
 
 @pytest.mark.parametrize("script", ["demo", "smoke", "test"])
