@@ -16,6 +16,7 @@ from packaging.pylock import Package, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from images.foreign import uv_cache
 from images.host import download, process
 from images.host.context import Context
 from images.host.errors import UserFault
@@ -119,16 +120,19 @@ def _compile(
         asked = Path(directory) / "pyproject.toml"
         asked.write_text(project(question, sources, requirements))
         command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
-        command += ["--cache-dir", str((context.store.root / "uv").absolute())]
+        command += ["--cache-dir", str(uv_cache.place(context.store))]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(question, requirements), *more]
         settings = configuration(question, sources)
         environ = variables(context.environ, sources)
-        done = process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
+
+        def run() -> process.Result:
+            return process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
+
+        done = uv_cache.renewed(run, context)
     if done.code:
         return done.err, None
-    parsed = tomllib.loads(done.out)
-    return done.err, Pylock.from_dict(parsed)
+    return done.err, Pylock.from_dict(tomllib.loads(done.out))
 
 
 def _uv() -> str:
