@@ -32,6 +32,7 @@ from benchmarks.train import measure as train
 from images.host.errors import Fault, Parser, UserFault
 
 PARTS: Mapping[str, ModuleType] = {"build": build, "image": image, "start": start, "train": train, "store": store}
+WRITE = "python -m benchmarks write"
 INTERRUPTED = 130
 
 
@@ -82,6 +83,9 @@ def _measure(options: argparse.Namespace, open_workshop: Callable[..., Any]) -> 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse before the measuring what would fail after it."""
+    if options.what == "write" and (options.json or options.runs is not None):
+        fact = "the pages are written from docs/benchmarks.json alone, and nothing is measured"
+        raise UserFault(fact, f"--json {options.json}" if options.json else f"--runs {options.runs}", WRITE)
     if options.runs is not None and options.runs < 1:
         raise UserFault("cannot measure with that many runs", options.runs, "--runs 3")
     if not options.json:

@@ -12,22 +12,62 @@ from images.host.errors import UserFault, WorldFault
 from images.oci.image import replacing
 
 PARTS = ("build", "image", "start", "train", "store")
+ANOTHER = "--json with another name"
+
+# What a page needs of each part; a list has any number of what is in it.
+EVERY = "*"  # stands for every key
+NUMBER = (int, float)
+MACHINE = {
+    "cores": int, "cpu": str, "units": [str], "kernel": str, "memory_gb": int, "engine": str, "load": NUMBER,
+}  # fmt: skip
+FIGURES = {EVERY: {"unit": str, "values": [NUMBER]}}
+PART = {
+    "day": str, "runs": int, "minutes": NUMBER, "machine": MACHINE, "figures": FIGURES, "missing": {EVERY: str},
+    "facts": dict,
+}  # fmt: skip
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, remedy: str = ANOTHER) -> dict[str, Any]:
     """Return the parts of a file as JSON has them; none if there is no such file.
 
-    Raises UserFault when it is another file.
+    Raises UserFault with the remedy when it is another file.
     """
     if not path.exists():
         return {}
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise UserFault("cannot read the figures", f"{path}: {error}", "--json with another name") from error
+        raise UserFault("cannot read the figures", f"{path}: {error}", remedy) from error
     if not isinstance(found, dict) or not set(found) <= set(PARTS):
-        raise UserFault("this is no file of figures", path, "--json with another name")
+        raise UserFault("this is no file of figures", path, remedy)
     return found
+
+
+def whole(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the parts of a file, at least one, with everything that a page needs of them.
+
+    Raises UserFault with the remedy when the file or something in it is missing or damaged.
+    """
+    parts = read(path, remedy)
+    if not parts:
+        raise UserFault("there are no figures to write", path, remedy)
+    for name, part in parts.items():
+        if flaw := _flaw(part, PART, name):
+            raise UserFault("these figures are damaged", f"{path}: {flaw}", remedy)
+    return parts
+
+
+def _flaw(found: Any, shape: Any, place: str) -> str | None:
+    """Return the first place where something is missing or is of another kind."""
+    if isinstance(shape, dict) and isinstance(found, dict):
+        keys = found if EVERY in shape else shape
+        rows = [(found.get(key), shape.get(EVERY, shape.get(key)), f"{place}.{key}") for key in keys]
+    elif isinstance(shape, list) and isinstance(found, list):
+        rows = [(each, shape[0], f"{place}.{number}") for number, each in enumerate(found)]
+    else:
+        fits = not isinstance(shape, dict | list) and isinstance(found, shape)
+        return None if fits else place
+    return next(filter(None, (_flaw(*row) for row in rows)), None)
 
 
 def put(path: Path, name: str, part: Mapping[str, Any]) -> None:

@@ -15,11 +15,15 @@ FIGURES = ROOT / "docs/benchmarks.json"
 PAGE, README = ROOT / "docs/benchmarks.md", ROOT / "README.md"
 END = "<!-- end of figures -->"
 NOTHING = "Not measured yet."
+REMEDY = "git checkout docs/benchmarks.json"
 
 
 def write() -> None:
-    """Write both pages anew, and draw the plots."""
-    parts = file.read(FIGURES)
+    """Write both pages anew, and draw the plots.
+
+    Raises UserFault when figures are missing or damaged; then nothing is written.
+    """
+    parts = file.whole(FIGURES, REMEDY)
     plots.draw(parts, FIGURES.parent)
     for page in (PAGE, README):
         page.write_text(fill(page.read_text(), parts))

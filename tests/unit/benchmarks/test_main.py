@@ -36,6 +36,8 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         (["start", "--runs", "many"], "'many'"),
         (["start", "--json", "/no/such/directory/figures.json"], "/no/such/directory"),
         (["start", "--json", __file__], "test_main.py"),
+        (["write", "--json", "/tmp/figures.json"], "--json /tmp/figures.json"),
+        (["write", "--runs", "3"], "--runs 3"),
         (["stop"], "'stop'"),
         ([], "what"),
     ],

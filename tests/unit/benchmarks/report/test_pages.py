@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from benchmarks.figures import file
 from benchmarks.report import pages
+from images.host.errors import UserFault
 
 MACHINE = {
     "cores": 2, "cpu": "AMD EPYC", "units": [], "kernel": "6.1", "memory_gb": 8, "engine": "Docker 20.10", "load": 0.0,
@@ -58,3 +60,61 @@ def test_the_summary_states_what_missed() -> None:
 
 def test_without_figures_the_pages_say_so() -> None:
     assert pages.fill(MARKED.format("summary"), {}) == MARKED.format("summary").replace("old", pages.NOTHING)
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Write to pages of the test alone; the figures are not there yet."""
+    for name in ("PAGE", "README"):
+        monkeypatch.setattr(pages, name, tmp_path / f"{name}.md")
+        (tmp_path / f"{name}.md").write_text(MARKED.format("image"))
+    monkeypatch.setattr(pages, "FIGURES", tmp_path / "benchmarks.json")
+    return tmp_path
+
+
+def without(*keys: str) -> str:
+    """Return the figures of an image as JSON, without what is there by these keys."""
+    made: dict[str, Any] = json.loads(json.dumps({"image": image(1)}))
+    inner = made
+    for key in keys[:-1]:
+        inner = inner[key]
+    del inner[keys[-1]]
+    return json.dumps(made)
+
+
+VALUES = ("figures", "ours with bytecode", "values")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "benchmarks.json"),
+        ("{}", "benchmarks.json"),
+        ("{cut", "benchmarks.json"),
+        ("[]", "benchmarks.json"),
+        ('{"build": {}}', "build.day"),
+        ('{"build": null}', "build"),
+        *((without("image", key), f"image.{key}") for key in image(1)),
+        *((without("image", "machine", key), f"image.machine.{key}") for key in MACHINE),
+        (without("image", *VALUES), f"image.{'.'.join(VALUES)}"),
+        (json.dumps({"image": image(1)}).replace("[1]", '["1"]'), f"image.{'.'.join(VALUES)}.0"),
+    ],
+)
+def test_damaged_figures_leave_the_pages_as_they_are(text: str | None, said: str, places: Path) -> None:
+    if text is not None:
+        (places / "benchmarks.json").write_text(text)
+
+    with pytest.raises(UserFault) as caught:
+        pages.write()
+
+    assert caught.value.value.endswith(said) or f"{said}: " in caught.value.value
+    assert caught.value.remedy == "git checkout docs/benchmarks.json"
+    assert {(places / name).read_text() for name in ("PAGE.md", "README.md")} == {MARKED.format("image")}
+
+
+def test_whole_figures_are_written(places: Path) -> None:
+    (places / "benchmarks.json").write_text(json.dumps({"image": image(300_000_000)}))
+
+    pages.write()
+
+    assert "| ≤ 320.0 MB | 300.0 MB | kept |" in (places / "PAGE.md").read_text()
