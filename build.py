@@ -9,6 +9,9 @@ import io
 import os
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # python -I and PYTHONSAFEPATH leave it out
 
 gc.set_threshold(100_000)  # what is imported and read stays to the end: looking through it is time for nothing
 
