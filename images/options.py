@@ -60,13 +60,13 @@ def _list_parser(command: str) -> Parser:
 
 def _lock_parser(command: str) -> Parser:
     made = _named(command, _request(), _mirror())
-    made.add_argument("--output", type=_text, metavar="FILE", help="write the lock there instead of on stdout")
+    made.add_argument("--output", type=_place, metavar="FILE", help="write the lock there instead of on stdout")
     return made
 
 
 def _bundle_parser(command: str) -> Parser:
     made = _named(command, _request(), _parts(), _mirror(), _effort())
-    made.add_argument("--output", type=_text, metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
+    made.add_argument("--output", type=_place, metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
     return made
 
 
@@ -130,13 +130,9 @@ def _parts() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--lock", type=_text, metavar="FILE", help="use exactly the files of this lock")
     made.add_argument(
-        "--offline",
-        type=_text,
-        metavar="BUNDLE",
-        nargs="?",
-        const=False,
+        "--offline", type=_text, metavar="BUNDLE", nargs="?", const=False,
         help="fetch nothing; take the files from a bundle",
-    )
+    )  # fmt: skip
     return made
 
 
@@ -161,7 +157,7 @@ def _result() -> argparse.ArgumentParser:
     """Return the options for where the image goes."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument(
-        "--output", type=_text, metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /"
+        "--output", type=_place, metavar="FILE|DIR/", help="write an archive, or an OCI layout where it ends in /"
     )
     made.add_argument(
         "--compression",
@@ -192,6 +188,13 @@ def _text(typed: str) -> str:
     if "\0" in typed:
         raise argparse.ArgumentTypeError(f"{typed!r} has a null character")
     return typed
+
+
+def _place(typed: str) -> str:
+    """Read where something is written to; raise ArgumentTypeError for -, with which stdout is meant."""
+    if typed == "-":
+        raise argparse.ArgumentTypeError("'-' does not mean stdout here; ./- is a file of that name")
+    return _text(typed)
 
 
 def _count(typed: str) -> int:
