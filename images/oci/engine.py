@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import ContainerError, DockerException, NotFound
+from docker.errors import DockerException, NotFound
 
 from images.host import docker_config, process
+from images.host.context import background
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.image import Image, archive, archived_manifest, write_archive
@@ -21,7 +23,7 @@ from images.oci.manifest import digest_of
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
-PATIENCE = 600  # seconds: for an answer of an engine that has answered once, such as the end of a container
+PATIENCE = 600  # seconds: for an answer of an engine that has answered once
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
@@ -143,8 +145,15 @@ def run(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
 
 
 def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
-    start = ["podman", "run", "--rm", "--network", "none", "--entrypoint", command[0], image.tag]
-    done = process.run([*start, *command[1:]], engine.environ, INSTALL)
+    name = f"multinode-{secrets.token_hex(6)}"
+    # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed on.
+    start = ["podman", "run", "--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
+    start += ["--entrypoint", command[0], image.tag]
+    try:
+        done = process.run([*start, *command[1:]], engine.environ, INSTALL)
+    except BaseException:
+        process.run(["podman", "rm", "--force", "--ignore", name], engine.environ, INSTALL)
+        raise
     if done.code in NOT_STARTED:
         remedy = f"make `podman run --rm {image.tag} true` work; scripts/lib.sh knows what podman lacks in a container"
         raise WorldFault("podman could not start the image", (done.failure or "")[:300], remedy)
@@ -153,17 +162,32 @@ def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | N
 
 def _run_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
     found = _found(engine, image)
-    name = found.id if found else image.tag
     try:
-        engine.client.containers.run(
-            name, list(command[1:]), entrypoint=command[0], network_mode="none", remove=True, stderr=True
-        )
-    except ContainerError as error:
-        text = error.stderr or b"?"
-        return (text if isinstance(text, str) else text.decode(errors="replace")).strip().splitlines()[-1]
+        with background() as beside, _container(engine, found.id if found else image.tag, command) as container:
+            said = container.attach(stdout=False, stderr=True, stream=True)
+            text = beside.start(lambda: b"".join(said))  # who writes much waits for a reader
+            container.start()
+            code = container.wait()["StatusCode"]
+            lines = text().decode(errors="replace").strip().splitlines()
     except (DockerException, OSError) as error:
         raise WorldFault("the engine could not start the image", str(error)[:300], "docker run it by hand") from error
-    return None
+    return (lines or ["?"])[-1] if code else None
+
+
+@contextmanager
+def _container(engine: Engine, image: str, command: Sequence[str]) -> Iterator[Any]:
+    """Make a container that the engine removes when it ends, also after a kill -9; an interrupt ends it."""
+    container = None
+    try:
+        with process.uninterrupted():
+            container = engine.client.containers.create(
+                image, list(command[1:]), entrypoint=command[0], network_mode="none", auto_remove=True
+            )
+        yield container
+    finally:
+        if container:
+            with suppress(DockerException, OSError):  # the engine was faster
+                container.remove(force=True)
 
 
 def save(engine: Engine, name: str, path: Path) -> bool:

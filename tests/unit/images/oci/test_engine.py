@@ -97,6 +97,10 @@ class Client:
     images: Images
     started: list[str] = field(default_factory=list)
     networks: list[str] = field(default_factory=list)
+    removed: list[bool] = field(default_factory=list)
+    said: bytes = b""
+    code: int = 0
+    interrupted: bool = False
 
     @property
     def containers(self) -> Client:
@@ -108,9 +112,25 @@ class Client:
             status = [["driver-type", "io.containerd.snapshotter.v1"]]
         return {"DriverStatus": status}
 
-    def run(self, image: str, *_: object, network_mode: str = "bridge", **__: object) -> None:
+    def create(self, image: str, *_: object, network_mode: str, auto_remove: bool, **__: object) -> Client:
+        assert auto_remove
         self.started.append(self.images.get(image).id)
         self.networks.append(network_mode)
+        return self
+
+    def attach(self, **_: object) -> Iterable[bytes]:
+        return iter([self.said])
+
+    def start(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def wait(self) -> dict[str, int]:
+        return {"StatusCode": self.code}
+
+    def remove(self, *, force: bool) -> None:
+        self.removed.append(force)
+        raise DockerException("removal is in progress")
 
 
 def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
@@ -139,6 +159,30 @@ def test_an_image_is_loaded_once_and_has_all_its_names(tmp_path: Path, kind: typ
     assert [client.images.get(name).id for name in ("a:1", "host/b:2", "c:3")] == [known] * 3
     assert client.started == [known] * 2
     assert client.networks == ["none"] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "failure"),
+    [(0, b"a warning", None), (1, b"first\nlast: na\xc3\xafve\n", "last: na\xefve"), (137, b"", "?")],
+)
+def test_docker_says_the_last_line_of_a_command_that_fails(
+    tmp_path: Path, code: int, said: bytes, failure: str | None
+) -> None:
+    store, client = Store(tmp_path), Client(Images(), code=code, said=said)
+    image = image_of(store, "a:1", layers=[])
+    engine.load(Engine("docker", {}, client), image, store)
+
+    assert engine.run(Engine("docker", {}, client), image, ["python3"]) == failure
+
+
+def test_an_interrupt_ends_the_container_of_docker(tmp_path: Path) -> None:
+    store, client = Store(tmp_path), Client(Images(), interrupted=True)
+    image = image_of(store, "a:1", layers=[])
+    engine.load(Engine("docker", {}, client), image, store)
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(Engine("docker", {}, client), image, ["python3"])
+    assert client.removed == [True]
 
 
 @pytest.mark.parametrize(("kind", "sent"), [(Images, 1), (Containerd, 2)])
@@ -224,4 +268,24 @@ def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
             engine.run(Engine("podman", {}), image, ["python3", "-c", "x"])
     else:
         assert engine.run(Engine("podman", {}), image, ["python3", "-c", "x"]) == ("an error" if code else None)
-    assert commands == ["podman run --rm --network none --entrypoint python3 a:1 -c x"]
+    assert len(commands) == 1
+    assert commands[0].startswith("podman run --rm --name multinode-")
+    assert commands[0].endswith(" --network none --entrypoint python3 a:1 -c x")
+
+
+def test_an_interrupt_ends_the_container_of_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[Sequence[str]] = []
+
+    def run(command: Sequence[str], *_: object) -> process.Result:
+        commands.append(command)
+        if command[1] == "run":
+            raise KeyboardInterrupt
+        return process.Result(0, "", "")
+
+    monkeypatch.setattr(process, "run", run)
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(Engine("podman", {}), image_of(Store(tmp_path), "a:1", layers=[]), ["python3"])
+    begun, removed = commands
+    assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
+    assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
