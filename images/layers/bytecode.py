@@ -111,6 +111,7 @@ def make(
     """
     made = {}
     for project, digest, path in wheels:
+        process.end_if_stopped()
         left_out = trim.uncompiled(project, trimmed=trimmed)
 
         def compile_(path: Path = path, left_out: str = left_out) -> str:

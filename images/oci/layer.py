@@ -13,6 +13,7 @@ from typing import IO
 import zstandard
 
 from images.foreign.paths import HOPS, WHITEOUT, flaw
+from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
 
@@ -97,6 +98,7 @@ class Sink:
         return Written(self._plain.hexdigest(), self._packed.hexdigest(), self._size, self.position)
 
     def _pass_on(self) -> None:
+        process.end_if_stopped()
         data, self._waiting = self._waiting, bytearray()
         self._plain.update(data)
         self._out(self._zstd.compress(data))
@@ -111,8 +113,7 @@ class Layer:
     """A layer while it is written: fixed times, parents first, equal files as hard links. Errors name the `source`."""
 
     def __init__(self, path: Path, below: Directories) -> None:
-        self.source = ""
-        self._below = below
+        self.source, self._below = "", below
         self._file = path.open("wb")
         self._sink = Sink(self._file)
         self._entries: dict[str, tuple[object, str]] = {"": (tarfile.DIRTYPE, "")}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
 import zipfile
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,15 @@ def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPath
         bytecode.contents(out, "a.whl")
     except Fault:
         pass
+
+
+def test_no_wheel_is_begun_that_is_not_wanted_any_more(tmp_path: Path) -> None:
+    store, stop = Store(tmp_path), threading.Event()
+    python = Interpreter(tmp_path, interpreter.of_base(store, base(SYSTEM)), None)
+    stop.set()
+
+    def task() -> None:
+        bytecode.make(store, [("one", "0" * 64, tmp_path / "missing.whl")], python, trimmed=True)
+
+    with pytest.raises(process.Stopped):
+        copy_context().run(process.run_stoppable, stop, task)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+import threading
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.host import process
 from images.host.errors import WorldFault
+from images.host.store import CHUNK
 from images.oci.layer import EPOCH, Directories, Layer, Written
 
 Files = list[tuple[str, bytes, int]]
@@ -39,6 +43,22 @@ def test_parents_come_first_with_fixed_times_and_owners(tmp_path: Path) -> None:
     assert (entries["usr/local"].mode, entries["usr/local"].gid) == (0o2775, 50)
     assert {entry.mtime for entry in entries.values()} == {EPOCH}
     assert entries["usr/local/bin/x"].mode == 0o755
+
+
+def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path: Path) -> None:
+    stop, written = threading.Event(), []
+
+    def task() -> None:
+        with Layer(tmp_path / "a", Directories()) as layer:
+            for number in range(9):
+                layer.file(f"{number}", bytes([number]) * CHUNK)
+                written.append(number)
+                if number == 3:
+                    stop.set()
+
+    with pytest.raises(process.Stopped):
+        copy_context().run(process.run_stoppable, stop, task)
+    assert written == [0, 1, 2, 3]
 
 
 def test_equal_files_are_hard_links_unless_modes_differ(tmp_path: Path) -> None:
