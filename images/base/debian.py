@@ -17,6 +17,7 @@ from images.base.base import Base, Facts, Recipe, of_debian
 from images.debs.apt import ALWAYS, Deb
 from images.debs.mirrors import REMEDY
 from images.host import process
+from images.host.context import temporary
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci.layer import EPOCH, Directories, Layer, Part, Written
@@ -157,7 +158,7 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
     nowhere = ""  # neither a suite nor a mirror: the first hook brings them
     done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY, apart=True)
     if done.code:
-        remedy = "check that the disk and /tmp have 1 GB free; not root? " + (
+        remedy = f"check that the disk and {temporary(env)} have 1 GB free; not root? " + (
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
         raise WorldFault("mmdebstrap could not make the base", done.complaint, remedy)
@@ -243,7 +244,6 @@ def _deb(store: Store, deb: Deb) -> Path:
 def _control(path: Path, environ: Mapping[str, str]) -> str:
     done = process.run(["dpkg-deb", "--field", str(path)], environ, REMEDY)
     if done.code:
-        raise WorldFault(
-            "a file is not a Debian package", path.name, f"remove {path} and run it again: {done.complaint}"
-        )
+        remedy = f"make room in {temporary(environ)}; if it is no package, the lock has to name another one"
+        raise WorldFault("dpkg-deb cannot read a package", f"{path.name} ({done.complaint})", remedy)
     return done.out

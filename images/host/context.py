@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import threading
 import time
@@ -154,8 +155,8 @@ def background() -> Iterator[Background]:
 def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
-    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place, or
-    where programs cannot be given its path or that of temporary files.
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place,
+    where programs cannot be given its path or that of temporary files, or cannot write these.
     """
     root = _root(environ)
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
@@ -163,7 +164,16 @@ def default_root(environ: Mapping[str, str]) -> Path:
         if found := re.search(UNFIT[variable], path):
             fact = f"the path of a directory cannot have {found[0]!r} in it"
             raise UserFault(fact, repr(path), f"set {variable} to a directory without it")
+    place = environ.get("TMPDIR")
+    if place and not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        fact = "programs cannot write temporary files there"
+        raise UserFault(fact, f"TMPDIR {place}", "set TMPDIR to a directory that you may write to")
     return root
+
+
+def temporary(environ: Mapping[str, str]) -> str:
+    """Return the directory that programs write temporary files to."""
+    return environ.get("TMPDIR") or "/tmp"
 
 
 def _root(environ: Mapping[str, str]) -> Path:

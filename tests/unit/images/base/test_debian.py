@@ -14,7 +14,7 @@ from images.debs.apt import Deb
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.process import Result
-from images.host.store import Store
+from images.host.store import Store, sha256
 from images.lock.lock import Debian
 from images.oci.layer import EPOCH
 
@@ -146,3 +146,22 @@ def test_mounts_go_with_mmdebstrap_where_that_is_allowed(
 
     command, apart = ran[-1]
     assert (command[: len(start)], command[len(start)], apart) == (start, "--variant=minbase", True)
+
+
+@pytest.mark.parametrize(("environ", "place"), [({}, "/tmp"), ({"TMPDIR": ""}, "/tmp"), ({"TMPDIR": "/full"}, "/full")])
+def test_where_room_for_temporary_files_may_lack_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], place: str
+) -> None:
+    store, env = Store(tmp_path / "store"), {"PATH": "/usr/bin", **environ}
+    with store.aside() as path:
+        path.write_bytes(b"a package")
+        digest = sha256(path)
+        store.keep(path, digest, "a.deb")
+    monkeypatch.setattr(process, "run", lambda *_, **__: Result(2, "", "tar: no space\ndpkg-deb: error: tar failed"))
+
+    with pytest.raises(WorldFault, match=r"cannot read a package: a\.deb \(dpkg-deb: error: tar failed\)") as caught:
+        debian.pack(store, [Deb("a", "1", "amd64", "a.deb", digest)], {}, tmp_path / "out.tar", env)
+    assert caught.value.remedy.startswith(f"make room in {place};")
+    with pytest.raises(WorldFault, match="mmdebstrap could not make the base") as caught:
+        debian._bootstrap((), tmp_path / "parts", tmp_path / "raw", env)
+    assert f"the disk and {place} have 1 GB free" in caught.value.remedy
