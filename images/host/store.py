@@ -19,8 +19,7 @@ from images.host.errors import UserFault, disk_fault, on_disk
 
 CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
-HELD = "held"
-NEW = ".new-"  # of a directory that has no lock yet
+HELD, NEW = "held", ".new-"  # the lock of a directory; the name of one that has no lock yet
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
