@@ -235,8 +235,11 @@ def test_a_metric_that_hides_the_data_set_of_its_name_is_refused(image: str) -> 
     assert "this script hides the data set of its name: accuracy/accuracy.py" in done.err
 
 
-def test_a_task_without_its_packages_says_what_to_do(image: str) -> None:
-    done = run(image, "ctc")
+def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path) -> None:
+    (tmp_path / "ctc.py").touch()
+    script = "/workspace/transformers/examples/pytorch/speech-recognition/run_speech_recognition_ctc.py"
+
+    done = run(image, "ctc", options=("--volume", f"{tmp_path}/ctc.py:{script}:ro"))
 
     assert done.code == 2
     assert "no requirements for ctc, it lacks: jiwer, librosa\n" in done.err
