@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.limits import (
+    AMX,
     BF16_UNITS,
     DEFAULT_SHM,
     MEMORY,
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 # Units that decide how fast a model computes, in the kernel's words: arch/x86/include/asm/cpufeatures.h for x86,
 # Documentation/arch/arm64/elf_hwcaps.rst for arm64.
 UNITS = (
-    "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16", "amx_fp16",
+    "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
+    "amx_fp16",
     "asimddp", "i8mm", "sve", "bf16",
 )  # fmt: skip
+# A difference that may be noise: other work runs on most machines.
+NEARLY = 0.8
 
 
 def check_processor(view: View) -> Finding:
@@ -43,6 +47,17 @@ def check_units(view: View) -> Finding:
         return Finding(value)
     remedy = "leave --bf16 out here, or take a machine with one of " + ", ".join(BF16_UNITS)
     return Finding(f"{value}; bf16 is emulated", WARNING, remedy)
+
+
+def check_speed(view: View) -> Finding:
+    """Compare how fast a layer is computed in bfloat16 and in float32; where bf16 is emulated, the units say it."""
+    probe = view.probe
+    if not probe.float32 or not probe.bfloat16:
+        return Finding("not measured")
+    value = f"{probe.bfloat16:.0f} GFLOP/s in bfloat16, {probe.float32:.0f} in float32, on one core"
+    if probe.bfloat16 >= probe.float32 * NEARLY or not has_bf16(view.limits.flags):
+        return Finding(value)
+    return Finding(value, WARNING, f"leave --bf16 out here, or take a machine that shows {AMX}: bf16 saves memory only")
 
 
 def check_cores(view: View) -> Finding:

@@ -19,6 +19,7 @@ CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("launcher", software.check_launcher),
     ("processor", hardware.check_processor),
     ("units", hardware.check_units),
+    ("speed", hardware.check_speed),
     ("cores", hardware.check_cores),
     ("threads", hardware.check_threads),
     ("NUMA", hardware.check_numa),

@@ -9,6 +9,7 @@ from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
+from entrypoint.launchers.world import MPIJOB_LAUNCHER
 
 if TYPE_CHECKING:
     from entrypoint.doctor.view import View
@@ -27,6 +28,8 @@ def check_launcher(view: View) -> Finding:
     if view.refusal is not None:
         return Finding(f"{view.refusal.fact}: {view.refusal.value}", WRONG, view.refusal.remedy)
     world = view.decision.world
+    if world.launcher == MPIJOB_LAUNCHER:
+        return Finding(f"{world.launcher} ({world.why}), ranks run on the hosts of the hostfile: --explain smoke")
     return Finding(f"{world.launcher} ({world.why}), world {world.asked}")
 
 
@@ -116,6 +119,8 @@ def check_network(view: View) -> Finding:
         chosen = environ.get(variable, "")
         if chosen and not set(chosen.split(",")) <= set(names):
             return Finding(f"{variable}={chosen}, and there is only: {value}", WRONG, f"unset {variable}")
+    if view.decision.world.launcher == MPIJOB_LAUNCHER:
+        return Finding(f"{value}; ranks meet on the network of the hosts in the hostfile")
     return Finding(f"{value}; ranks meet on {environ.get('GLOO_SOCKET_IFNAME') or 'what the library picks'}")
 
 

@@ -8,9 +8,9 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import can_write, file_system_size, read_text
+from entrypoint.container.image import normalize
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
-from entrypoint.training.needs import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,8 +53,9 @@ class Directory(NamedTuple):
 class Probe(NamedTuple):
     """What a process with the prepared environment saw of itself.
 
-    error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be
-    imported; each is empty if nothing failed.
+    float32, bfloat16: GFLOP/s of a core in these types, 0 where that was not measured; error: why no group of ranks
+    forms; broken: why the Trainer, or something it needs (importing), cannot be imported; each is empty if nothing
+    failed.
     """
 
     python: str = ""
@@ -67,6 +68,8 @@ class Probe(NamedTuple):
     transformers: str = ""
     broken: str = ""
     importing: str = ""
+    float32: float = 0.0
+    bfloat16: float = 0.0
 
 
 class View(NamedTuple):
@@ -135,6 +138,8 @@ def read_probe(line: str, said: str) -> Probe:
             transformers=str(facts.get("transformers", "")),
             broken=str(facts.get("broken", "")),
             importing=str(facts.get("importing", "")),
+            float32=float(facts.get("float32", 0)),
+            bfloat16=float(facts.get("bfloat16", 0)),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return Probe(error=said)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file
 from entrypoint.launchers import world as launchers
-from entrypoint.launchers.torchrun import COUNT, WORDS
+from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.tuning.cores import can_bind
@@ -37,7 +37,7 @@ MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
     "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
 )  # fmt: skip
-EACH, RESTARTS = "--nproc-per-node", "PET_MAX_RESTARTS"
+EACH, RESTARTS, NODE = "--nproc-per-node", "PET_MAX_RESTARTS", "PET_NODE_RANK"
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
@@ -48,6 +48,11 @@ HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_
 # is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
 # those that died could be reached (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, next_rendezvous).
 NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
+
+# With it, agents work out the numbers of their ranks by themselves (pytorch/pytorch#136865; older ones ignore it).
+# Else a worker that is started again before the old master has ended finds its number in the store of that one, and the
+# new master waits 900 s for what this worker has written there (elastic/agent/server/api.py, _assign_worker_ranks).
+ALIKE = Setting("TORCH_ELASTIC_WORKER_IDENTICAL", "1", "every pod has as many ranks, so agents need not ask each other")
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
@@ -103,7 +108,16 @@ def find_program(words: list[str]) -> tuple[str, list[str]]:
 
 
 def find_module(words: list[str]) -> tuple[str, list[str]]:
-    """Return the module that Python runs by `-m`, also in `-um NAME` and after `-W error`, and the words after it."""
+    """Return the module that Python runs by `-m`, empty where it runs no module, and the words after it."""
+    letter, name, left = find_code(words)
+    return (name if letter == "m" else ""), left
+
+
+def find_code(words: list[str]) -> tuple[str, str, list[str]]:
+    """Return what Python runs: `m` and a module, also in `-um NAME` and after `-W error`; `c` and a text; or a script.
+
+    The letter of a script is empty. What follows are the words after a module or a text, or those from the script on.
+    """
     left = list(words)
     while left and left[0].startswith("-") and left[0] not in ("-", "--"):
         option = left.pop(0)
@@ -114,8 +128,8 @@ def find_module(words: list[str]) -> tuple[str, list[str]]:
             value = option[place + 1 :] or "".join(left[:1])
             left = left if option[place + 1 :] else left[1:]
             if option[place] in "cm":
-                return (value if option[place] == "m" else ""), left
-    return "", left
+                return option[place], value, left
+    return "", "".join(left[:1]), left
 
 
 def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
@@ -127,7 +141,8 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
     found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
     if found.get("PET_STANDALONE", "0") != "0":
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
-    return {"PET_NNODES": "1", COUNT: "1", "PET_NODE_RANK": "0", **found}
+    several = found.get("PET_NNODES", "1") != "1"
+    return {"PET_NNODES": "1", COUNT: "1", NODE: (several and environ.get(INDEX, "").strip()) or "0", **found}
 
 
 def check_accelerate(words: list[str], environ: Mapping[str, str]) -> None:
@@ -184,11 +199,29 @@ def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> 
     return [] if count == (environ.get(COUNT) or "1") else [Setting(COUNT, count, why)]
 
 
+def fix_node(start: Start | None, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the number of this pod of an Indexed Job for a torchrun to which nobody has said which node this is."""
+    found = "" if start is None else start.environ.get(NODE, "")
+    ours = found not in ("", "0") and found == environ.get(INDEX, "").strip() and not environ.get(NODE)
+    return [Setting(NODE, found, "the number of this pod in its Indexed Job")] if ours else []
+
+
 def renew_store(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return what gives the ranks of a torchrun a new store at each start, where they may be started several times."""
     starts = world.launcher in (launchers.ALONE, launchers.TORCHRUN) and world.sizes[1] > 1
     restarts = environ.get(RESTARTS, "").strip() not in ("", "0")
     return [NEW_STORE] if starts and (restarts or environ.get("PET_RDZV_ENDPOINT")) else []
+
+
+def number_ranks(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what spares the agents of a job in Kubernetes to agree on their ranks, where each has the number it needs.
+
+    Elsewhere people number the nodes themselves, and agents that ask each other find out about mistakes. An operator's
+    number of processes is that of every pod, a typed one may be this pod's only.
+    """
+    pod = environ.get("KUBERNETES_SERVICE_HOST") and world.launcher == launchers.TORCHRUN
+    given = whole(environ.get(COUNT, "")) == world.local_size
+    return [ALIKE] if pod and given and world.several_nodes and world.node_rank is not None else []
 
 
 def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def test_a_healthy_container(image: str) -> None:
     assert "wrong" not in done.out
     assert "libtcmalloc.so.4 libiomp5.so" in done.out
     assert "gloo: a group of one rank has formed" in done.out
+    assert re.search(r"speed +[1-9]\d* GFLOP/s in bfloat16, [1-9]\d* in float32, on one core", done.out)
 
 
 def test_an_unknown_user_with_a_writable_output_is_healthy(image: str) -> None:

@@ -56,6 +56,7 @@ def test_a_healthy_container() -> None:
     [
         ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1"),
         ({"limits": LIMITS._replace(flags=frozenset({"avx2"}))}, "units", WARNING, "avx2; bf16 is emulated"),
+        ({"probe": PROBE._replace(bfloat16=86.4, float32=165.2)}, "speed", WARNING, "86 GFLOP/s in bfloat16, 165 in"),
         ({"limits": LIMITS._replace(shm=64 << 20)}, "shm", WARNING, "64 MB"),
         ({"limits": LIMITS._replace(shm=65_536_000)}, "shm", WARNING, "62 MB"),
         ({"limits": LIMITS._replace(shm=65_535_999)}, "shm", WRONG, "62 MB"),
@@ -139,6 +140,23 @@ def test_packages_are_installed_again_from_where_they_are(locked: dict[str, str]
     assert found.remedy == f"pip install --no-deps --force-reinstall {remedy}"
 
 
+@pytest.mark.parametrize(
+    ("flags", "bfloat16", "said"),
+    [
+        ({"amx_bf16"}, 1400.0, "1400 GFLOP/s in bfloat16, 165 in float32, on one core"),
+        ({"avx512_bf16"}, 133.0, "133 GFLOP/s"),
+        ({"amx_bf16"}, 0.0, "not measured"),
+        ({"avx2"}, 1.0, "1 GFLOP/s"),
+    ],
+)
+def test_bfloat16_that_is_no_slower_or_said_to_be_emulated_is_no_fault(
+    flags: set[str], bfloat16: float, said: str
+) -> None:
+    probe, limits = PROBE._replace(bfloat16=bfloat16, float32=165.0), LIMITS._replace(flags=frozenset(flags))
+    rows = {row.name: row for row in examine(HEALTHY._replace(probe=probe, limits=limits))}
+    assert rows["speed"].state == OK and said in rows["speed"].value
+
+
 def test_a_virtual_environment_has_tools_of_its_own() -> None:
     locked = {"pip": "26.1.2", "setuptools": "83.0.0", "six": "1.17.0"}
     installed = {"pip": ("23.0.1",), "setuptools": ("66.1.1",), "six": ("1.17.0",)}
@@ -155,6 +173,16 @@ def test_another_python_is_told_in_one_line() -> None:
 def test_the_versions_that_are_imported_are_shown() -> None:
     rows = {row.name: row.value for row in examine(HEALTHY)}
     assert (rows["torch"], rows["transformers"]) == ("2.13.0+cpu", "5.23.0")
+
+
+def test_ranks_of_an_mpijob_are_not_in_its_launcher() -> None:
+    """They run on the workers, whatever one process here would be."""
+    decision = with_environ(GLOO_SOCKET_IFNAME="lo")._replace(world=World("mpijob-launcher", "role", local_size=1))
+    rows = {row.name: row for row in examine(HEALTHY._replace(decision=decision))}
+
+    assert rows["launcher"].value == "mpijob-launcher (role), ranks run on the hosts of the hostfile: --explain smoke"
+    assert rows["network"].value.endswith("ranks meet on the network of the hosts in the hostfile")
+    assert {rows["launcher"].state, rows["network"].state} == {OK}
 
 
 def test_other_words_are_refused() -> None:

@@ -22,8 +22,10 @@ from entrypoint.doctor.view import (
 
 
 def test_a_probe() -> None:
-    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0}'
-    assert read_probe(line, "") == Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "")
+    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0, '
+    line += '"float32": 165.2, "bfloat16": 86}'
+    found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "", float32=165.2, bfloat16=86.0)
+    assert read_probe(line, "") == found
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import World
-from entrypoint.tuning.starters import NEW_STORE, check_accelerate, fix_count, read_start, renew_store, replace_auto
+from entrypoint.tuning.starters import (
+    ALIKE,
+    NEW_STORE,
+    check_accelerate,
+    fix_count,
+    fix_node,
+    number_ranks,
+    read_start,
+    renew_store,
+    replace_auto,
+)
 from tests.support.launchers import left_by
 
 
@@ -102,6 +112,29 @@ def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "more", "rank", "exported"),
+    [
+        ("torchrun x.py", {}, "1", True),
+        ("torchrun --node-rank 2 x.py", {}, "2", False),
+        ("torchrun x.py", {"PET_NODE_RANK": "0"}, "0", False),
+        ("torchrun x.py", {"PET_NNODES": ""}, "0", False),
+        ("torchrun --nnodes 1 x.py", {}, "0", False),
+        ("torchrun x.py", {"JOB_COMPLETION_INDEX": "0"}, "0", False),
+        ("torchrun --standalone x.py", {}, None, False),
+        ("mpirun -n 2 x.py", {}, None, False),
+    ],
+)
+def test_a_typed_torchrun_has_the_number_of_its_pod(
+    line: str, more: dict[str, str], rank: str | None, exported: bool
+) -> None:
+    pod = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa", **more}
+    start = read_start(line.split(), pod)
+    assert start is not None and start.environ.get("PET_NODE_RANK") == rank
+    assert [(each.name, each.value) for each in fix_node(start, pod)] == [("PET_NODE_RANK", "1")] * exported
+    assert fix_node(None, pod) == []
+
+
+@pytest.mark.parametrize(
     ("line", "environ", "new"),
     [
         ("torchrun --nproc-per-node 2 --max-restarts 3 x.py", {}, True),
@@ -119,6 +152,26 @@ def test_ranks_that_may_be_started_again_get_a_new_store(line: str, environ: dic
     world = read_world(start.environ, detect(start.environ), start.each)._replace(local_size=start.each)
 
     assert renew_store(world, start.environ) == ([NEW_STORE] if new else [])
+
+
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "PET_NPROC_PER_NODE": "2"}
+STATIC = World("torchrun", "", (2, 2), 1, 2, master="m")
+
+
+@pytest.mark.parametrize(
+    ("world", "more", "alike"),
+    [
+        (STATIC, {}, True),
+        (STATIC, {"KUBERNETES_SERVICE_HOST": ""}, False),
+        (STATIC, {"PET_NPROC_PER_NODE": "auto"}, False),
+        (STATIC._replace(local_size=1), {}, False),  # --nproc 1 for this pod
+        (STATIC._replace(node_rank=None), {}, False),  # elastic
+        (STATIC._replace(nodes=(1, 1)), {}, False),
+        (STATIC._replace(launcher="torchrun-worker"), {}, False),
+    ],
+)
+def test_agents_of_pods_that_are_alike_do_not_ask_each_other(world: World, more: dict[str, str], alike: bool) -> None:
+    assert number_ranks(world, {**IN_A_POD, **more}) == ([ALIKE] if alike else [])
 
 
 def test_ranks_of_an_mpirun_have_no_store_of_torchrun() -> None:
