@@ -21,8 +21,10 @@ from entrypoint.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Seconds: between two renewals, of watching before a lease counts as left behind, and between two looks at it.
+# Seconds: between two renewals, of watching before a lease counts as left behind, and between two looks at it. One of
+# the own name is nearly always that of an earlier start, so that a renewal and a little more are enough.
 RENEW, EXPIRES, LOOK = 5.0, 20.0, 0.5
+TWIN = RENEW + 1
 
 
 class Lease(NamedTuple):
@@ -91,6 +93,35 @@ def release(path: str, owner: str) -> None:
         os.unlink(path)
 
 
+def check_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) -> None:
+    """Raise Refusal if another job renews a lease under the own name; one that was left behind is no other job's.
+
+    Two networks may have a node of one name, and so may a job that is submitted twice.
+    """
+    held = read_lease(path)
+    if held is None or held.owner != owner:
+        return
+    say(f"a job of this name has left its lease {path}; {TWIN:.0f} s will tell whether it still runs")
+    if is_renewed(path, held, clock, TWIN):
+        raise refuse(path, held)
+
+
+def check_other(path: str, owner: str, clock: Clock) -> None:
+    """Raise Refusal if another job renews the lease, as rank 0 of the own job will find that."""
+    held = read_lease(path)
+    while held is not None and held.owner != owner and is_renewed(path, held, clock, EXPIRES):
+        now = read_lease(path)  # another owner may be rank 0 of the own job
+        if now is not None and now.owner == held.owner:
+            raise refuse(path, now)
+        held = now
+
+
+def refuse(path: str, held: Lease) -> Refusal:
+    """Return the error of a directory whose lease another job renews."""
+    remedy = f"--output_dir ANOTHER, or end that job and try again: {path} expires {EXPIRES:.0f} s later"
+    return Refusal("another job writes to the directory for results", f"{path}: a job on {held.host}", remedy)
+
+
 def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None]) -> bool:
     """Take the lease, and return False if the own job had it already; raise Refusal if another job renews it."""
     end = clock.now() + EXPIRES
@@ -104,26 +135,25 @@ def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], No
         if held.owner == owner and renew(path, owner, host):
             return False
         say(f"a job on {held.host} has left its lease {path}; {EXPIRES:.0f} s will tell whether it still runs")
-        if is_renewed(path, held, clock):
-            remedy = f"--output_dir ANOTHER, or end that job and try again: {path} expires {EXPIRES:.0f} s later"
-            raise Refusal("another job writes to the directory for results", f"{path}: a job on {held.host}", remedy)
+        if is_renewed(path, held, clock, EXPIRES):
+            raise refuse(path, held)
         steal(path, held)
     return True
 
 
-def is_renewed(path: str, held: Lease, clock: Clock) -> bool:
-    """Watch a lease, and return whether it was renewed before it expired.
+def is_renewed(path: str, held: Lease, clock: Clock, seconds: float) -> bool:
+    """Watch a lease for some seconds, and return whether it was renewed in them.
 
     Where a look took long, the file system or this machine stood still, and nobody could renew: the watch begins anew.
     """
-    end = clock.now() + EXPIRES
+    end = clock.now() + seconds
     while (before := clock.now()) < end:
         clock.sleep(LOOK)
         now = read_lease(path)
         if now != held:
             return now is not None
         if clock.now() - before > RENEW:
-            end = clock.now() + EXPIRES
+            end = clock.now() + seconds
     return False
 
 

@@ -11,8 +11,8 @@ from entrypoint.errors import Refusal
 from entrypoint.faults.disks import MORE_DISK, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import VARIABLE, keep
-from entrypoint.runs.lease import Clock, create, release, take
-from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, read_record
+from entrypoint.runs.lease import Clock, check_other, check_twin, create, release, take
+from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, make_mark, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +27,8 @@ class Run(NamedTuple):
 
     anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
     --resume_from_checkpoint, and nobody has typed it; nodes: at most; leads: whether this process is on the node of
-    rank 0; joins: whether others may be there before it; owner: who the job is to other jobs.
+    rank 0; asks: whether it looks at what the directory holds; joins: whether others may be there before it; owner:
+    who the job is to other jobs; mark: how this node signs the directory, empty where another rank of it does.
     """
 
     directory: str
@@ -37,20 +38,38 @@ class Run(NamedTuple):
     resumes: bool
     nodes: int
     leads: bool
+    asks: bool
     joins: bool
     owner: str
     host: str
+    mark: str
 
 
 def make_run(directory: str, task: str, given: Mapping[str, object], world: World, environ: Mapping[str, str]) -> Run:
-    """Return the run of a task; who leads is unknown where nodes come and go, so that each of them may."""
+    """Return the run of a task; who leads is unknown where nodes come and go, so that each of them may.
+
+    Where a launcher has started the ranks and named their job, all of them ask, or the others would wait for a rank 0
+    that was refused: Slurm ends no step because one of its tasks has ended.
+    """
     several = world.several_nodes
     host = os.uname().nodename
     leads = not world.rank and not world.node_rank
+    asks = leads or (world.rank is not None and bool(world.job))
     joins = several and world.rank is None and world.node_rank is None
-    return Run(
-        directory, task, given, False, True, world.nodes[1], leads, joins, name_owner(world, environ, host), host
-    )
+    owner, mark = name_owner(world, environ, host), name_mark(world, host)
+    return Run(directory, task, given, False, True, world.nodes[1], leads, asks, joins, owner, host, mark)
+
+
+def name_mark(world: World, host: str) -> str:
+    """Return how a node signs: with its place among the nodes, as far as its launcher has said it.
+
+    Where a launcher has started the ranks, it is that of the node's first rank.
+    """
+    low, high = world.nodes
+    place = world.node_rank if world.rank is None else world.rank
+    if high > 1 and (place is None or low != high):
+        return make_mark(host, "")
+    return "" if world.local_rank else make_mark(host, f"rank-{place}" if world.rank else f"node-{place or 0}")
 
 
 def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
@@ -65,14 +84,14 @@ def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
 
 
 def check_run(run: Run) -> None:
-    """Raise Refusal if the directory holds another run; only the node of rank 0 asks."""
-    if run.leads and not run.anew:
+    """Raise Refusal if the directory holds another run."""
+    if run.asks and not run.anew:
         new = describe(run.task, run.given, run.nodes, run.directory)
         check_record(run.directory, read_record(run.directory), new)
 
 
 def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
-    """Return the checkpoint that a run goes on from; or None, and why not from one that is there."""
+    """Return the checkpoint that a run goes on from, if there is one, and what to say of that."""
     return (None, "") if run.anew or not run.resumes else find_last(run.directory, run.nodes)
 
 
@@ -84,11 +103,15 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
     """
     place = f"{run.directory}/{OWN}"
     if not run.leads:
+        if run.asks:
+            check_other(f"{place}/lease.json", run.owner, clock)
         with contextlib.suppress(OSError):  # a node that writes no results may be unable to
             sign(run)
         return {}
     try:
         sign(run)
+        if not run.joins:
+            check_twin(f"{place}/lease.json", run.owner, clock, say)
         own = take(f"{place}/lease.json", run.owner, run.host, clock, say)
         return {VARIABLE: str(begin(run, f"{place}/lease.json", fresh=own or not run.joins))}
     except PermissionError as error:
@@ -103,9 +126,10 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
 
 
 def sign(run: Run) -> None:
-    """Leave the name of this node: two of them prove that the directory is shared."""
-    make_shared(f"{run.directory}/{OWN}/nodes")
-    create(f"{run.directory}/{OWN}/nodes/{run.host}", "")
+    """Leave the mark of this node: those of two prove that the directory is shared."""
+    if run.mark:
+        make_shared(f"{run.directory}/{OWN}/nodes")
+        create(f"{run.directory}/{OWN}/nodes/{run.mark}", "")
 
 
 def make_shared(directory: str) -> None:

@@ -29,11 +29,10 @@ def add_resume(
     directory = environ.get(VARIABLE)
     if not directory:
         return words
-    last, why = find_last(directory, world.nodes[1])
-    path = f"{directory}/{last.name}" if last else ""
-    if not world.rank and (path or why):
-        print_error(f"multinode: {f'goes on from {path}' if path else why}")
-    return set_argument(words, FLAG, path, write) if path else words
+    last, note = find_last(directory, world.nodes[1])
+    if not world.rank and note:
+        print_error(f"multinode: {note}")
+    return set_argument(words, FLAG, f"{directory}/{last.name}", write) if last else words
 
 
 def set_argument(words: list[str], name: str, value: str, write: Callable[[str, str], str]) -> list[str]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, list_checkpoints
+from entrypoint.runs.damage import find_damaged
 from entrypoint.streams import is_secret, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OWN = "_multinode"
+# Between the place of a node and the name of its host, which has none.
+AT = "@"
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
 # Arguments that change nothing in what is trained. A backend is there where there are several ranks only.
@@ -70,8 +73,9 @@ def check_record(directory: str, old: Record | None, new: Record) -> None:
     if there and differences:
         last = max(steps, key=read_step, default="")
         remedy = "--output_dir ANOTHER, or --overwrite_output_dir to begin anew there"
-        for each in list_checkpoints(directory)[-1:]:
-            remedy += f", or --resume_from_checkpoint {quote(f'{directory}/{each.name}')}"
+        whole, _ = pass_damaged(directory, list_checkpoints(directory))
+        if whole:
+            remedy += f", or --resume_from_checkpoint {quote(f'{directory}/{whole.name}')}"
         value = f"{directory} with {last or there[0]}: {', '.join(differences)}"
         raise Refusal("the directory for results holds another run", value, remedy)
 
@@ -92,7 +96,7 @@ def compare(old: Record, new: Record) -> list[str]:
 
 
 def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
-    """Return the last checkpoint of the run in a directory, or None and the reason why its checkpoints are not used.
+    """Return the last checkpoint of the run in a directory that is whole, if there is one, and what to say of that.
 
     Every rank gives the same answer, at whatever moment it asks: the record, and the nodes that have signed, are older
     than the first checkpoint of a run.
@@ -101,12 +105,43 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
     if record is None:
         return None, ""
     found = [each for each in list_checkpoints(directory) if each not in record.before]
-    if not found or nodes == 1 or (record.nodes > 1 and len(list_nodes(directory)) > 1):
-        return (found[-1] if found else None), ""
-    return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
+    if not found:
+        return None, ""
+    if nodes > 1 and (record.nodes == 1 or not is_shared(list_marks(directory))):
+        return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
+    last, damaged = pass_damaged(directory, found)
+    then = f"goes on from {directory}/{last.name}" if last else "begins at step 0"
+    return last, f"{', '.join(damaged)}: {then}" if damaged else then
 
 
-def list_nodes(directory: str) -> list[str]:
-    """List the nodes that have ever trained into a directory: two of them prove that it is shared."""
+def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | None, list[str]]:
+    """Return the last checkpoint that is whole, and what is wrong with those after it."""
+    damaged: list[str] = []
+    for each in reversed(found):
+        name = find_damaged(f"{directory}/{each.name}")
+        if name is None:
+            return each, damaged
+        damaged.append(f"{each.name} is damaged ({name})")
+    return None, damaged
+
+
+def list_marks(directory: str) -> list[str]:
+    """List the marks of the nodes that have ever trained into a directory."""
     place = f"{directory}/{OWN}/nodes"
     return os.listdir(place) if os.path.isdir(place) else []
+
+
+def make_mark(host: str, place: str) -> str:
+    """Return how a node signs; place: which of the nodes it is, empty where nothing says so."""
+    return f"{place}{AT}{host}" if place else host
+
+
+def is_shared(marks: list[str]) -> bool:
+    """Return whether several nodes have signed one directory.
+
+    A container that is started again may have another name, and a machine may be another node of the next job. So two
+    marks prove it that differ in both; of those without a place, as older images left them all, two hosts do.
+    """
+    placed = [mark.split(AT, 1) for mark in marks if AT in mark]
+    several = any(one != other and here != there for one, here in placed for other, there in placed)
+    return several or len(marks) - len(placed) > 1

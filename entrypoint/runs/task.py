@@ -9,13 +9,14 @@ from entrypoint.container.files import read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.numbers import is_yes
 from entrypoint.runs.output import Run, check_run, find_resume, make_run
 from entrypoint.runs.rank import FLAG, VARIABLE
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, is_argfile, read_given
 from entrypoint.training.command import Program, copy_arguments
-from entrypoint.training.needs import is_on
+from entrypoint.training.flags import spell_out
 from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
 from entrypoint.tuning.starters import RANK
@@ -47,16 +48,17 @@ def prepare_run(
     """
     directory = find_output(program.given) if job.kind == jobs.TASK and job.trains else None
     trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
-    if directory is None or (trainer and not is_on(str(program.given.get("do_train")))):
+    if directory is None or (trainer and not is_yes(program.given.get("do_train"))):
         return program, None
-    if trainer and is_on(str(program.given.get(PUSH))) and release(stack.transformers) < PUSHES_FILES:
+    if trainer and is_yes(program.given.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
         remedy = f"leave --{PUSH} out and upload {directory} at the end, or an image with transformers 4.32 or later"
         value = f"--{PUSH}, transformers {stack.transformers}"
         raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
     typed = read_given(job.words, read_file, strict=True)
     chosen = FLAG in program.given
     run = make_run(directory, job.name, program.given, world, environ)
-    run = run._replace(anew=chosen or is_on(str(typed.get(OVERWRITE))), resumes=trainer and not chosen)
+    anew = chosen or any(spell_out(name) == OVERWRITE and is_yes(value) for name, value in typed.items())
+    run = run._replace(anew=anew, resumes=trainer and not chosen)
     check_run(run)
     if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
         program = add_argument(program, job.name, OVERWRITE, True)
@@ -73,8 +75,8 @@ def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
     on each of them (transformers/modeling_utils.py, save_pretrained).
     """
     if kind == TRAINER:
-        without = given.get("save_strategy") == "no" or is_on(str(given.get("save_only_model")))
-        return is_on(str(given.get("do_train"))) and not without
+        without = given.get("save_strategy") == "no" or is_yes(given.get("save_only_model"))
+        return is_yes(given.get("do_train")) and not without
     return kind == ACCELERATE and (not is_there or "checkpointing_steps" in given)
 
 
@@ -85,12 +87,9 @@ def resume(run: Run, program: Program, world: World, exists: Callable[[str], boo
         why = "each start of a rank looks for the last checkpoint"
         variables = (*program.typed, Setting(VARIABLE, run.directory, why))
         return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
-    last, why = find_resume(run)
-    if last is None:
-        return program._replace(notes=[*program.notes, *([why] if why else [])])
-    path = f"{run.directory}/{last.name}"
-    program = program._replace(notes=[*program.notes, f"goes on from {path}"])
-    return add_argument(program, run.task, FLAG, path)
+    last, note = find_resume(run)
+    program = program._replace(notes=[*program.notes, *([note] if note else [])])
+    return add_argument(program, run.task, FLAG, f"{run.directory}/{last.name}") if last else program
 
 
 def add_argument(program: Program, task: str, name: str, value: object) -> Program:

@@ -12,8 +12,11 @@ from entrypoint.runs import lease
 from entrypoint.runs.lease import (
     EXPIRES,
     RENEW,
+    TWIN,
     Clock,
     Lease,
+    check_other,
+    check_twin,
     create,
     make_text,
     read_lease,
@@ -61,6 +64,53 @@ def test_a_restarted_job_has_its_lease_already(path: str) -> None:
     before, time = read_lease(path), Time()
     assert not take(path, "a", "other", time.clock, pytest.fail)
     assert read_lease(path) != before and owner(path) == "a" and time.seconds == 0
+
+
+def test_a_job_under_the_own_name_that_renews_its_lease_keeps_it(path: str) -> None:
+    create(path, make_text("a", "host-a"))
+    time = Time(lambda: renew(path, "a", "host-a") if time.seconds >= RENEW else None)
+    with pytest.raises(Refusal, match="another job writes") as caught:
+        check_twin(path, "a", time.clock, lambda _: None)
+    assert "host-a" in caught.value.value and time.seconds < EXPIRES
+
+
+@pytest.mark.parametrize(("held", "seconds"), [(None, 0), ("b", 0), ("a", TWIN)])
+def test_a_lease_of_the_own_name_is_watched_for_one_renewal(path: str, held: str | None, seconds: float) -> None:
+    if held:
+        create(path, make_text(held, "host"))
+    time, said = Time(), list[str]()
+    check_twin(path, "a", time.clock, said.append)
+    assert time.seconds == seconds and len(said) == (seconds > 0)
+
+
+@pytest.mark.parametrize("owner", ["a", "b", None])
+def test_what_rank_0_may_take_stops_no_other_rank(path: str, owner: str | None) -> None:
+    """A lease of the own job, one that was left behind, and none."""
+    if owner:
+        create(path, make_text(owner, "host"))
+    time = Time()
+    check_other(path, "a", time.clock)
+    assert time.seconds == (EXPIRES if owner == "b" else 0)
+
+
+def test_a_lease_that_rank_0_takes_meanwhile_stops_no_other_rank(path: str) -> None:
+    create(path, make_text("b", "host-b"))
+
+    def rank_0() -> None:
+        if time.seconds >= EXPIRES / 2:
+            Path(path).write_text("" if time.seconds < EXPIRES / 2 + 1 else make_text("a", "host-a"))
+
+    time = Time(rank_0)
+    check_other(path, "a", time.clock)
+    assert time.seconds < EXPIRES
+
+
+def test_every_rank_finds_the_lease_of_another_job(path: str) -> None:
+    create(path, make_text("b", "host-b"))
+    time = Time(lambda: renew(path, "b", "host-b") if time.seconds >= RENEW else None)
+    with pytest.raises(Refusal, match="another job writes") as caught:
+        check_other(path, "a", time.clock)
+    assert "host-b" in caught.value.value and time.seconds < EXPIRES
 
 
 def test_a_job_that_renews_its_lease_keeps_it(path: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, MPI, SLURM, TORCHRUN, World
 from entrypoint.runs import output
-from entrypoint.runs.lease import Clock, read_lease
-from entrypoint.runs.output import Run, find_resume, make_run, name_owner, open_run
+from entrypoint.runs.lease import Clock, read_lease, renew
+from entrypoint.runs.output import Run, check_run, find_resume, make_run, name_mark, name_owner, open_run
 from entrypoint.runs.record import OWN, read_record
 from tests.support.runs import checkpoint
 
@@ -21,6 +23,12 @@ ELASTIC = World(TORCHRUN, "", (1, 4), None, job="qa")
 ALONE_HERE = World(ALONE, "", job="qa")
 RANK = World(MPI, "", (2, 2), None, 1, 1, 0, 2, job="7")
 CLOCK = Clock(lambda: 0, lambda _: pytest.fail("waits"))
+
+
+def restart(run: Run) -> None:
+    """Open the directory of a run whose lease an earlier start may have left: watches end at once."""
+    seconds = itertools.count(0, 4)
+    open_run(run, Clock(lambda: next(seconds), lambda _: None), lambda _: None)
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def run(directory: Path, world: World = POD, **more: Any) -> Run:
     made = make_run(str(directory), "qa", {"seed": "1"}, world, {"MASTER_ADDR": "job-master-0"})
-    return made._replace(host="a", **more)
+    return made._replace(**{"host": "a", "mark": name_mark(world, "a"), **more})
 
 
 @pytest.mark.parametrize(
@@ -60,13 +68,28 @@ def test_a_job_without_a_name_is_like_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "leads", "joins"),
-    [(World(ALONE, ""), True, False), (POD, True, False), (POD._replace(node_rank=1), False, False),
-     (ELASTIC, True, True), (RANK, False, False), (RANK._replace(rank=0), True, False)],
+    ("world", "leads", "asks", "joins"),
+    [(World(ALONE, ""), True, True, False), (POD, True, True, False), (POD._replace(node_rank=1), False, False, False),
+     (ELASTIC, True, True, True), (RANK, False, True, False), (RANK._replace(rank=0), True, True, False),
+     (RANK._replace(job=""), False, False, False)],
 )  # fmt: skip
-def test_the_node_of_rank_0_leads(tmp_path: Path, world: World, leads: bool, joins: bool) -> None:
+def test_the_node_of_rank_0_leads(tmp_path: Path, world: World, leads: bool, asks: bool, joins: bool) -> None:
     made = run(tmp_path, world)
-    assert (made.leads, made.joins) == (leads, joins)
+    assert (made.leads, made.asks, made.joins) == (leads, asks, joins)
+
+
+@pytest.mark.parametrize("world", [RANK._replace(rank=0), RANK])
+def test_all_ranks_of_a_launcher_are_refused_what_rank_0_is(tmp_path: Path, kept: list[str], world: World) -> None:
+    open_run(run(tmp_path, owner="other"), CLOCK, pytest.fail)
+    checkpoint(tmp_path, 500)
+    with pytest.raises(Refusal, match="holds another run"):
+        check_run(run(tmp_path, world, given={"seed": "2"}))
+
+    def sleep(seconds: float) -> None:
+        renew(f"{tmp_path}/{OWN}/lease.json", "other", "b")
+
+    with pytest.raises(Refusal, match="another job writes"):
+        open_run(run(tmp_path, world), Clock(itertools.count().__next__, sleep), lambda _: None)
 
 
 def test_the_first_start_leaves_a_record_and_takes_the_lease(tmp_path: Path, kept: list[str]) -> None:
@@ -76,42 +99,75 @@ def test_the_first_start_leaves_a_record_and_takes_the_lease(tmp_path: Path, kep
     record, held = read_record(str(tmp_path)), read_lease(f"{tmp_path}/{OWN}/lease.json")
     assert record is not None and (record.task, record.nodes, record.before) == ("qa", 2, [])
     assert held is not None and held.owner == made.owner and kept == [made.owner]
-    assert [each.name for each in (tmp_path / OWN / "nodes").iterdir()] == ["a"]
+    assert [each.name for each in (tmp_path / OWN / "nodes").iterdir()] == ["node-0@a"]
 
 
 def test_another_node_signs_and_does_no_more(tmp_path: Path, kept: list[str]) -> None:
     assert open_run(run(tmp_path, POD._replace(node_rank=1)), CLOCK, pytest.fail) == {}
     assert sorted(each.name for each in (tmp_path / OWN).iterdir()) == ["nodes"] and kept == []
+    assert [each.name for each in (tmp_path / OWN / "nodes").iterdir()] == ["node-1@a"]
+
+
+@pytest.mark.parametrize(
+    ("world", "mark"),
+    [
+        (World(ALONE, ""), "node-0@h"),
+        (POD, "node-0@h"),
+        (POD._replace(node_rank=1), "node-1@h"),
+        (ELASTIC, "h"),
+        (World(SLURM, "", (2, 2), None, 2, 0, 0, 4), "node-0@h"),
+        (World(SLURM, "", (2, 2), None, 2, 2, 0, 4), "rank-2@h"),
+        (World(SLURM, "", (2, 2), None, 2, 3, 1, 4), ""),  # the first rank of its node signs
+        (World(MPI, "", (1, 4), None, 4, 0, 0, 4), "h"),  # on how many nodes is unknown
+        (World(MPI, "", (1, 4), None, 4, 3, 0, 4), "h"),
+        (World(MPI, "", (1, 1), None, 4, 0, 0, 4), "node-0@h"),
+    ],
+)
+def test_a_node_signs_with_its_place(world: World, mark: str) -> None:
+    assert name_mark(world, "h") == mark
+
+
+def test_nodes_with_directories_of_their_own_begin_at_step_0(tmp_path: Path, kept: list[str]) -> None:
+    """A container without a name of its own has another one at each start."""
+    for start in ("a", "b"):
+        for node in (0, 1):
+            world = POD._replace(node_rank=node)
+            made = run(tmp_path / str(node), world, mark=name_mark(world, f"{start}{node}"))
+            restart(made)
+            last, note = find_resume(made)
+            assert last is None and ("not all nodes are known to share" in note) == (node == 0 and start == "b")
+        checkpoint(tmp_path / "0", 500 if start == "a" else 1000)
 
 
 def test_a_restarted_job_goes_on(tmp_path: Path, kept: list[str]) -> None:
     for node in (0, 1):
-        open_run(run(tmp_path, POD._replace(node_rank=node))._replace(host=f"n{node}"), CLOCK, pytest.fail)
+        world = POD._replace(node_rank=node)
+        restart(run(tmp_path, world, mark=name_mark(world, f"n{node}")))
     checkpoint(tmp_path, 500)
 
     for world in (POD, POD._replace(node_rank=1)):
         made = run(tmp_path, world)
-        open_run(made, CLOCK, pytest.fail)
+        restart(made)
         last, _ = find_resume(made)
         assert last is not None and last.name == "checkpoint-500"
 
 
 def test_who_begins_anew_uses_no_checkpoint(tmp_path: Path, kept: list[str]) -> None:
-    open_run(run(tmp_path), CLOCK, pytest.fail)
+    restart(run(tmp_path))
     checkpoint(tmp_path, 500)
     made = run(tmp_path, anew=True)
-    open_run(made, CLOCK, pytest.fail)
+    restart(made)
     record = read_record(str(tmp_path))
     assert record is not None and [each.step for each in record.before] == [500]
     assert find_resume(made) == (None, "") == find_resume(made._replace(anew=False))
 
 
 def test_another_run_is_refused_and_leaves_no_lease(tmp_path: Path, kept: list[str]) -> None:
-    open_run(run(tmp_path), CLOCK, pytest.fail)
+    restart(run(tmp_path))
     checkpoint(tmp_path, 500)
     other = run(tmp_path)._replace(given={"seed": "2"})
     with pytest.raises(Refusal, match="holds another run"):
-        open_run(other, CLOCK, pytest.fail)
+        restart(other)
     assert read_lease(f"{tmp_path}/{OWN}/lease.json") is None
 
 
@@ -124,6 +180,21 @@ def test_a_directory_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest
         open_run(run(tmp_path), CLOCK, pytest.fail)
     open_run(run(tmp_path, POD._replace(node_rank=1)), CLOCK, pytest.fail)
     assert "chmod -R g+w" in caught.value.remedy and caught.value.code == 2
+
+
+@pytest.mark.parametrize(("world", "refused"), [(POD, True), (ELASTIC, False)])
+def test_a_running_job_of_the_same_name_keeps_its_directory(
+    tmp_path: Path, kept: list[str], world: World, refused: bool
+) -> None:
+    """Nodes of an elastic job have one lease: one that comes later finds it renewed."""
+    made, path = run(tmp_path, world), f"{tmp_path}/{OWN}/lease.json"
+    open_run(made, CLOCK, pytest.fail)
+
+    def sleep(seconds: float) -> None:
+        renew(path, made.owner, "b")
+
+    with pytest.raises(Refusal, match="another job writes") if refused else contextlib.nullcontext():
+        open_run(made, Clock(itertools.count().__next__, sleep), lambda _: None)
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Refusal), (errno.EDQUOT, Refusal), (errno.EIO, OSError)])
@@ -146,16 +217,16 @@ def test_a_run_that_grows_beyond_its_node_begins_a_new_record(
     tmp_path: Path, kept: list[str], first: World, then: World, nodes: int
 ) -> None:
     """Its checkpoints were on one node, and others need not see them."""
-    open_run(run(tmp_path, first, owner="job"), CLOCK, pytest.fail)
+    restart(run(tmp_path, first, owner="job"))
     checkpoint(tmp_path, 500)
-    open_run(run(tmp_path, then, owner="job"), CLOCK, pytest.fail)
+    restart(run(tmp_path, then, owner="job"))
     record = read_record(str(tmp_path))
     assert record is not None and record.nodes == nodes
     assert [each.step for each in record.before] == ([500] if (first, then) == (ALONE_HERE, POD) else [])
 
 
 def test_a_run_that_left_nothing_makes_room_for_another(tmp_path: Path, kept: list[str]) -> None:
-    open_run(run(tmp_path, owner="job"), CLOCK, pytest.fail)
-    open_run(run(tmp_path, owner="job", given={"seed": "2"}), CLOCK, pytest.fail)
+    restart(run(tmp_path, owner="job"))
+    restart(run(tmp_path, owner="job", given={"seed": "2"}))
     record = read_record(str(tmp_path))
     assert record is not None and record.arguments == {"seed": "2"}

@@ -92,14 +92,50 @@ def test_checkpoints_without_a_record_belong_to_nobody_known(tmp_path: Path) -> 
         (2, ("a",), 1, True),
         (2, ("a",), 2, False),  # each node has a directory of its own
         (1, ("a", "b"), 2, False),  # the other node has come only now, and another rank may have looked before
+        (2, ("node-0@a", "node-1@b"), 2, True),
+        (2, ("node-0@a", "node-0@b"), 2, False),  # a container has a new name at each start
+        (2, ("node-0@a", "node-1@a"), 2, False),  # a machine was another node before
+        (2, ("node-0@a", "rank-2@b", "node-0@c"), 4, True),
+        (2, ("a", "node-0@b"), 2, False),  # an older image has left the first of them
+        (2, ("a", "b", "node-0@c"), 2, True),
     ],
 )
 def test_all_ranks_go_on_or_none(tmp_path: Path, began: int, signed: tuple[str, ...], now: int, resumes: bool) -> None:
     leave(tmp_path, describe("qa", QA, began, str(tmp_path)), signed)
     checkpoint(tmp_path, 500)
-    last, why = find_last(str(tmp_path), now)
+    last, note = find_last(str(tmp_path), now)
     assert (last is not None) is resumes
-    assert ("checkpoint-500 is not used" in why) is not resumes
+    assert ("checkpoint-500 is not used" in note) is not resumes
+
+
+@pytest.mark.parametrize(
+    ("damaged", "note", "step"),
+    [
+        ((), "goes on from {}/checkpoint-12", 12),
+        ((12,), "checkpoint-12 is damaged (optimizer.pt): goes on from {}/checkpoint-8", 8),
+        ((4, 8, 12), "checkpoint-12 is damaged (optimizer.pt), checkpoint-8 is damaged (optimizer.pt), "
+         "checkpoint-4 is damaged (optimizer.pt): begins at step 0", None),
+    ],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_passed_over(
+    tmp_path: Path, damaged: tuple[int, ...], note: str, step: int | None
+) -> None:
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    for each in (4, 8, 12):
+        place = checkpoint(tmp_path, each)
+        if each in damaged:
+            (place / "optimizer.pt").write_bytes(b"")
+    last, said = find_last(str(tmp_path), 1)
+    assert (last.step if last else None) == step and said == note.format(tmp_path)
+
+
+def test_nobody_is_sent_to_a_damaged_checkpoint(tmp_path: Path) -> None:
+    for each in (4, 8):
+        (checkpoint(tmp_path, each) / "optimizer.pt").write_bytes(b"")
+    (tmp_path / "checkpoint-4/optimizer.pt").unlink()
+    with pytest.raises(Refusal) as caught:
+        check_record(str(tmp_path), None, describe("qa", QA, 1, str(tmp_path)))
+    assert "checkpoint-4" in caught.value.remedy and "checkpoint-8" not in caught.value.remedy
 
 
 def test_checkpoints_of_the_run_before_are_not_used(tmp_path: Path) -> None:

@@ -66,7 +66,15 @@ def test_a_release_that_empties_the_directory_does_not_push(
 
 @pytest.mark.parametrize(
     ("words", "anew"),
-    [(["--overwrite_output_dir"], True), (["--resume_from_checkpoint", "/mine"], True), (["--seed", "1"], None)],
+    [
+        (["--overwrite_output_dir"], True),
+        (["--overwrite_output_dir", "y"], True),
+        (["--overwrite_output", "t"], True),
+        (["--overwrite_output_dir", "n", "--seed", "1"], None),
+        (["--resume_from_checkpoint", "/mine"], True),
+        (["--resume", "/mine"], True),
+        (["--seed", "1"], None),
+    ],
 )
 def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str], anew: bool | None) -> None:
     leave(tmp_path, [])
@@ -92,9 +100,19 @@ def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrite
 
 
 @pytest.mark.parametrize(
+    "flag", [["--do_train", "y"], ["--do_train", "t"], ["--do_tr"], ["--do-t=True"], ["--do_train", "1"]]
+)
+def test_every_word_with_which_a_script_trains_makes_a_run(tmp_path: Path, flag: list[str]) -> None:
+    program, run = prepare([*flag, "--output_dir", str(tmp_path)])
+    assert run is not None and run.resumes and "do_train" in program.given
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("qa", ["--do_train", "False"]),
+        ("qa", ["--do_train", "f"]),
+        ("qa", ["--do_tr", "n"]),
         ("qa", ["--do_eval"]),
         ("glue", ["--do_eval", "--do_predict"]),
         ("qa", ["--output_dir", "s3://bucket"]),
@@ -142,6 +160,7 @@ def test_a_file_of_arguments_gets_it_too(tmp_path: Path) -> None:
     [
         (TRAINER, {"do_train": True}, True, True),
         (TRAINER, {"do_train": "True", "save_strategy": "epoch"}, True, True),
+        (TRAINER, {"do_train": "y"}, True, True),
         (TRAINER, {"do_train": True, "save_strategy": "no"}, False, False),
         (TRAINER, {"do_train": True, "save_only_model": True}, False, False),
         (TRAINER, {"do_train": True, "save_only_model": "False"}, True, True),

@@ -1,0 +1,62 @@
+"""Files of a checkpoint that are cut or empty, as a power failure or a full disk of a server leaves them.
+
+Only the beginning and the end of each file are read: a checkpoint may have hundreds of gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+# What the Trainer loads when it goes on (transformers/trainer.py, _load_from_checkpoint, _load_optimizer_and_scheduler,
+# _load_rng_state): forms of the weights in any number of parts, and what torch.save writes.
+TENSORS = ".safetensors"
+SAVED = (".pt", ".pth", ".bin")
+LOADED = ("model", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state")
+# The length of the header is before it, in little-endian order. Safetensors itself refuses a header above MOST bytes
+# (safetensors/src/tensor.rs, MAX_HEADER_SIZE); above READ the header is not read, to keep the memory small.
+LENGTH, MOST, READ = 8, 100_000_000, 16_000_000
+# Torch writes archives of zip without a comment since 1.6: a record at the very end says where their list of files is.
+FIRST, LAST, LAST_SIZE = b"PK\3\4", b"PK\5\6", 22
+
+
+def find_damaged(place: str) -> str | None:
+    """Return the name of a file in a checkpoint that cannot be loaded because it is not whole; None if all are."""
+    names = sorted(name for name in os.listdir(place) if name.startswith(LOADED))
+    return next((name for name in names if is_damaged(f"{place}/{name}")), None)
+
+
+def is_damaged(path: str) -> bool:
+    """Return whether a file of tensors is not whole; what is no such file, or may not be read, is not judged."""
+    is_whole = has_tensors if path.endswith(TENSORS) else is_archive if path.endswith(SAVED) else None
+    if is_whole is None or not os.path.isfile(path):
+        return False
+    try:
+        return not is_whole(path)
+    except PermissionError:  # the Trainer will say that
+        return False
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        return True
+
+
+def has_tensors(path: str) -> bool:
+    """Return whether a file of safetensors ends where its header says."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(LENGTH), "little")
+        if not 0 < length <= min(MOST, size - LENGTH):
+            return False
+        if length > READ:
+            return True
+        header = json.loads(file.read(length))
+    ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
+    return LENGTH + length + max(ends, default=0) == size
+
+
+def is_archive(path: str) -> bool:
+    """Return whether a file of torch has the beginning and the end of an archive."""
+    with open(path, "rb") as file:
+        if file.read(len(FIRST)) != FIRST or os.path.getsize(path) < LAST_SIZE:
+            return False
+        file.seek(-LAST_SIZE, os.SEEK_END)
+        return file.read(len(LAST)) == LAST
