@@ -16,6 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from images import terminal  # noqa: E402
+
+if __name__ == "__main__":
+    terminal.end_at_interrupt()
+
 from tests.support.faults import Fault, read_fault  # noqa: E402
 
 PAGE = ROOT / "docs/clusters.md"

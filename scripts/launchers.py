@@ -18,6 +18,10 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from images import terminal  # noqa: E402
+
 CASES, PAGE = ROOT / "tests/data/launchers.toml", ROOT / "docs/launchers.md"
 HEAD = """\
 # Launchers
@@ -76,4 +80,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    terminal.end_at_interrupt()
     sys.exit(main())

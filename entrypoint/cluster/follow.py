@@ -99,10 +99,10 @@ def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
     """
     held = b""
     while chunk := os.read(stream.fileno(), 1 << 16) if stream else b"":
-        text, reports, held = sift(held + chunk)
+        text, reports, held = split_reports(held + chunk)
         pass_on(text, sys.stderr, 2)
         for facts in reports:
-            heed(facts, codes)
+            note_failure(facts, codes)
     pass_on(held, sys.stderr, 2)
 
 
@@ -117,7 +117,7 @@ def pass_on(data: bytes, stream: TextIO | None, number: int) -> None:
         mute(stream, number)
 
 
-def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
+def split_reports(data: bytes) -> tuple[bytes, list[bytes], bytes]:
     """Return text, reports, and the beginning of a report whose end has not come yet."""
     text, reports = b"", []
     while True:
@@ -136,8 +136,8 @@ def sift(data: bytes) -> tuple[bytes, list[bytes], bytes]:
             return (text, reports, b"") if whole else (text[:cut], reports, text[cut:])
 
 
-def heed(facts: bytes, codes: list[int]) -> None:
-    """Print which rank failed first; the others fail because of it, and get PATIENCE seconds to report it."""
+def note_failure(facts: bytes, codes: list[int]) -> None:
+    """Print which rank failed first, and keep every exit code; the others get PATIENCE seconds to report theirs."""
     words = facts.decode(errors="replace").split()
     code = whole(words[-1]) if len(words) == 3 else None
     if code is None:  # no report of ours: a rank may print anything

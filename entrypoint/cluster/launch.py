@@ -94,13 +94,13 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
     """
     environ, machine = decision.prepared.environ, decision.machine
     request = read_request(words, environ)
-    check_task(request.words, environ, root)
+    check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     filled = fill(hosts, ranks)
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return decision._replace(
-        world=find_world(decision.world, filled, ranks, variables),
+        world=make_world(decision.world, filled, ranks, variables),
         prepared=decision.prepared._replace(added=variables),
         argv=start(ranks, "HOSTS", root, request.words),
         notes=[
@@ -112,7 +112,7 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
     )
 
 
-def find_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
+def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
     """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
     nodes, port = len(filled), launchers.read_port(variables["MASTER_PORT"], "MASTER_PORT=")
     return launchers.World(
@@ -121,7 +121,7 @@ def find_world(here: World, filled: list[Host], ranks: int, variables: Mapping[s
     )  # fmt: skip
 
 
-def check_task(words: list[str], environ: Mapping[str, str], root: str) -> None:
+def check_command(words: list[str], environ: Mapping[str, str], root: str) -> None:
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
     job = jobs.read_job(words, environ, which)
     if job.kind == jobs.TASK:
@@ -144,7 +144,7 @@ def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
-    check_task(request.words, environ, root)
+    check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     warn_crowd(hosts, machine)
     away = find_away(hosts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
@@ -200,28 +199,26 @@ def loops_back(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def list_choices(host: str) -> list[str]:
-    """Return the interfaces among which a name on loopback does not choose; none where there is no choice.
-
-    A bridge, as an engine has one, leads to containers of this machine.
-    """
-    if not loops_back(find_route_to(host)[0]):
-        return []
-    routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
-    names = sorted({route.interface for route in routes})
-    found = [name for name in names if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
-    return found if len(found) > 1 else []
+def find_address(routes: list[Route], interface: str) -> str:
+    """Return this machine's address on an interface: that from which it sends to a neighbour; empty if unknown."""
+    for route in routes:
+        if route.interface == interface and route.length:
+            family = FAMILIES[len(route.network) > 4]
+            near = socket.inet_ntop(family, route.network[:-1] + bytes([route.network[-1] | 1]))
+            if own := find_way((family, (near, DISCARD)))[1]:
+                return own
+    return ""
 
 
 def address_of(host: str, peer: str) -> str:
     """Return a host's address, so that all ranks use the same; the name itself where there is none.
 
-    A name on loopback is this machine's own, as Debian writes it into /etc/hosts: the peer reaches it by the address
-    on the way there, which need not be on the default route.
+    The peer reaches this machine by the address on the way there: its own name may be on loopback, as Debian writes it
+    into /etc/hosts, or on another network, as an engine does for a container on several.
     """
     found = look_up(host, None, socket.SOCK_STREAM, SECONDS)
     address = next((write_address(place) for family, place in found if family == socket.AF_INET), host)
-    return (own_address(peer) or host) if loops_back(address) else address
+    return (own_address(peer) or host) if loops_back(address) or is_here(host) else address
 
 
 def can_resolve(name: str) -> bool:

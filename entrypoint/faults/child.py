@@ -25,11 +25,13 @@ OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SI
 CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
 
 
-def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int], *, passes_on: bool = True) -> int:
+def run_child(
+    argv: list[str], environ: Mapping[str, str], caught: Iterable[int], reached: Callable[[int], bool] | None = None
+) -> int:
     """Run the command as a child and return its exit code, 128 and more for a signal as in a shell.
 
-    caught: signals that do not end this process; passes_on: whether the child gets them from it. Those of a terminal
-    reach the child anyway, since it is in the same group.
+    caught: signals that do not end this process, and that the child gets from it; reached: whether the child has those
+    of a sender, a process id, already. Those of a terminal it has, since it is in the same group.
     """
     waited = {*caught, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
@@ -39,7 +41,9 @@ def run_child(argv: list[str], environ: Mapping[str, str], caught: Iterable[int]
         become_child(argv, environ)
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         came = signal.sigwaitinfo(waited)
-        if passes_on and came.si_signo != signal.SIGCHLD and came.si_code != SI_KERNEL:
+        if came.si_signo == signal.SIGCHLD or came.si_code == SI_KERNEL:
+            continue
+        if reached is None or not reached(came.si_pid):
             os.kill(child, came.si_signo)  # it is there, if only as one that nobody has waited for
     return os.WEXITSTATUS(ended[1]) if os.WIFEXITED(ended[1]) else 128 + os.WTERMSIG(ended[1])
 
@@ -57,12 +61,16 @@ def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
 def watch(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
     """Run the command as a child, say why it was killed, and return its exit code.
 
-    Below `tini -g` every process of the group gets a signal, and in a step of Slurm every process of the step, so the
-    child has it already; the first process of a container is below neither.
+    Below `tini -g` every process of the group has what tini sends, and in a step of Slurm every process of the step
+    what its daemon sends; the first process of a container is below neither.
     """
-    in_step = "SLURM_STEP_ID" in environ and os.getpid() != 1
-    reached = in_step or has_group(read_text(f"/proc/{os.getppid()}/cmdline"))
-    code = run_child(argv, environ, CAUGHT, passes_on=not reached)
+    parent, in_step = os.getppid(), "SLURM_STEP_ID" in environ and os.getpid() != 1
+    tini = parent if has_group(read_text(f"/proc/{parent}/cmdline")) else None
+
+    def reached(sender: int) -> bool:
+        return sender == tini or (in_step and is_of_step(sender, read_text))
+
+    code = run_child(argv, environ, CAUGHT, reached)
     host = socket.gethostname()
     explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text)
     return code
@@ -73,6 +81,14 @@ def has_group(cmdline: str | None) -> bool:
     words = (cmdline or "").split("\0")
     options = words[1 : words.index("--")] if "--" in words else words[1:]
     return os.path.basename(words[0]) == "tini" and "-g" in options
+
+
+def is_of_step(sender: int, files: Callable[[str], str | None]) -> bool:
+    """Return whether a signal in a step of Slurm came from its daemon, which sends it to every process of the step.
+
+    One from another container has the number 0. A second signal does less harm than none.
+    """
+    return sender == 0 or (files(f"/proc/{sender}/comm") or "").startswith("slurmstepd")
 
 
 def explain_kill(code: int, name: str, files: Callable[[str], str | None]) -> None:

@@ -44,12 +44,16 @@ FEW = r"Timed out after \d+ seconds waiting for clients\. \d+/\d+ clients joined
 SILENT = r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))"
 STRANGERS = r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)"
 # How torchrun's agent ends without its rendezvous (torch/distributed/elastic/rendezvous/api.py).
+UNREACHED = "RendezvousConnectionError"
 RENDEZVOUS = {
-    "RendezvousConnectionError": "the rendezvous does not answer, or not any more",
+    UNREACHED: "the rendezvous does not answer, or not any more",
     "RendezvousTimeoutError": "too few nodes came to the rendezvous in time",
     "RendezvousClosedError": "the job of this rendezvous has ended already",
 }
+NO_HOST = "or no node has this address, as that of a Service: name the pod of worker 0, or a headless Service for it"
 OTHER_NODE = "the log of the node that the endpoint names; when it is back, start this node again, and it joins anew"
+# A rank of mpirun or srun has one of these, and torchrun's workers have them from outside.
+STARTED = ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -78,12 +82,12 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
 
 
 def list_causes(error: BaseException) -> list[BaseException]:
-    """List an error and those that it came from."""
+    """List an error and those that it came from, as a traceback does: `from None` hides what was before."""
     found: list[BaseException] = []
     now: BaseException | None = error
     while now is not None and now not in found:
         found.append(now)
-        now = now.__cause__ or now.__context__
+        now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
     return found
 
 
@@ -139,7 +143,8 @@ def explain_allocation(text: str, found: str, place: Place) -> Refusal:
 
 def explain_rendezvous(text: str, found: str, place: Place) -> Refusal:
     """Return which rendezvous torchrun's agent has lost, or did not find."""
-    return Refusal(RENDEZVOUS[found], place.environ.get("PET_RDZV_ENDPOINT") or found, OTHER_NODE, WORLD)
+    remedy = f"{OTHER_NODE}; {NO_HOST}" if found == UNREACHED else OTHER_NODE
+    return Refusal(RENDEZVOUS[found], place.environ.get("PET_RDZV_ENDPOINT") or found, remedy, WORLD)
 
 
 def explain_few(text: str, found: str, place: Place) -> Refusal:
@@ -156,6 +161,8 @@ def explain_silent(text: str, found: str, place: Place) -> Refusal:
     milliseconds, _, rest = found.partition("ms")
     host, _, port = rest[rest.index("(") + 1 : -1].rpartition(", ")
     remedy = "start the node of rank 0 (PET_NODE_RANK=0), or mend its address, its port or the network to it"
+    if any(place.environ.get(name) for name in STARTED) and not place.environ.get("TORCHELASTIC_RUN_ID"):
+        remedy = "read the log of rank 0; unset MASTER_ADDR, or export the node of rank 0, or mend the network to it"
     value = f"{host}:{port} in {int(milliseconds) // 1000} s"
     return Refusal("the master does not answer", value, remedy, WORLD)
 
@@ -167,7 +174,8 @@ def explain_strangers(text: str, found: str, place: Place) -> Refusal:
     names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
     value = " ".join(f"{name}={place.environ[name]}" for name in names) or found
     same = "export the same PET_NNODES on every node, and another PET_NODE_RANK on each, from 0"
-    remedy = f"{same}; if they are right, read the logs of the other nodes"
+    again = "or a node was started again while the old master still ran: start it again"
+    remedy = f"{same}; if they are right, read the logs of the other nodes, {again}"
     return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, WORLD)
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.network import can_resolve, is_free, is_here, list_choices, own_address, split_addresses
+from entrypoint.container.files import read_text
+from entrypoint.container.network import (
+    can_resolve,
+    find_address,
+    find_route_to,
+    is_free,
+    is_here,
+    loops_back,
+    own_address,
+    read_routes,
+    split_addresses,
+)  # fmt: skip
 from entrypoint.errors import LATER, Refusal
-from entrypoint.launchers.world import HERE, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.launchers.torchrun import read_conf
+from entrypoint.launchers.world import HERE, SLURM, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
 from entrypoint.streams import print_note
@@ -25,6 +38,9 @@ if TYPE_CHECKING:
 # are on nodes that are up; their names may be half a minute late.
 SECONDS, MASTER_SECONDS = 60, 900
 PAUSE = 0.5
+# How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it
+# (torch/distributed/launcher/api.py; elastic/rendezvous/dynamic_rendezvous.py). Of other backends nothing is known.
+LIMITS = {"static": ("timeout", "900"), "c10d": ("join_timeout", "600")}
 # Where to name the master of torchrun if no variable has: a scheduler has listed its hosts, or an option was typed.
 TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun in --master-addr or --rdzv-endpoint"
 
@@ -87,6 +103,9 @@ def check_master(world: World) -> None:
         here = socket.gethostname()
         remedy = f"export MASTER_ADDR={here} on every node, or let the launcher put rank 0 on {world.master}"
         raise Refusal("rank 0 is not on the first node of the list", f"{here}, not {world.master}", remedy)
+    if world.rank == 0 and world.launcher == SLURM and world.several_nodes and not is_here(world.master):
+        value = f"MASTER_ADDR={world.master}, and rank 0 is on {socket.gethostname()}"
+        raise Refusal("MASTER_ADDR is not the node of rank 0", value, "unset MASTER_ADDR before srun, which exports it")
     if not world.port or is_free(world.port):
         return
     name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
@@ -99,17 +118,30 @@ def check_master(world: World) -> None:
 
 
 def warn_choice(world: World, interface: str | None) -> None:
-    """Print a note where the name of the master, this node, is on loopback, and this node has several networks."""
+    """Print a note where this node is the master by a name that does not choose among its several networks."""
     if not interface or world.master is None or not world.several_nodes or world.launcher == TORCHRUN_WORKER:
         return
     choices = [] if world.local_rank else list_choices(world.master)
     if choices:
-        note = (
-            f"{world.master} is on loopback in this node's /etc/hosts, so {interface} was taken of {', '.join(choices)}"
-        )
-        print_note(
-            f"{note}; if the nodes meet on another, name the master by its address, or export GLOO_SOCKET_IFNAME"
-        )
+        elastic = world.launcher == TORCHRUN and world.node_rank is None  # its agents give each other addresses, too
+        taken = f"{world.master} is this node, on several networks, so {interface} was taken of {', '.join(choices)}"
+        remedy = f"name the master by its address there{'' if elastic else ', or export GLOO_SOCKET_IFNAME'}"
+        print_note(f"{taken}; if the other nodes reach it by another, {remedy}")
+
+
+def list_choices(master: str) -> list[str]:
+    """Return the interfaces of this node, `eth0 (192.0.2.2)`, if it is the master and the name chooses none of them.
+
+    The name may be on loopback, or mean another network on the other nodes; an address is the same everywhere. A
+    bridge, as an engine has one, leads to containers of this machine.
+    """
+    address = find_route_to(master)[0]
+    if (address == master.partition("%")[0] and not loops_back(address)) or not is_here(master):
+        return []
+    routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
+    names = sorted({route.interface for route in routes})
+    found = [name for name in names if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
+    return [f"{name} ({find_address(routes, name) or '?'})" for name in found] if len(found) > 1 else []
 
 
 def find_here(world: World) -> World:
@@ -148,7 +180,8 @@ def check_endpoint(name: str) -> None:
     """
     here, elsewhere = split_addresses(name)
     if here and elsewhere:
-        remedy = "the name of one node in PET_RDZV_ENDPOINT: of a container or pod, or of a service for that one alone"
+        one = "of a container or pod, or of a headless service for that one alone"
+        remedy = f"the name of one node in PET_RDZV_ENDPOINT: {one}"
         value = f"{name} ({', '.join(sorted(here + elsewhere))})"
         raise Refusal("the endpoint is the name of several nodes", value, remedy)
 
@@ -156,3 +189,17 @@ def check_endpoint(name: str) -> None:
 def name_run(job: str) -> str:
     """Return a job's name with nothing in it that a path or a key of a store could take for its own."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in job)
+
+
+def describe_wait(world: World, environ: Mapping[str, str]) -> str:
+    """Return for whom a torchrun of these PET_ variables is going to wait, and how long; empty where for nobody."""
+    backend = environ.get("PET_RDZV_BACKEND") or "static"
+    if world.launcher != TORCHRUN or not world.several_nodes or backend not in LIMITS:
+        return ""
+    name, usual = LIMITS[backend]
+    seconds = read_conf(environ).get(name, usual)
+    (low, high), place = world.nodes, f"{world.master}:{world.port}"
+    nodes = f"{high} nodes" if low == high else f"{low} to {high} nodes"
+    if backend == "static" and world.node_rank:
+        return f"waiting for the master at {place}, and then for {nodes}, {seconds} s at most for each"
+    return f"waiting for {nodes} at {place}, {seconds} s at most"

@@ -9,8 +9,8 @@ from entrypoint.launchers import mpi
 from entrypoint.launchers.schedulers import list_hosts
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect
-from entrypoint.launchers.torchrun import parse_nodes
-from entrypoint.launchers.world import ALONE, TORCHRUN_WORKER
+from entrypoint.launchers.torchrun import INDEX, parse_nodes
+from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN_WORKER, is_loopback, unbracket
 from entrypoint.numbers import number, whole
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def count_nodes(environ: Mapping[str, str], name: str) -> int | None:
 
 def count_numbered(environ: Mapping[str, str], name: str) -> int | None:
     """Return the number of nodes where this one has a number, which no operator sets without a master."""
-    return count_nodes(environ, name) if environ.get("PET_NODE_RANK", "").strip() else None
+    numbered = environ.get("PET_NODE_RANK", "").strip() or environ.get(INDEX, "").strip()
+    return count_nodes(environ, name) if numbered else None
 
 
 def read_number(environ: Mapping[str, str], name: str) -> int | None:
@@ -38,6 +39,13 @@ def read_number(environ: Mapping[str, str], name: str) -> int | None:
 def read_by_hand(environ: Mapping[str, str], name: str) -> int | None:
     """Return a number; None if it is not set, or -1, which meant alone before torchrun. Raise Refusal for the rest."""
     return None if environ.get(name, "").strip() == "-1" else number(environ, name)
+
+
+def read_first(environ: Mapping[str, str], name: str) -> int | None:
+    """Return a rank where the master is somewhere on the network, and nothing says how many there are; else None."""
+    host = unbracket(environ.get("MASTER_ADDR", ""))
+    silent = not host or is_loopback(host) or bool(environ.get("WORLD_SIZE", "").strip())
+    return None if silent else read_by_hand(environ, name)
 
 
 def read_pmi_port(environ: Mapping[str, str], name: str) -> int | None:
@@ -102,6 +110,7 @@ SIGNS = (
     Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well", read_by_hand),
     Sign("WORLD_SIZE", 2, MASTER, read_by_hand),
     Sign("RANK", 1, MASTER, read_by_hand),
+    Sign("RANK", 0, MASTER, read_first),
     Sign("LOCAL_RANK", 1, "export RANK, WORLD_SIZE and MASTER_ADDR as well, or start the ranks with torchrun"),
     Sign("NUM_NODES", 2, NODES),
     Sign("NODE_RANK", 1, NODES),
@@ -163,6 +172,15 @@ def check_typed(environ: Mapping[str, str], world: World, script: str) -> None:
     raise Refusal("torchrun would train a model of its own in each process of a launcher", launcher.why, remedy)
 
 
+def check_mpijob(environ: Mapping[str, str], program: str, script: str) -> None:
+    """Raise Refusal for a program that would train in the launcher of an MPIJob, while its workers wait for ranks."""
+    launcher = detect(environ)
+    if launcher.kind == MPIJOB_LAUNCHER:
+        fact = f"{program} would train in the launcher of an MPIJob, without its workers"
+        remedy = f"multinode {script} without {program}, which starts ranks on the hosts of the hostfile"
+        raise Refusal(fact, launcher.why, f"{remedy}; or unset what is named to train in this pod alone")
+
+
 def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
     """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE.
 
@@ -206,8 +224,8 @@ def find_sign(environ: Mapping[str, str], *, allocated: bool = False) -> Sign | 
 
 def warn_indexed(environ: Mapping[str, str], world: World) -> list[str]:
     """Return a note for the pods of an Indexed Job but the first: a sweep may be meant, or one training."""
-    index = whole(environ.get("JOB_COMPLETION_INDEX", ""))
+    index = whole(environ.get(INDEX, ""))
     if world.launcher != ALONE or not index:
         return []
-    together = "to train together export PET_NNODES, PET_NODE_RANK=$JOB_COMPLETION_INDEX and PET_MASTER_ADDR"
+    together = "to train together export PET_NNODES and PET_MASTER_ADDR=<name of the first pod>.<name of the service>"
     return [f"pod {index} of an Indexed Job trains alone; {together}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.launchers.world import SLURM, Ranks, all_set, make_launcher
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import MOST_PROCESSES, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,18 @@ def is_in_step(environ: Mapping[str, str]) -> bool:
     The shell of salloc, the batch script and other things that are no steps have ids of ten digits, from 0xFFFFFFF0
     (slurm/slurm.h, SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
     """
-    return all_set("SLURM_STEP_NUM_TASKS")(environ) and whole(environ.get("SLURM_STEP_ID", "")) is not None
+    found = all_set("SLURM_STEP_NUM_TASKS")(environ) and whole(environ.get("SLURM_STEP_ID", "")) is not None
+    return found and not is_left_over(environ)
+
+
+def is_left_over(environ: Mapping[str, str]) -> bool:
+    """Return whether the variables of a step are those of an outer one, within which somebody typed sbatch or salloc.
+
+    srun gives a step its own SLURM_NTASKS and SLURM_NNODES; those two write the job's, and leave the step's alone.
+    """
+    pairs = (("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), ("SLURM_NNODES", "SLURM_STEP_NUM_NODES"))
+    counts = [(whole(environ.get(one, "")), whole(environ.get(other, ""))) for one, other in pairs]
+    return any(None not in pair and pair[0] != pair[1] for pair in counts)
 
 
 def find_job(environ: Mapping[str, str]) -> str:
@@ -77,11 +88,26 @@ def read_tasks(part: str) -> tuple[int, int]:
 def find_first_host(environ: Mapping[str, str]) -> str:
     """Return where rank 0 usually is, the first node of the step or of the job; empty without a list.
 
-    Lists are sorted. With a hostfile or -m arbitrary rank 0 is anywhere on them, and only its own node knows.
+    Lists are sorted. With a hostfile or -m arbitrary rank 0 is anywhere on them, and only its own node knows. In a
+    heterogeneous job it is on the first component, whose nodes may be anywhere in the sorted list.
     """
     if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in ARBITRARY):
         return ""
-    return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
+    step = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
+    components = list_components(environ)
+    if not components or step in components:
+        return first_host(step)
+    counts = [whole(environ.get(f"SLURM_JOB_NUM_NODES_HET_GROUP_{place}", "")) for place in range(len(components))]
+    known = sum(count for count in counts if count)
+    return first_host(components[0]) if known in (0, number(environ, "SLURM_STEP_NUM_NODES")) else ""
+
+
+def list_components(environ: Mapping[str, str]) -> list[str]:
+    """Return the nodes of each component of a heterogeneous job, in order; srun has kept the older name."""
+    size = min(whole(environ.get("SLURM_HET_SIZE", "")) or 0, MOST_PROCESSES)
+    names = ((f"SLURM_JOB_NODELIST_{word}_GROUP_{place}" for word in ("HET", "PACK")) for place in range(size))
+    found = [next((environ[name] for name in pair if environ.get(name)), "") for pair in names]
+    return found if found and found[0] else []
 
 
 def first_host(nodelist: str) -> str:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers import kubeflow, mpi, schedulers, slurm, torchrun
-from entrypoint.launchers.world import ALONE, Launcher, World
+from entrypoint.launchers.world import ALONE, SLURM, Launcher, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SRUN = "srun --ntasks-per-node N"
 NO_LAUNCHER = "no launcher's variables are set"
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
@@ -57,7 +58,8 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
     if nproc is None:
         return launcher.world(environ)
     if launcher.started:
-        remedy = "give the number to the launcher instead: mpirun -n N -ppn N, torchrun --nproc-per-node N"
+        commands = "mpirun -n N -ppn N, torchrun --nproc-per-node N"
+        remedy = f"give the number to the launcher instead: {SRUN if launcher.kind == SLURM else commands}"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
     world = launcher.world({**environ, torchrun.COUNT: ""})
     if world.rank is not None:  # of a world of one, which starts others

@@ -14,13 +14,14 @@ from entrypoint.launchers.world import (
     World,
     all_set,
     can_be_host,
+    first_number,
     is_loopback,
     make_launcher,
     read_host,
     read_port,
     unbracket,
 )  # fmt: skip
-from entrypoint.numbers import MOST_PROCESSES, number, whole
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,12 +30,19 @@ if TYPE_CHECKING:
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 COUNT, CONF, INTERVAL = "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_MONITOR_INTERVAL"
+INDEX, FILTER = "JOB_COMPLETION_INDEX", "PET_LOCAL_RANKS_FILTER"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
-# How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it
-# (torch/distributed/launcher/api.py; elastic/rendezvous/dynamic_rendezvous.py). Of other backends nothing is known.
-LIMITS = {"static": ("timeout", "900"), "c10d": ("join_timeout", "600")}
+# An address to listen at, which as one to connect to is this machine.
+ANYWHERE = ("0.0.0.0", "::")
+
+# Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
+NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
+YES_OR_NO = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
+
+# What torchrun takes for a backend; the second kind needs a Python module (elastic/rendezvous/registry.py).
+BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
@@ -93,11 +101,27 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 
 
+def check_loopback(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for a master of several nodes at which each finds only itself: an elastic one trains alone there.
+
+    Whoever sets MASTER_ADDR by hand may start several processes on one machine, and PyTorchJob gave it to the master.
+    """
+    name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
+    here = is_loopback(world.master or "") or world.master in ANYWHERE
+    if not here or not name or world.launcher != TORCHRUN or not world.several_nodes or world.node_rank == 0:
+        return
+    where = f"{name}=node0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}"
+    remedy = f"export {where}, the name or address of one node; of a typed torchrun --rdzv-endpoint or --master-addr"
+    raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
+
+
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
-    """Return which node this is; None where it is the only one and nothing says so."""
-    rank = number(environ, "PET_NODE_RANK")
-    if rank is None:
-        rank = number(environ, "RANK")
+    """Return which node this is; None where it is the only one and nothing says so.
+
+    The pods of an Indexed Job have a number without anybody's doing.
+    """
+    names = ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else []))
+    rank = first_number(environ, names)
     if rank is None and nodes > 1:
         remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
         raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
@@ -136,7 +160,8 @@ def parse_nodes(text: str) -> tuple[int, int]:
     first, _, last = text.partition(":")
     low, high = whole(first), whole(last or first)
     if not low or not high or low > high:
-        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), "export PET_NNODES=2, or 1:4")
+        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4"
+        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
     return low, high
 
 
@@ -144,6 +169,9 @@ def check_options(environ: Mapping[str, str]) -> None:
     """Raise Refusal for other variables that torchrun would answer with its usage, or a traceback."""
     number(environ, "PET_MAX_RESTARTS")
     read_conf(environ)
+    ranks = environ.get(FILTER, "")
+    if ranks and any(whole(each.strip()) is None for each in ranks.split(",")):
+        raise Refusal(f"{FILTER} is not a list of ranks", repr(ranks), f"export {FILTER}=0,1, or unset it")
     text = environ.get(INTERVAL, "").strip()
     try:
         seconds = float(text or 1)
@@ -153,16 +181,41 @@ def check_options(environ: Mapping[str, str]) -> None:
         raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
 
 
+def check_backend(environ: Mapping[str, str], *, etcd: bool) -> None:
+    """Raise Refusal for a way to meet that torchrun does not have; etcd: whether there is a Python module of the name.
+
+    An operator would start a pod again and again that ends in torchrun's traceback.
+    """
+    text = environ.get("PET_RDZV_BACKEND", "")
+    if text in BACKENDS or (text in BY_ETCD and etcd):
+        return
+    fact = "torchrun has no such backend of a rendezvous"
+    if text in BY_ETCD:
+        fact = "this backend of a rendezvous needs the Python package python-etcd, which is not there"
+    remedy = "c10d, in PET_RDZV_BACKEND, --rdzv-backend or rdzvBackend of an elasticPolicy; it needs no server"
+    raise Refusal(fact, repr(text), remedy)
+
+
 def read_conf(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the settings in `timeout=900,is_host=true`; raise Refusal for a text that torchrun cannot read."""
     text = environ.get(CONF, "").strip()
     rows = [part.partition("=") for part in text.split(",") if text]
     found = {name.strip(): value.strip() for name, _, value in rows}
     for name, value in found.items():
-        if not name or not value or (name.endswith("timeout") and not whole(value)):
+        if not name or not value or not fits(name, value):
             fact = f"{CONF} is not a list of settings, with a number of seconds for each timeout"
+            fact += f" and yes or no for {name}" if name in SWITCHES else f" and for {name}" if name in NUMBERS else ""
             raise Refusal(fact, repr(text), f"export {CONF}=timeout=900, or unset it")
     return found
+
+
+def fits(name: str, value: str) -> bool:
+    """Return whether torchrun can read the value of a setting of a rendezvous."""
+    if name in SWITCHES:
+        return value.lower() in YES_OR_NO
+    if name in NUMBERS:
+        return whole(value) is not None
+    return bool(whole(value)) or not name.endswith("timeout")
 
 
 def warn_range(environ: Mapping[str, str], world: World) -> list[str]:
@@ -172,31 +225,6 @@ def warn_range(environ: Mapping[str, str], world: World) -> list[str]:
         return []
     elastic = f"PET_RDZV_ENDPOINT=HOST:{C10D_PORT} in the place of a master"
     return [f"PET_NNODES={text} is no range at a master, which waits for all {world.nodes[1]} nodes; export {elastic}"]
-
-
-def describe_wait(world: World, environ: Mapping[str, str]) -> str:
-    """Return for whom a torchrun of these PET_ variables is going to wait, and how long; empty where for nobody."""
-    backend = environ.get("PET_RDZV_BACKEND") or "static"
-    if world.launcher != TORCHRUN or not world.several_nodes or backend not in LIMITS:
-        return ""
-    name, usual = LIMITS[backend]
-    seconds = read_conf(environ).get(name, usual)
-    (low, high), place = world.nodes, f"{world.master}:{world.port}"
-    nodes = f"{high} nodes" if low == high else f"{low} to {high} nodes"
-    if backend == "static" and world.node_rank:
-        return f"waiting for the master at {place}, and then for {nodes}, {seconds} s at most for each"
-    return f"waiting for {nodes} at {place}, {seconds} s at most"
-
-
-def name_job(world: World, environ: Mapping[str, str], task: str) -> World:
-    """Return a rendezvous with a name for its job, so that two jobs that meet at one endpoint do not become one.
-
-    Only what is the same on all nodes is in it: nodes may have several names for the master.
-    """
-    if world.launcher != TORCHRUN or world.job or not world.several_nodes:
-        return world
-    slurm = environ.get("SLURM_HET_JOB_ID") or environ.get("SLURM_JOB_ID", "")
-    return world._replace(job=environ.get("PET_RDZV_ID", "") or "-".join(part for part in (task, slurm) if part))
 
 
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:

@@ -29,6 +29,11 @@ LOOPBACK = ("localhost", "::1")
 HERE = "this node"
 
 
+# Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
+# `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
+LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
+
+
 class World(NamedTuple):
     """How many processes train together, and which of them this one is.
 
@@ -199,14 +204,16 @@ def unbracket(host: str) -> str:
 
 
 def read_port(text: str, name: str) -> int | None:
-    """Return where the master listens, None if nobody said.
-
-    Raise Refusal for what is no port: Kubernetes sets MASTER_PORT=tcp://... for a service of the name master.
-    """
+    """Return where the master listens, None if nobody said. Raise Refusal for what is no port."""
     port = whole(text) if text else 0
     if port is None or port > 65535:
         raise Refusal("the master's port is not a number below 65536", repr(text), f"export {name}{PORT}")
     return port or None
+
+
+def drop_links(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without variables that speak of a Service of Kubernetes, and not of a port of a job."""
+    return {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
 
 
 def choose_port(job: str) -> int:
@@ -221,3 +228,14 @@ def choose_port(job: str) -> int:
 def is_loopback(host: str) -> bool:
     """Return whether a name can only mean the machine it is used on."""
     return host in LOOPBACK or host.startswith("127.")
+
+
+def name_job(world: World, environ: Mapping[str, str], task: str) -> World:
+    """Return a rendezvous with a name for its job, so that two jobs that meet at one endpoint do not become one.
+
+    Only what is the same on all nodes is in it: nodes may have several names for the master.
+    """
+    if world.launcher != TORCHRUN or world.job or not world.several_nodes:
+        return world
+    slurm = environ.get("SLURM_HET_JOB_ID") or environ.get("SLURM_JOB_ID", "")
+    return world._replace(job=environ.get("PET_RDZV_ID", "") or "-".join(part for part in (task, slurm) if part))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cluster import follow
-from entrypoint.cluster.follow import heed, pass_on, run_ranks, sift, verdict
+from entrypoint.cluster.follow import note_failure, pass_on, run_ranks, split_reports, verdict
 from entrypoint.cluster.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -29,8 +29,8 @@ REPORT = FAILED + b"1 node1 7\n"
         (FAILED + b"x" * 5000, FAILED + b"x" * 5000, [], b""),
     ],
 )
-def test_reports_are_sifted_out(data: bytes, text: bytes, reports: list[bytes], held: bytes) -> None:
-    assert sift(data) == (text, reports, held)
+def test_reports_are_split_off(data: bytes, text: bytes, reports: list[bytes], held: bytes) -> None:
+    assert split_reports(data) == (text, reports, held)
 
 
 @given(st.lists(st.sampled_from([b"a", b"\n", b"\0", FAILED[:3], REPORT])), st.integers(1, 7))
@@ -39,9 +39,9 @@ def test_cuts_change_nothing(parts: list[bytes], size: int) -> None:
     text, held = b"", b""
     reports: list[bytes] = []
     for start in range(0, len(data), size):
-        more, found, held = sift(held + data[start : start + size])
+        more, found, held = split_reports(held + data[start : start + size])
         text, reports = text + more, reports + found
-    at_once = sift(data)
+    at_once = split_reports(data)
     assert (text + held, reports) == (at_once[0] + at_once[2], at_once[1])
 
 
@@ -77,7 +77,7 @@ def test_what_a_rank_prints_is_no_report_of_ours(
 ) -> None:
     monkeypatch.setattr("signal.setitimer", lambda *_: None)
     found: list[int] = []
-    heed(facts, found)
+    note_failure(facts, found)
     assert found == codes
 
 

@@ -236,17 +236,21 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("found", "address"),
+    ("found", "here", "address"),
     [
-        ([(socket.AF_INET6, "fd00::2"), (socket.AF_INET, "10.77.0.2")], "10.77.0.2"),
-        ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "192.0.2.2")], "10.77.0.1"),
-        ([(socket.AF_INET6, "fd00::2")], "node0"),
-        ([], "node0"),
+        ([(socket.AF_INET6, "fd00::2"), (socket.AF_INET, "10.77.0.2")], False, "10.77.0.2"),
+        ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "192.0.2.2")], True, "10.77.0.1"),
+        ([(socket.AF_INET, "172.31.0.2"), (socket.AF_INET, "10.77.0.1")], True, "10.77.0.1"),  # two networks
+        ([(socket.AF_INET6, "fd00::2")], False, "node0"),
+        ([], False, "node0"),
     ],
 )
-def test_all_ranks_get_one_address(monkeypatch: pytest.MonkeyPatch, found: list[tuple[int, str]], address: str) -> None:
+def test_all_ranks_get_one_address(
+    monkeypatch: pytest.MonkeyPatch, found: list[tuple[int, str]], here: bool, address: str
+) -> None:
     rows: list[network.Place] = [(family, (text, 0)) for family, text in found]
     monkeypatch.setattr(network, "look_up", lambda *_: rows)
+    monkeypatch.setattr(network, "is_here", lambda host: here)
     monkeypatch.setattr(network, "own_address", lambda host: "10.77.0.1" if host == "node1" else None)
     assert network.address_of("node0", "node1") == address
 
@@ -258,18 +262,22 @@ def test_a_name_on_loopback_without_any_network_stays(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("address", "bridges", "choices"),
+    ("interface", "asked", "address"),
     [
-        ("127.0.1.1", ("docker0", "br-19ca043e9aa4"), ["eth0", "eth1", "ib0"]),
-        ("127.0.1.1", ("docker0", "br-19ca043e9aa4", "eth1", "ib0"), []),
-        ("192.0.2.9", (), []),
-        ("", (), []),
+        ("eth0", "192.0.2.1", "10.77.0.2"),
+        ("eth1", "", ""),  # has a default route only
+        ("eth6", "fd00::1", "10.77.0.2"),
     ],
 )
-def test_networks_among_which_a_name_on_loopback_does_not_choose(
-    address: str, bridges: tuple[str, ...], choices: list[str], monkeypatch: pytest.MonkeyPatch
+def test_an_address_on_an_interface_is_that_on_the_way_to_a_neighbour(
+    interface: str, asked: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network, "find_route_to", lambda host: (address, address))
-    monkeypatch.setattr(network, "read_text", lambda path: V4 if path == "/proc/net/route" else None)
-    monkeypatch.setattr("os.path.isdir", lambda path: path.split("/")[-2] in bridges)
-    assert network.list_choices("node0") == choices
+    near = [""]
+
+    def find_way(to: network.Place) -> tuple[str, str]:
+        near.append(str(to[1][0]))
+        return near[-1], "10.77.0.2"
+
+    monkeypatch.setattr(network, "find_way", find_way)
+    assert network.find_address(read_routes(V4, row6("fd00::", 64, "eth6")), interface) == address
+    assert near[-1] == asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.faults.child import has_group
+from entrypoint.faults.child import has_group, is_of_step
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,16 @@ from entrypoint.faults.child import has_group
 )
 def test_the_signals_of_a_group(cmdline: str | None, reached: bool) -> None:
     assert has_group(cmdline) == reached
+
+
+@pytest.mark.parametrize(
+    ("sender", "comm", "found"),
+    [
+        pytest.param(7, "slurmstepd\n", True, id="Slurm"),
+        pytest.param(0, None, True, id="outside this container"),
+        pytest.param(7, "bash\n", False, id="a script of the step"),
+        pytest.param(7, None, False, id="kill, which has ended"),
+    ],
+)
+def test_who_signals_a_whole_step(sender: int, comm: str | None, found: bool) -> None:
+    assert is_of_step(sender, {"/proc/7/comm": comm}.get) == found

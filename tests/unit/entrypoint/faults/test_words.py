@@ -53,6 +53,12 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
+def hidden(error: Exception, context: Exception) -> Exception:
+    """Return an error as `raise ... from None` leaves it."""
+    error.__context__, error.__suppress_context__ = context, True
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -121,6 +127,7 @@ def test_an_agent_without_its_rendezvous_names_the_endpoint(environ: dict[str, s
     found = str(explain(error, Place(environ, FILES.get, SHM.get, lambda: [])))
 
     assert f"the rendezvous does not answer, or not any more: {where}\n" in found
+    assert "no node has this address, as that of a Service: name the pod of worker 0" in found
 
 
 class DistStoreError(RuntimeError):
@@ -145,12 +152,15 @@ NODES = {"PET_NNODES": "2", "PET_NODE_RANK": "0"}
         ),
         (FEW, {"LOCAL_RANK": "0"}, "too few ranks came to the master in time: 1 of 2 in 901 s\n  try: start the other"),
         (SILENT, NODES, "the master does not answer: pod0:29500 in 900 s\n  try: start the node of rank 0"),
+        (SILENT, {"SLURM_STEP_NUM_TASKS": "2"}, "try: read the log of rank 0; unset MASTER_ADDR, or"),
+        (SILENT, {"SLURM_STEP_NUM_TASKS": "2", "TORCHELASTIC_RUN_ID": "qa"}, "try: start the node of rank 0"),
         (SILENT.replace("pod0", "fd77::1"), {}, "the master does not answer: fd77::1:29500 in 900 s\n"),
         (
             STRANGERS,
             NODES,
             "how many they are, or which each is: PET_NNODES=2 PET_NODE_RANK=0\n  try: export the same PET",
         ),
+        (STRANGERS, NODES, "or a node was started again while the old master still ran: start it again"),
         (ASSIGNED, {}, "how many they are, or which each is: wait timeout after 900000ms\n"),
         (ASSIGNED, {"PET_RDZV_ENDPOINT": "pod0:29400"}, "has lost another rank: wait timeout after 900000ms\n"),
         (ELSEWHERE, NODES, "has lost another rank: wait timeout after 300000ms\n"),
@@ -165,6 +175,7 @@ def test_a_meeting_that_does_not_come_about_names_who_is_missing(text: str, envi
     [
         pytest.param(ValueError("--max_steps"), id="the program's own"),
         pytest.param(ConnectionResetError(104, "Connection reset by peer"), id="a hub's server"),
+        pytest.param(hidden(KeyError("x"), OSError(28, NO_SPACE)), id="raised from None where a disk was full"),
         pytest.param(BrokenPipeError(32, "Broken pipe"), id="a reader that is gone"),
     ],
 )

@@ -6,12 +6,14 @@ import signal
 
 import pytest
 
+from entrypoint.container.network import Route
 from entrypoint.errors import LATER, USER, Refusal
 from entrypoint.launchers import ready
 from entrypoint.launchers.ready import (
     TYPED,
     check_master,
     describe_meeting,
+    describe_wait,
     find_here,
     name_run,
     stop,
@@ -23,6 +25,8 @@ from entrypoint.launchers.world import HERE, World
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
+STATIC = World("torchrun", "", (2, 2), 0, 1, master="m", port=29500)
+ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
 TAKEN = 29501
 # Of names: those of this node, and those of others.
 ADDRESSES = {
@@ -51,6 +55,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
         (RANKS._replace(port=TAKEN), "in use", LATER),
         (AGENT._replace(node_rank=0, port=TAKEN), "in use", LATER),
         (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", USER),
+        (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", USER),
     ],
 )
 def test_what_cannot_work_is_refused(world: World, fact: str, code: int) -> None:
@@ -65,6 +70,8 @@ def test_what_cannot_work_is_refused(world: World, fact: str, code: int) -> None
         RANKS._replace(rank=1, port=TAKEN),
         RANKS._replace(rank=1, guessed=("master",)),
         RANKS._replace(master="here", guessed=("master",)),
+        RANKS._replace(launcher="slurm", master="here"),
+        RANKS._replace(launcher="slurm", rank=1),
         RANKS,
         AGENT._replace(port=TAKEN),
         World("torchrun-worker", "", (2, 2), None, 1, 0, 0, 2, "nobody", TAKEN),
@@ -83,6 +90,29 @@ def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
+    ("master", "address", "bridges", "choices"),
+    [
+        ("node0", "127.0.1.1", (), ["docker0 (own)", "eth0 (own)", "eth1 (own)"]),
+        ("node0", "192.0.2.2", ("docker0",), ["eth0 (own)", "eth1 (own)"]),  # the one that the others may not have
+        ("node0", "192.0.2.2", ("docker0", "eth1"), []),
+        ("192.0.2.2", "192.0.2.2", (), []),
+        ("node1", "192.0.2.9", (), []),
+        ("nobody", "", (), []),
+    ],
+)
+def test_networks_among_which_the_own_name_does_not_choose(
+    master: str, address: str, bridges: tuple[str, ...], choices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routes = [Route(name, b"", 0, 0) for name in ("eth1", "eth0", "docker0", "eth0")]
+    monkeypatch.setattr(ready, "find_route_to", lambda host: (address, "192.0.2.2"))
+    monkeypatch.setattr(ready, "is_here", lambda host: host == "node0")
+    monkeypatch.setattr(ready, "read_routes", lambda *_: routes)
+    monkeypatch.setattr(ready, "find_address", lambda *_: "own")
+    monkeypatch.setattr("os.path.isdir", lambda path: path.split("/")[-2] in bridges)
+    assert ready.list_choices(master) == choices
+
+
+@pytest.mark.parametrize(
     ("world", "interface", "noted"),
     [
         (AGENT._replace(node_rank=0, master="here"), "eth0", True),
@@ -94,7 +124,7 @@ def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.Captur
         (AGENT, "eth0", False),
     ],
 )
-def test_a_name_on_loopback_does_not_choose_among_networks(
+def test_a_node_that_is_the_master_by_name_says_which_network_it_took(
     world: World,
     interface: str | None,
     noted: bool,
@@ -106,6 +136,17 @@ def test_a_name_on_loopback_does_not_choose_among_networks(
     warn_choice(world, interface)
 
     assert ("eth0 was taken of eth0, eth1" in capsys.readouterr().err) == noted
+
+
+@pytest.mark.parametrize(("node_rank", "exported"), [(0, True), (None, False)])
+def test_a_variable_does_not_choose_the_network_of_an_elastic_agent(
+    node_rank: int | None, exported: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ready, "list_choices", lambda name: ["eth0", "eth1"])
+
+    warn_choice(AGENT._replace(node_rank=node_rank), "eth0")
+
+    assert ("or export GLOO_SOCKET_IFNAME" in capsys.readouterr().err) == exported
 
 
 @pytest.mark.parametrize(
@@ -262,6 +303,7 @@ def test_an_endpoint_of_several_nodes_is_refused(world: World, more: dict[str, s
     with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
         describe_meeting(world, environ)
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
+    assert "headless service" in caught.value.remedy
 
 
 def test_a_master_that_is_this_node_gets_its_address() -> None:
@@ -271,3 +313,28 @@ def test_a_master_that_is_this_node_gets_its_address() -> None:
 
 def test_the_name_of_a_run_has_no_separators() -> None:
     assert name_run("AWS_BATCH_JOB_ID=6fb5/c6\u0192") == "AWS-BATCH-JOB-ID-6fb5-c6-"
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "said"),
+    [
+        (STATIC, {}, "waiting for 2 nodes at m:29500, 900 s at most"),
+        (STATIC, {"PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at m:29500, 20 s at most"),
+        (
+            STATIC._replace(node_rank=1),
+            {},
+            "waiting for the master at m:29500, and then for 2 nodes, 900 s at most for each",
+        ),
+        (STATIC._replace(nodes=(1, 4)), ELASTIC, "waiting for 1 to 4 nodes at m:29500, 600 s at most"),
+        (
+            STATIC,
+            {**ELASTIC, "PET_RDZV_CONF": "join_timeout=9,is_host=1"},
+            "waiting for 2 nodes at m:29500, 9 s at most",
+        ),
+        (STATIC, {**ELASTIC, "PET_RDZV_BACKEND": "etcd"}, ""),
+        (STATIC._replace(nodes=(1, 1)), {}, ""),
+        (STATIC._replace(launcher="mpi"), {}, ""),
+    ],
+)
+def test_how_long_torchrun_waits_for_its_nodes(world: World, environ: dict[str, str], said: str) -> None:
+    assert describe_wait(world, environ) == said

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.slurm import count_tasks, find_job, first_host, gave_pmi, is_in_step
+from entrypoint.launchers.slurm import count_tasks, find_first_host, find_job, first_host, gave_pmi, is_in_step
 from entrypoint.launchers.table import detect, read_world
 from tests.support.launchers import left_by
 
@@ -143,3 +143,39 @@ def test_pmi_is_that_of_the_step_or_of_hydra(more: dict[str, str], ours: bool) -
 )
 def test_the_shell_of_salloc_is_no_step(step: str, tasks: str, inside: bool) -> None:
     assert is_in_step({"SLURM_STEP_ID": step, "SLURM_STEP_NUM_TASKS": tasks}) == inside
+
+
+@pytest.mark.parametrize(
+    ("more", "inside"),
+    [
+        ({}, True),
+        ({"SLURM_JOB_NUM_NODES": "2", "ENVIRONMENT": "BATCH"}, True),  # srun -n1 in a batch script
+        ({"SLURM_NTASKS": "2"}, False),
+        ({"SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2"}, False),
+        ({"SLURM_NTASKS": "", "SLURM_NNODES": "x"}, True),
+    ],
+)
+def test_a_job_that_was_submitted_within_a_step_is_no_step(more: dict[str, str], inside: bool) -> None:
+    assert is_in_step({**left_by("slurm-one-task"), **more}) == inside
+
+
+HET = {
+    "SLURM_HET_SIZE": "2", "SLURM_STEP_NODELIST": "n[03-04]", "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "n04", "SLURM_JOB_NODELIST_HET_GROUP_1": "n03",
+}  # fmt: skip
+SIZES = {"SLURM_JOB_NUM_NODES_HET_GROUP_0": "1", "SLURM_JOB_NUM_NODES_HET_GROUP_1": "1"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "host"),
+    [
+        (HET, "n04"),
+        ({**HET, **SIZES}, "n04"),
+        ({name.replace("HET_GROUP", "PACK_GROUP"): value for name, value in HET.items()}, "n04"),
+        ({**HET, **SIZES, "SLURM_STEP_NODELIST": "n03", "SLURM_STEP_NUM_NODES": "1"}, "n03"),  # --het-group=1
+        ({**HET, **SIZES, "SLURM_JOB_NUM_NODES_HET_GROUP_1": "4"}, ""),  # some components of several
+        ({**HET, "SLURM_JOB_NODELIST_HET_GROUP_0": ""}, "n03"),
+    ],
+)
+def test_rank_0_of_a_heterogeneous_step_is_on_its_first_component(environ: dict[str, str], host: str) -> None:
+    assert find_first_host(environ) == host

@@ -104,3 +104,13 @@ def test_any_environment_gives_a_decision_or_the_one_error(
         counted = [name for name in WORLDS if name not in OF_A_JOB or not is_in_step(environ)]
         assert not [name for name in counted if (whole(environ.get(name, "")) or 0) > 1]
         assert not [name for name in RANKS if (whole(environ.get(name, "")) or 0) > 0]
+
+
+@pytest.mark.parametrize(
+    ("left", "remedy"), [("slurm-step", "srun --ntasks-per-node N"), ("intel-mpi-1", "mpirun -n N")]
+)
+def test_the_number_of_processes_is_for_the_launcher_that_started_them(left: str, remedy: str) -> None:
+    environ = left_by(left)
+    with pytest.raises(Refusal) as caught:
+        read_world(environ, detect(environ), 2)
+    assert remedy in caught.value.remedy

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.errors import USER, Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import count_by_hand, describe_wait, name_job, split_endpoint, warn_range
-from entrypoint.launchers.world import World
+from entrypoint.launchers.torchrun import (
+    check_backend,
+    check_loopback,
+    count_by_hand,
+    split_endpoint,
+    warn_range,
+)
+from entrypoint.launchers.world import World, name_job
 from tests.support.launchers import left_by
 
 ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
 MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
+
+SECOND = {"PET_NNODES": "2", "PET_NODE_RANK": "1"}
 
 
 def read(environ: dict[str, str], nproc: int | None = None) -> World:
@@ -46,6 +55,30 @@ def test_rendezvous(
     assert (world.nodes, world.local_size, world.master, world.port, world.asked) == (
         nodes, local_size, master, port, asked,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("environ", "value", "remedy"),
+    [
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "localhost:29400"}, "localhost", "export PET_RDZV_ENDPOINT=node0:29400,"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "127.0.0.1"}, "127.0.0.1", "export PET_RDZV_ENDPOINT=node0:29400,"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "0.0.0.0:29400"}, "0.0.0.0", "export PET_RDZV_ENDPOINT=node0:29400,"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "[::]:29400"}, "::", "export PET_RDZV_ENDPOINT=node0:29400,"),
+        ({**SECOND, "PET_MASTER_ADDR": "localhost"}, "localhost", "export PET_MASTER_ADDR=node0,"),
+        ({**SECOND, "PET_MASTER_ADDR": "localhost", "PET_NODE_RANK": "0"}, "", ""),  # PyTorchJob's master
+        ({**SECOND, "PET_MASTER_ADDR": "localhost", "PET_NNODES": "1", "PET_NODE_RANK": "0"}, "", ""),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "localhost:29400", "PET_NNODES": "1"}, "", ""),
+        ({"MASTER_ADDR": "localhost", "WORLD_SIZE": "2", "RANK": "1"}, "", ""),  # two processes on one machine
+    ],
+)
+def test_nodes_do_not_meet_on_loopback(environ: dict[str, str], value: str, remedy: str) -> None:
+    if not value:
+        check_loopback(environ, read(environ))
+        return
+    with pytest.raises(Refusal, match="the nodes meet on loopback") as caught:
+        check_loopback(environ, read(environ))
+    assert (caught.value.value, caught.value.code) == (value, 2)
+    assert caught.value.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
@@ -106,29 +139,38 @@ def test_a_range_of_nodes_at_a_master_gets_a_note(environ: dict[str, str], noted
     assert ["waits for all 2 nodes; export PET_RDZV_ENDPOINT=HOST:29400" in note for note in notes] == [True] * noted
 
 
-STATIC = World("torchrun", "", (2, 2), 0, 1, master="m", port=29500)
+@pytest.mark.parametrize(
+    ("backend", "etcd", "fact"),
+    [
+        ("", False, ""),
+        ("c10d", False, ""),
+        ("static", False, ""),
+        ("etcd-v2", True, ""),
+        ("etcd", False, "needs the Python package python-etcd"),
+        ("etcd-v2", False, "needs the Python package python-etcd"),
+        ("C10D", True, "no such backend"),
+        ("$(BACKEND)", False, "no such backend"),
+    ],
+)
+def test_a_backend_that_torchrun_does_not_have_is_refused(backend: str, etcd: bool, fact: str) -> None:
+    environ = {**ELASTIC, "PET_RDZV_BACKEND": backend}
+    if not fact:
+        check_backend(environ, etcd=etcd)
+        return
+    with pytest.raises(Refusal, match=fact) as caught:
+        check_backend(environ, etcd=etcd)
+    assert caught.value.remedy.startswith("c10d") and caught.value.code == USER
 
 
 @pytest.mark.parametrize(
-    ("world", "environ", "said"),
+    ("more", "rank"),
     [
-        (STATIC, {}, "waiting for 2 nodes at m:29500, 900 s at most"),
-        (STATIC, {"PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at m:29500, 20 s at most"),
-        (
-            STATIC._replace(node_rank=1),
-            {},
-            "waiting for the master at m:29500, and then for 2 nodes, 900 s at most for each",
-        ),
-        (STATIC._replace(nodes=(1, 4)), ELASTIC, "waiting for 1 to 4 nodes at m:29500, 600 s at most"),
-        (
-            STATIC,
-            {**ELASTIC, "PET_RDZV_CONF": "join_timeout=9,is_host=1"},
-            "waiting for 2 nodes at m:29500, 9 s at most",
-        ),
-        (STATIC, {**ELASTIC, "PET_RDZV_BACKEND": "etcd"}, ""),
-        (STATIC._replace(nodes=(1, 1)), {}, ""),
-        (STATIC._replace(launcher="mpi"), {}, ""),
+        ({"JOB_COMPLETION_INDEX": "2"}, 2),
+        ({"JOB_COMPLETION_INDEX": "2", "PET_NODE_RANK": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "2", "PET_NODE_RANK": " "}, 2),
+        ({"JOB_COMPLETION_INDEX": "0", "RANK": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "3", "PET_NNODES": "1"}, None),
     ],
 )
-def test_how_long_torchrun_waits_for_its_nodes(world: World, environ: dict[str, str], said: str) -> None:
-    assert describe_wait(world, environ) == said
+def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int | None) -> None:
+    assert read({"PET_NNODES": "3", "PET_MASTER_ADDR": "qa-0.qa", **more}).node_rank == rank

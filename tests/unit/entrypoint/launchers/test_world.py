@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.errors import USER, Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import PORT, PORTS, Ranks, World, choose_port, read_host, read_layout
+from entrypoint.launchers.world import PORT, PORTS, Ranks, World, choose_port, drop_links, read_host, read_layout
 from tests.support.launchers import left_by
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -220,3 +220,9 @@ def test_ranks_by_hand_are_on_one_node_only_if_something_says_so(
     by_hand = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.77.0.1"}
     world = read({**by_hand, **more})
     assert (world.nodes, world.local_size, world.several_nodes) == (nodes, local_size, nodes[1] > 1)
+
+
+def test_ports_of_services_are_dropped_and_others_stay() -> None:
+    link = "tcp://10.0.0.1:80"
+    kept = {"PMI_PORT": "node0:39063", "MASTER_PORT": "29500", "QA_PORT": link}
+    assert drop_links({**kept, "MULTINODE_SSH_PORT": link, "PET_MASTER_PORT": link}) == kept
