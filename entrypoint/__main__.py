@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint import programs
 from entrypoint.container.files import make_private, read_file, read_text, which, write_private
-from entrypoint.container.image import read_stack
+from entrypoint.container.image import list_sites, read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal
 from entrypoint.explain import as_json, as_text, print_start
 from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import describe_wait
-from entrypoint.launchers.world import MPIJOB_LAUNCHER
+from entrypoint.launchers.world import MPIJOB_LAUNCHER, drop_links
 from entrypoint.settings import forget
 from entrypoint.situation import read_this_machine
 from entrypoint.streams import print_error, print_note, print_output
@@ -72,7 +71,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if argv[:1] == [RANK]:
         become_rank(argv[1:], environ, root)
     options, words = jobs.read_options(argv)
-    environ = forget(environ)
+    environ = drop_links(forget(environ))
     environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, read_text)}
     job = jobs.read_job(words or shell(), environ, which)
     if job.kind == jobs.USAGE:
@@ -84,7 +83,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if job.kind == jobs.LIST:
         from entrypoint.training.needs import ask_python, list_tasks
 
-        print_output(list_tasks(stack, lambda: ask_python(environ)))
+        print_output(list_tasks(stack, list_sites(stack, environ), lambda: ask_python(environ)))
         return 0
     if job.kind == jobs.PREFETCH:
         from entrypoint.hub.prefetch import prepare
@@ -179,7 +178,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
 
         return launch(job.words, environ, root, decision.machine)
     elif joins(job, decision):
-        from entrypoint.launchers.ready import check_master, warn_choice
+        from entrypoint.launchers.ready import check_master, describe_wait, warn_choice
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
@@ -204,16 +203,20 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int 
         from entrypoint.cluster.rank import supervise
 
         return supervise(argv, environ, rank)
-    if has_limit(job, argv):
+    program = find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0]
+    if has_limit(job):
         from entrypoint.faults.child import watch
 
-        return watch(argv, environ, rank)
-    return execute(find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0], argv, environ)
+        return watch([program, *argv[1:]], environ, rank)
+    return execute(program, argv, environ)
 
 
-def has_limit(job: jobs.Job, argv: list[str]) -> bool:
-    """Return whether a training may reach a memory limit, and nobody but us would say so: torchrun's agent does it."""
-    if not job.trains or argv[0] == TORCHRUN_COMMAND:
+def has_limit(job: jobs.Job) -> bool:
+    """Return whether a training may reach a memory limit, and nobody else would say so.
+
+    Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
+    """
+    if not job.trains:
         return False
     from entrypoint.container.limits import read_memory_limit  # other commands pay nothing for it
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
+from entrypoint.container.image import find_version, list_sites
 from entrypoint.container.places import (
     CERTIFICATE,
     check_output,
@@ -17,6 +18,8 @@ from entrypoint.container.places import (
     move_models,
 )
 from entrypoint.explain import Decision, give_reasons
+from entrypoint.launchers.torchrun import check_backend
+from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
 from entrypoint.training import command
@@ -39,13 +42,15 @@ if TYPE_CHECKING:
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     here, identity = find_situation(job, environ, nproc), find_identity(environ)
+    if here.starts and here.world.launcher in (ALONE, TORCHRUN):
+        check_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
-    program, run = find_program(job, here.world, environ, stack, root)
+    program, run = find_program(job, here.world, {**environ, **identity.variables}, stack, root)
     forced = [
         *place(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
-        *starters.fix_count(here.start, here.world, environ), *program.typed,
+        *starters.fix_count(here.start, here.world, environ), *starters.fix_node(here.start, environ), *program.typed,
     ]  # fmt: skip
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
@@ -67,7 +72,9 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     route, exists = (lambda: find_route(world)), os.path.exists
     tuned = tune(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
     tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, exists)
-    return tuned + (starters.renew_store(world, here.described) if here.starts else [])
+    if not here.starts:
+        return tuned
+    return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ)]
 
 
 def fix_words(program: command.Program, here: Situation) -> list[str]:
@@ -88,9 +95,13 @@ def find_program(
     job: jobs.Job, world: World, environ: Mapping[str, str], stack: Stack, root: str
 ) -> tuple[command.Program, Run | None]:
     """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""
-    program = command.read_program(job, stack, root, many=world.sizes[1] > 1)
+    program, source = command.read_program(job, stack, root, many=world.sizes[1] > 1), ""
     if job.kind == jobs.TASK:
-        program = check_task(job, program, environ, stack)
+        from entrypoint.training.needs import check_image  # only a task pays for it
+
+        source = check_image(job.name, stack, environ)
+        program = command.expand_home(job.name, program, environ.get("HOME", ""))
+        program = add_data(job, program, source, environ, stack)
     # A variable that has our value already comes from the image; it is not the user's.
     defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     program = program._replace(defaults=defaults)
@@ -99,17 +110,22 @@ def find_program(
     from entrypoint.runs.task import prepare_run  # only a task pays for it
 
     program, run = prepare_run(job, program, world, environ, stack)
-    return command.copy_script(job.name, program, stack), run
+    return command.copy_script(job.name, program, source, stack), run
 
 
-def check_task(job: jobs.Job, program: command.Program, environ: Mapping[str, str], stack: Stack) -> command.Program:
-    """Return the program of a task with what its packages want of the environment; refuse a task that lacks some."""
-    from entrypoint.training import needs  # only a task pays for it
+def add_data(
+    job: jobs.Job, program: command.Program, source: str, environ: Mapping[str, str], stack: Stack
+) -> command.Program:
+    """Return the program of a task with the place of data that `prefetch` brought, and notes on those that are missing.
 
-    source = needs.check_image(job.name, stack, environ)
-    needs.check_data(program.given, needs.find_version(stack.site, "datasets"), os.path.exists)
+    source: that of its script. Raise Refusal for data that the script will not find.
+    """
+    from entrypoint.training import needs  # as above
+
+    sites = list_sites(stack, environ)
+    needs.check_data(job.name, program.given, find_version(sites, "datasets"), os.path.exists)
     data = needs.find_nltk(job.name, environ, os.path.exists)
-    wanted = needs.list_nltk(job.name, source, program.given, needs.find_version(stack.site, "nltk"))
+    wanted = needs.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
     notes = needs.check_nltk(job.name, wanted, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
     return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
 

@@ -1,4 +1,4 @@
-"""Numbers and lists in text that others wrote."""
+"""Numbers, lists and flags in text that others wrote."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MOST = 1 << 20
 # More processes than any node has cores, which is a typing error as well.
 MOST_PROCESSES = 4096
+# How a flag of a script is switched off (transformers/hf_argparser.py, string_to_bool).
+NO = ("false", "0", "no", "off", "f", "n")
 
 
 def whole(text: str) -> int | None:
@@ -28,8 +30,28 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
         return None
     value = whole(text)
     if value is None:
-        raise Refusal(f"{name} is not a number", repr(text), f"export {name}=1, or unset {name}")
+        remedy = explain_reference(text) or f"export {name}=1, or unset {name}"
+        raise Refusal(f"{name} is not a number", repr(text), remedy)
     return value
+
+
+def explain_reference(text: str) -> str:
+    """Return what to do about a `$(NAME)`, which Kubernetes leaves as it is where it does not know the variable yet.
+
+    It never knows those that it adds itself, such as JOB_COMPLETION_INDEX (kubernetes/kubernetes#121523). Empty for any
+    other text.
+    """
+    if not text.strip().startswith("$("):
+        return ""
+    name = text.strip()[2:].partition(")")[0]
+    if name == "JOB_COMPLETION_INDEX":
+        return f"leave it out: the pods of an Indexed Job are numbered by {name} itself"
+    return f"define {name or 'the variable'} above it in env of the pod, or take the value by valueFrom: fieldRef"
+
+
+def is_yes(value: object) -> bool:
+    """Return whether a flag of a script is on, by its value; None is that of a flag which nobody has given."""
+    return str(value).lower() not in (*NO, "none", "")
 
 
 def read_cpus(text: str) -> frozenset[int]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import read_text
 from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_alone, check_typed, warn_indexed
+from entrypoint.launchers.signs import check_alone, check_mpijob, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_options, name_job, warn_range
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.launchers.torchrun import check_loopback, check_options, warn_range
+from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
@@ -20,6 +20,10 @@ from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+# Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
+RANKS_ELSEWHERE = ("mpirun", "mpiexec", "orterun", "prterun", "launch", "deepspeed", "horovodrun", "multinode")
 
 
 class Situation(NamedTuple):
@@ -54,8 +58,8 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread(world, machine, threads, starts=job.trains or start is not None)
-    if start is not None and start.program == starters.TORCHRUN:
-        check_typed(environ, world, next((word for word in job.words if word.endswith(".py")), "SCRIPT.py"))
+    if start is not None:
+        check_start(job, start, environ, world)
     notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
     notes += warn_range(described, world) if starts else []
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
@@ -102,10 +106,25 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
     return world, describe_meeting(world, environ)
 
 
+def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
+    script = find_script(job) or "SCRIPT.py"
+    if start.program in (starters.TORCHRUN, starters.ACCELERATE):
+        check_mpijob(environ, start.program, script)
+    if start.program == starters.TORCHRUN:
+        check_typed(environ, world, script)
+
+
+def find_script(job: jobs.Job) -> str:
+    """Return the script on a command line, empty where none is named by itself."""
+    return next((word for word in job.words if word.endswith(".py")), "")
+
+
 def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    python = job.name.startswith("python")
+    python = is_python(job)
     try:
+        check_loopback(environ, world)
         if job.trains or python:
             check_alone(environ, world)
     except Refusal as refusal:
@@ -113,13 +132,44 @@ def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list
             raise
         return [as_note(refusal)]
     notes = warn_indexed(environ, world) if job.trains or python else []
-    if python and world.launcher == TORCHRUN and job.words and job.words[0].endswith(".py"):
-        apart = f"{job.name} starts one process on every node, each by itself"
-        notes.append(f"{apart}; `{job.words[0]}` without {job.name} is started by torchrun")
+    notes += [] if job.trains else warn_launcher(job, world)
+    notes += warn_python(job) if python and world.launcher == TORCHRUN else []
     if world.rank is not None and world.nodes[0] < world.nodes[1]:
         unknown = "nothing says how many ranks this node has, so each gets its share of all"
         notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
     return notes
+
+
+def warn_launcher(job: jobs.Job, world: World) -> list[str]:
+    """Return a note for a script that is started in the launcher of an MPIJob, where no worker takes part.
+
+    A shell may start one, too; what names a program that starts ranks, or may be one, is left alone.
+    """
+    line = " ".join([job.name, *job.words])
+    plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
+    if world.launcher != MPIJOB_LAUNCHER or not plain or any(each in line for each in RANKS_ELSEWHERE):
+        return []
+    words = (word.strip("\"';&|") for word in line.split())
+    script = next((word for word in words if word.endswith(".py")), "")
+    apart = f"{script} runs in the launcher alone, and no worker takes part"
+    return [f"{apart}; `{script}` without python3 is started on the hosts of the hostfile"] if script else []
+
+
+def is_python(job: jobs.Job) -> bool:
+    """Return whether a command is a typed Python, also one with its directory."""
+    return job.kind == jobs.PLAIN and os.path.basename(job.name).startswith("python")
+
+
+def warn_python(job: jobs.Job) -> list[str]:
+    """Return a note for a Python in a rendezvous, which begins as many trainings as there are nodes."""
+    letter, code, _ = starters.find_code(job.words)
+    if not code or (letter == "m" and code in starters.MODULES) or (not letter and not code.endswith(".py")):
+        return []
+    instead = {
+        "m": f"`torchrun -m {code}` starts ranks of one training",
+        "c": f"as a file, `FILE.py` without {job.name} is started by torchrun",
+    }.get(letter, f"`{code}` without {job.name} is started by torchrun")
+    return [f"{job.name} starts one process on every node, each by itself; {instead}"]
 
 
 def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
@@ -128,7 +178,7 @@ def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
         return UNKNOWN if start.each is None and not start.is_auto else ANY
     if job.trains or world.rank is not None:
         return RANKS
-    return SINGLE if job.kind == jobs.TASK or job.name.startswith("python") else ANY
+    return SINGLE if job.kind == jobs.TASK or is_python(job) else ANY
 
 
 def as_note(refusal: Refusal) -> str:

@@ -30,6 +30,14 @@ def read_file(path: str) -> str | None:
     return read_text(path) if os.path.isfile(path) else None
 
 
+def is_path(text: str) -> bool:
+    """Return whether a text can be a path; JSON may have a NUL or half a letter in it."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def can_write(path: str) -> bool:
     """Return whether a directory can be written, or made where it does not exist yet."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:
@@ -52,8 +60,7 @@ def make_private(directory: str) -> str:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         found = os.lstat(directory)
     except OSError as error:
-        remedy = f"mount a tmpfs there (docker run --tmpfs {os.path.dirname(directory)})"
-        raise Refusal("a private directory cannot be made", f"{directory}: {error.strerror}", remedy, WORLD) from None
+        raise explain_private(directory, error) from None
     if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
         raise Refusal("a private directory belongs to somebody else", directory, f"remove {directory}", WORLD)
     if stat.S_IMODE(found.st_mode) != 0o700:
@@ -64,11 +71,26 @@ def make_private(directory: str) -> str:
 def write_private(path: str, text: str) -> str:
     """Write a file that nobody else may read; whole or not at all, because other ranks may write it too."""
     aside = f"{path}.{os.getpid()}"
-    # A variable that goes into it may have bytes that are no text.
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
-    os.replace(aside, path)
+    try:
+        # A variable that goes into it may have bytes that are no text.
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        os.replace(aside, path)
+    except OSError as error:
+        raise explain_private(os.path.dirname(path), error) from None
     return path
+
+
+def explain_private(directory: str, error: OSError) -> Refusal:
+    """Return why a private directory could not be made, or no file in it."""
+    import errno  # only a failure pays for it
+
+    above = os.path.dirname(directory)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = f"remove what is not needed there, or a larger tmpfs (docker run --tmpfs {above}:size=64m)"
+        return Refusal("no space is left for private files", above, remedy, WORLD)
+    remedy = f"mount a tmpfs there (docker run --tmpfs {above})"
+    return Refusal("a private directory cannot be made", f"{directory}: {error.strerror}", remedy)
 
 
 def which(word: str, environ: Mapping[str, str]) -> str | None:

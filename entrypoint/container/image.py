@@ -1,16 +1,24 @@
-"""What the image was built from: stack.json, which the builder writes."""
+"""What the image was built from: stack.json, which the builder writes, and the packages that Python finds in it."""
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 # Packages of which each build belongs to one build of torch.
 BESIDE_TORCH = ("torchvision", "torchaudio")
+# What datasets decodes sound with.
+CODEC = "torchcodec"
+# Any other user than root installs into a home of its own, where no other user of the image finds a package.
+FROM_THIS = "as USER root in an image FROM this one"
 REBUILD = "build the image again: python build.py"
 # The only release of torch whose standalone rendezvous always takes the host's own name.
 NAMES_ITSELF = (2, 4)
@@ -61,3 +69,40 @@ def release(version: str) -> tuple[int, int]:
 def names_itself(torch: str) -> bool:
     """Return whether the ranks of a standalone torchrun meet at the host's own name (pytorch/pytorch#135262)."""
     return release(torch) == NAMES_ITSELF
+
+
+def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """List the directories in which Python looks for packages, in its order (docs.python.org, site)."""
+    base = environ.get("PYTHONUSERBASE") or f"{environ.get('HOME', '')}/.local"
+    own = [] if environ.get("PYTHONNOUSERSITE") else [f"{base}/lib/python{stack.python}/site-packages"]
+    return [*filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)), *own, stack.site]
+
+
+def list_packages(sites: Iterable[str]) -> list[str]:
+    """List what is installed in directories, by the metadata beside the packages."""
+    names = (name for site in sites if os.path.isdir(site) for name in os.listdir(site))
+    return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+
+
+def find_version(sites: Iterable[str], package: str) -> str | None:
+    """Return the release of a package that Python finds first, by the name of its metadata; None if there is none."""
+    names = (name for site in sites if os.path.isdir(site) for name in os.listdir(site))
+    found = (name[len(package) + 1 : -len(".dist-info")] for name in names if name.endswith(".dist-info")
+             and name.startswith(f"{package}-"))  # fmt: skip
+    return next(found, None)
+
+
+def normalize(name: str) -> str:
+    """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
+    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
+
+
+def install(lacking: list[str], torch: str) -> str:
+    """Return how to install packages; an older `datasets` does without the one for sound, which needs ffmpeg."""
+    index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm", CODEC} & {*lacking} else ""
+    remedy = f"pip install {index}{' '.join(lacking)} {FROM_THIS}"
+    if CODEC not in lacking:
+        return remedy
+    older = " ".join(["'datasets<4'", *(name for name in lacking if name != CODEC)])
+    added = f"with ffmpeg and the {CODEC} for torch {'.'.join(map(str, release(torch)))}"
+    return f"PIP_CONSTRAINT= pip install {older} {FROM_THIS}; or {remedy}, {added}"

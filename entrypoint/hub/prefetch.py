@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, read_text
-from entrypoint.container.image import REBUILD
+from entrypoint.container.image import REBUILD, find_version, list_packages, list_sites
 from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import METRIC, NLTK, Script, Wanted, read_script
@@ -19,9 +19,7 @@ from entrypoint.training.needs import (
     check_data,
     check_needs,
     find_script,
-    find_version,
     is_on,
-    list_packages,
     read_source,
 )
 from entrypoint.training.tasks import TASKS
@@ -110,9 +108,11 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     points = mount_points(read_text("/proc/self/mountinfo"))
     for note in check_caches(list_caches(environ, stack.transformers), can_write, points):
         print_note(note)
-    check_needs(job.name, stack, lambda: list_packages(stack.site), lambda: ask_python(environ))
+    sites = list_sites(stack, environ)
+    datasets = find_version(sites, "datasets")
+    check_needs(job.name, stack, datasets, lambda: list_packages(sites), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
-    check_data(program.given, find_version(stack.site, "datasets"), os.path.exists)
+    check_data(job.name, program.given, datasets, os.path.exists)
     script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given, stack)
     words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
     return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from entrypoint.numbers import NO
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -20,14 +22,13 @@ class Loaded:
 UNKNOWN = Unknown()
 LOADED = Loaded()
 LOADERS = ("from_pretrained", "from_config")
-FALSE = ("false", "0", "no", "off", "f", "n")
 
 
 def is_on(value: object) -> bool | None:
     """Return whether a condition holds; None if that is unknown."""
     if isinstance(value, Unknown):
         return None
-    return value.lower() not in FALSE and bool(value) if isinstance(value, str) else bool(value)
+    return value.lower() not in NO and bool(value) if isinstance(value, str) else bool(value)
 
 
 class Values:

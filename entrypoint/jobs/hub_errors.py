@@ -69,12 +69,12 @@ def explain_login(what: str, endpoint: str, codes: list[int], *, token: bool) ->
 
 
 def follow(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that caused it."""
+    """Yield an error and those that caused it; `from None` hides what was before."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def find_status(error: BaseException) -> int | None:

@@ -5,14 +5,25 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.files import read_file
+from entrypoint.container.files import is_path, read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
-from entrypoint.numbers import whole
+from entrypoint.numbers import is_yes, whole
 from entrypoint.streams import hide
 from entrypoint.training.eras import OF_ACCELERATE, OF_TRAINER, Table
-from entrypoint.training.flags import NO, Flag, Translated, as_number, has_ccl, plain, show, split_flags, translate
-from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
+from entrypoint.training.flags import (
+    Flag,
+    Translated,
+    as_number,
+    drop_old,
+    has_ccl,
+    plain,
+    show,
+    spell_out,
+    split_flags,
+    translate,
+)
+from entrypoint.training.task import ACCELERATE, OTHER, TRAINER, choose_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,29 +39,6 @@ ASKS_FOR_CPU, HALF = (5, 0), ("bf16", "bf16_full_eval")
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
 TABLES = {TRAINER: OF_TRAINER, ACCELERATE: OF_ACCELERATE, OTHER: Table()}
-
-# A default that makes no sense beside another flag of the user's, in every task; beside `flag!=value` only if the flag
-# has another value, which differs() says.
-UNLESS = {
-    "dataset_name": ("train_file", "validation_file", "test_file", "train_dir", "task_name"),
-    "dataset_config_name": ("dataset_name", "dataset_config", "train_file", "validation_file"),
-    "dataset_config_names": ("dataset_name",),
-    "dataset_split_names": ("dataset_name",),
-    "task_name": ("dataset_name", "train_file", "validation_file"),
-    "image_column_name": ("dataset_name", "train_dir"),
-    "label_column_name": ("dataset_name", "train_file", "train_dir"),
-    "text_column_names": ("dataset_name", "train_file"),
-    "text_column_name": ("dataset_name",),
-    "num_train_epochs": ("max_steps", "max_train_steps"),
-    "max_steps": ("num_train_epochs",),
-    "max_train_steps": ("num_train_epochs",),
-    "warmup_steps": ("warmup_ratio",),
-    "warmup_ratio": ("warmup_steps",),
-    "use_cpu": ("no_cuda",),
-    "do_train": ("do_eval!=no", "do_predict!=no"),
-    "do_eval": ("do_train!=no", "do_predict!=no"),
-    "no_cuda": ("use_cpu",),
-}
 
 
 class Arguments(NamedTuple):
@@ -73,12 +61,12 @@ def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bo
     """
     if is_argfile(typed) and task.kind == TRAINER:
         return adapt_file(name, typed, read_argfile(typed[0], read_file), stack, many=many)
-    asked = [spell_out(flag) for flag in split_flags(typed)]
+    asked = [flag._replace(name=spell_out(flag.name)) for flag in split_flags(typed)]
     check_first(name, task, asked)
     flags, notes, environ = adapt(asked, task.kind, stack, many=many)
     given = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *flags) if flag.name}
     defaults = list_defaults(name, task, stack, many=many)
-    left = leave(defaults, given, {**UNLESS, **task.unless})
+    left = choose_defaults(defaults, given, task.unless)
     words = [word for flag in (*left, *flags) for word in flag.words()]
     return Arguments(words, notes + warn_prefix(defaults, {flag.name for flag in left} | given.keys()), environ)
 
@@ -92,26 +80,23 @@ def warn_prefix(defaults: list[Flag], names: set[str]) -> list[str]:
     ]
 
 
-def spell_out(flag: Flag) -> Flag:
-    """Return a flag; with its whole name if argparse takes it for the directory for results, which others read too."""
-    is_output = flag.name and OUTPUT_DIR.startswith(plain(flag.name))
-    return flag._replace(name=OUTPUT_DIR) if is_output else flag
-
-
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
-    made = translate([flag for flag in asked if flag not in alone], stack, TABLES[kind])
+    made = translate([flag for flag in asked if flag not in alone], stack, TABLES[kind], os.path.isdir)
     made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return made
 
 
 def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
     """Return a file of arguments with names of the installed release; as it is where all of them are."""
-    texts = {each: str(value) for each, value in given.items()}
+    kept, notes = drop_old(given, stack)
+    texts = {each: str(value) for each, value in kept.items() if value is not None}
     made = adapt([Flag(each, (text,)) for each, text in texts.items()], TRAINER, stack, many=many)
-    found = {flag.name: find_value(flag, given, texts) for flag in made.flags}
-    half = any(str(found.get(each)).lower() in ("true", "1") for each in HALF)
+    made.notes[:0] = notes
+    found: dict[str, object] = {each: None for each in kept if each not in texts}
+    found.update({flag.name: find_value(flag, kept, texts) for flag in made.flags})
+    half = any(is_yes(found.get(each)) for each in HALF)
     if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
         found["use_cpu"] = True
         made.notes.append(
@@ -130,7 +115,7 @@ def find_value(flag: Flag, given: Mapping[str, object], texts: Mapping[str, str]
         return given[flag.name]
     number = as_number(text)
     new: object = True if text == "True" else text if number is None else number
-    return next((value for name, value in given.items() if texts[name] == text), new)
+    return next((value for name, value in given.items() if texts.get(name) == text), new)
 
 
 def check_first(name: str, task: Task, asked: list[Flag]) -> None:
@@ -142,25 +127,6 @@ def check_first(name: str, task: Task, asked: list[Flag]) -> None:
         raise Refusal(f"a flag of {name} begins with two dashes", shown, f"-{shown}")
     file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
     raise Refusal(f"{name} takes no word before its flags", shown, f"{name} --name value{file}")
-
-
-def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, tuple[str, ...]]) -> list[Flag]:
-    """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
-    short = given.keys() - {flag.name for flag in defaults}
-
-    def is_met(condition: str) -> bool:
-        name, _, value = condition.partition("!=")
-        found = (given[each] for each in given if each == name or (each in short and name.startswith(each)))
-        return any(not value or differs(each, value) for each in found)
-
-    return [flag for flag in defaults if not any(map(is_met, (flag.name, *unless.get(flag.name, ()))))]
-
-
-def differs(value: str, wanted: str) -> bool:
-    """Return whether a value is another one; `/d/t5-base` is `t5`, for the last part of a path may go on."""
-    if wanted in NO:
-        return value.lower() not in NO
-    return not os.path.basename(value.rstrip("/")).lower().startswith(wanted)
 
 
 def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:
@@ -236,11 +202,3 @@ def read_batch(given: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
     numbers = [whole(str(given.get(name, default))) for name, default in BATCH]
     return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
-
-
-def is_path(text: str) -> bool:
-    """Return whether a text can be a path; JSON may have a NUL or half a letter in it."""
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False

@@ -88,6 +88,30 @@ def copy_arguments(name: str, found: Mapping[str, object]) -> dict[str, str]:
     return {name_copy(name, text, "json"): text}
 
 
+def expand_home(name: str, program: Program, home: str) -> Program:
+    """Return the program of a task with a whole path for the directory for results, where that begins with `~`.
+
+    The Trainer expands it (transformers/training_args.py), and so does a shell, if nobody has quoted it. Raise Refusal
+    for an empty one.
+    """
+    from entrypoint.training.arguments import OUTPUT, OUTPUT_DIR, is_argfile
+    from entrypoint.training.flags import plain, split_flags
+
+    typed, words = program.given.get(OUTPUT_DIR), program.words[1:]
+    if typed == "":
+        raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{name}")
+    if not isinstance(typed, str) or not typed.startswith("~"):
+        return program
+    path = home + typed[1:] if typed[1:2] in ("", "/") else os.path.expanduser(typed)
+    given = {**program.given, OUTPUT_DIR: path}
+    if is_argfile(words):
+        files = copy_arguments(name, given)
+        return program._replace(words=[program.words[0], *files], given=given, files=files)
+    flags = [flag._replace(values=(path,)) if plain(flag.name) == OUTPUT_DIR else flag for flag in split_flags(words)]
+    words = [word for flag in flags for word in flag.words()]
+    return program._replace(words=[program.words[0], *words], given=given)
+
+
 def name_copy(name: str, text: str, kind: str) -> str:
     """Return the path of a private file for a task; another text has another path."""
     import zlib
@@ -95,13 +119,12 @@ def name_copy(name: str, text: str, kind: str) -> str:
     return f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.{kind}"
 
 
-def copy_script(name: str, program: Program, stack: Stack) -> Program:
+def copy_script(name: str, program: Program, source: str, stack: Stack) -> Program:
     """Return the program of a task with a private copy of its script, where that names data sets without their owners.
 
-    The scripts that do so import nothing that lies beside them.
+    source: that of the script. The scripts that do so import nothing that lies beside them.
     """
-    source = read_file(program.words[0]) or ""
-    text, moved = name_owners(source, stack, os.path.exists)
+    text, moved = name_owners(source, stack, os.path.isdir)
     if text == source:
         return program
     why = "in a private copy of the script: datasets finds no data set without its owner"
@@ -120,8 +143,8 @@ def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tup
     moved: dict[str, str] = {}
 
     def replace(match: re.Match[str]) -> str:
-        (flag,) = translate([Flag("dataset_name", (match[2],))], stack).flags
-        if flag.values[0] == match[2] or exists(match[2]):
+        (flag,) = translate([Flag("dataset_name", (match[2],))], stack, exists=exists).flags
+        if flag.values[0] == match[2]:
             return match[0]
         moved[match[2]] = flag.values[0]
         return match[1] + flag.values[0]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.image import release
+from entrypoint.errors import Refusal
+from entrypoint.numbers import NO
 from entrypoint.streams import hide
 from entrypoint.training.eras import CCL_DROPPED, OF_TRAINER, SHARE, Choice, Era, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from entrypoint.container.image import Stack
 
@@ -17,7 +19,12 @@ STEPS, RATIO = "warmup_steps", "warmup_ratio"
 # From here on a number of steps below 1 is a share of all steps, and the two flags are one.
 SHARED_WARMUP = (5, 0)
 NEARLY_ALL = "0.9999999"
-NO = ("false", "0", "no", "off", "f", "n")
+# Flags that are read here as well, each with the shortest beginning that argparse takes for it. A script refuses a
+# shorter one that several of its flags have.
+READ = {
+    "output_dir": "o", "do_train": "do_t", "overwrite_output_dir": "overwrite_o", "resume_from_checkpoint": "resu",
+    "predict_with_generate": "predict_", "save_only_model": "save_onl", "save_strategy": "save_str",
+}  # fmt: skip
 
 
 class Flag(NamedTuple):
@@ -78,16 +85,26 @@ def plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def translate(flags: list[Flag], stack: Stack, table: Table = OF_TRAINER) -> Translated:
+def spell_out(name: str) -> str:
+    """Return the whole name of a flag that is read here, for what argparse takes for it; any other as it is."""
+    typed = plain(name)
+    return next((each for each, least in READ.items() if each.startswith(typed) and typed.startswith(least)), name)
+
+
+def translate(
+    flags: list[Flag], stack: Stack, table: Table = OF_TRAINER, exists: Callable[[str], bool] = lambda _: False
+) -> Translated:
     """Return flags that the installed release knows in place of those that it does not, with a note for each.
 
-    table: what this kind of script knows; where it is empty, nothing is touched.
+    table: what this kind of script knows; where it is empty, nothing is touched. exists: whether a directory does;
+    `datasets` loads a data set from there before it asks the hub.
     """
     rows = {era.name: era for era in table.eras}
+    choices = [row for row in table.choices if row.name != "dataset_name" or not exists(row.value)]
     result = settle_warmup(flags, stack) if RATIO in rows else Translated(list(flags), [], {})
     flags, result = result.flags, result._replace(flags=[])
     for flag in flags:
-        new = renew(flag, stack, rows, table.choices)
+        new = renew(flag, stack, rows, choices)
         if new.flag is not None:
             result.flags.append(new.flag)
         if new.variable is not None:
@@ -95,6 +112,25 @@ def translate(flags: list[Flag], stack: Stack, table: Table = OF_TRAINER) -> Tra
         if new.why:
             result.notes.append(f"{show(flag)} {became(new)}: {new.why}")
     return result
+
+
+def drop_old(given: Mapping[str, object], stack: Stack) -> tuple[dict[str, object], list[str]]:
+    """Return the arguments of a file without the names of other releases that say nothing, and a note on these.
+
+    What the Trainer has written itself has many that are null, and others beside the names that took their place.
+    settle_warmup() chooses between two warm-ups. Raise Refusal for a name with a dash, which only a command line has.
+    """
+    for name in given:
+        if "-" in name:
+            raise Refusal("the names in a file of arguments have no dashes", name, f"{plain(name)} in its place")
+    old = {era.name: era.instead.partition("=")[0] for era in OF_TRAINER.eras if not knows(era, stack)}
+    null = [name for name in given if name in old and given[name] is None]
+    beside = {name: old[name] for name in given if name in old and name not in (RATIO, *null)}
+    beside = {name: new for name, new in beside.items() if given.get(new) is not None}
+    notes = [f"{name} is left out: it is null, and this release does not know it" for name in null]
+    for name, new in beside.items():
+        notes.append(f"{show(Flag(name, (str(given[name]),)))} is left out: the file has {new}")
+    return {name: value for name, value in given.items() if name not in (*null, *beside)}, notes
 
 
 def settle_warmup(flags: list[Flag], stack: Stack) -> Translated:

@@ -96,13 +96,23 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
             raise Refusal("there is no such script", shown, "an existing file: ls " + (os.path.dirname(name) or "."))
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
-        if name in SAGEMAKER and not rest:
-            raise Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
-        if "/" in name and os.path.exists(name):
-            remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
-            raise Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
-        raise Refusal("neither a task nor a program", shown, suggest(name), NOT_FOUND)
+        raise explain_word(name, rest)
     return Job(PLAIN, name, rest)
+
+
+def explain_word(name: str, rest: list[str]) -> Refusal:
+    """Return why a word that begins a command line is no command; rest: the words after it."""
+    shown = hide([name])[0]
+    if name in SAGEMAKER and not rest:
+        return Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
+    if name == "-m":
+        module = " ".join(["-m", *hide(rest)[:1]] if rest else ["-m", "MODULE"])
+        remedy = f"torchrun {module} to train with it, python3 {module} for one process"
+        return Refusal("a module needs a program that runs it", module, remedy)
+    if "/" in name and os.path.exists(name):
+        remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
+        return Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
+    return Refusal("neither a task nor a program", shown, suggest(name), NOT_FOUND)
 
 
 def suggest(name: str) -> str:

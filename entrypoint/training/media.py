@@ -6,6 +6,7 @@ from entrypoint.training.task import ACCELERATE, BATCH, EVAL, TRAIN, Task
 
 EACH_EPOCH = "--eval_strategy epoch --save_strategy epoch --save_total_limit {} --seed 1337"
 BEST = "--load_best_model_at_end True " + EACH_EPOCH.format(3)
+CIFAR10 = "--dataset_name uoft-cs/cifar10 "
 ADE20K = (
     "--model_name_or_path facebook/mask2former-swin-tiny-coco-instance --dataset_name qubvel-hf/ade20k-mini "
     "--do_reduce_labels --image_height 256 --image_width 256 --num_train_epochs 40 --learning_rate 1e-5 "
@@ -21,6 +22,11 @@ TURKISH = (
 )
 SPEECH = "--eval_strategy steps --save_steps 400 --eval_steps 100 --layerdrop 0.0 --save_total_limit 3 "
 FROM_MODEL = {"model_type": ("model_name_or_path",)}
+# What is true of the data set of the defaults only.
+OWN = ("dataset_name",)
+OF_ADE20K = {"do_reduce_labels": OWN}
+OF_HINDI = {"language": (*OWN, "dataset_config_name!=hi"), "train_split_name": OWN, "eval_split_name": OWN}
+OF_TURKISH = {"target_language": (*OWN, "dataset_config_name!=tr")}
 IMAGES, VOICE = "image-pretraining/run_", "speech-recognition/run_speech_recognition_"
 
 # Defaults as in tasks.py.
@@ -34,28 +40,28 @@ MEDIA = {
     ),
     "image-classification-no-trainer": Task(
         "image-classification/run_image_classification_no_trainer.py",
-        "--dataset_name uoft-cs/cifar10 --image_column_name img",
+        CIFAR10 + "--image_column_name img",
         "classification of images",
         ACCELERATE,
         (4, 37),
     ),
     "mae": Task(
         IMAGES + "mae.py",
-        "--dataset_name uoft-cs/cifar10 --remove_unused_columns False --label_names pixel_values --mask_ratio 0.75 "
+        CIFAR10 + "--remove_unused_columns False --label_names pixel_values --mask_ratio 0.75 "
         "--norm_pix_loss " + TRAIN + "--base_learning_rate 1.5e-4 --lr_scheduler_type cosine --weight_decay 0.05 "
         "--num_train_epochs 800 --warmup_steps 0.05 " + BATCH.format(8) + EVAL.format(8) + BEST,
         "masked autoencoder of images",
     ),
     "mim": Task(
         IMAGES + "mim.py",
-        "--model_type vit --remove_unused_columns False --label_names bool_masked_pos " + TRAIN
+        CIFAR10 + "--model_type vit --remove_unused_columns False --label_names bool_masked_pos " + TRAIN
         + "--learning_rate 2e-5 --weight_decay 0.05 --num_train_epochs 100 " + BATCH.format(8) + EVAL.format(8) + BEST,
         "masked images",
         unless=FROM_MODEL,
     ),
     "mim-no-trainer": Task(
         IMAGES + "mim_no_trainer.py",
-        "--model_type vit --learning_rate 2e-5 --weight_decay 0.05 --num_train_epochs 100 "
+        CIFAR10 + "--model_type vit --learning_rate 2e-5 --weight_decay 0.05 --num_train_epochs 100 "
         + BATCH.format(8) + EVAL.format(8) + "--seed 1337",
         "masked images",
         ACCELERATE,
@@ -86,10 +92,11 @@ MEDIA = {
         ADE20K + TRAIN + "--eval_strategy epoch --save_strategy epoch --save_total_limit 2",
         "outlines of things in images",
         since=(4, 42),
+        unless=OF_ADE20K,
     ),
     "instance-segmentation-no-trainer": Task(
         "instance-segmentation/run_instance_segmentation_no_trainer.py", ADE20K, "outlines of things in images",
-        ACCELERATE, (4, 42),
+        ACCELERATE, (4, 42), OF_ADE20K,
     ),
     "object-detection": Task(
         "object-detection/run_object_detection.py",
@@ -129,6 +136,7 @@ MEDIA = {
         + "--eval_strategy steps --save_steps 200 --eval_steps 100 --save_total_limit 3",
         "speech to text, only the adapters",
         since=(4, 31),
+        unless=OF_TURKISH,
     ),
     "speech-seq2seq": Task(
         VOICE + "seq2seq.py",
@@ -140,6 +148,7 @@ MEDIA = {
         "--freeze_feature_encoder False --gradient_checkpointing --predict_with_generate " + TRAIN
         + BATCH.format(16) + EVAL.format(16),
         "speech to text, encoder and decoder",
+        unless=OF_HINDI,
     ),
     "wav2vec2-no-trainer": Task(
         "speech-pretraining/run_wav2vec2_pretraining_no_trainer.py",

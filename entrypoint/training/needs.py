@@ -6,16 +6,26 @@ import os
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.files import read_file
-from entrypoint.container.image import BESIDE_TORCH, TORCH_INDEX, release
+from entrypoint.container.image import (
+    CODEC,
+    FROM_THIS,
+    find_version,
+    install,
+    list_packages,
+    list_sites,
+    normalize,
+    release,
+)
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import find_flaws
+from entrypoint.numbers import is_yes
 from entrypoint.settings import Setting
 from entrypoint.training.task import ACCELERATE
 from entrypoint.training.tasks import NEEDS, TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from entrypoint.container.image import Stack
     from entrypoint.training.task import Task
@@ -37,6 +47,8 @@ SCRIPTS = {
     "mozilla-foundation/common_voice_11_0": "", "mozilla-foundation/common_voice_17_0": "",
 }  # fmt: skip
 WITHOUT_SCRIPTS = (4, 0)
+# The directories whose data are sound, which datasets decodes with torchcodec since then (datasets/features/audio.py).
+SOUND = ("audio-classification", "speech-pretraining", "speech-recognition")
 # What the scripts of a directory look for at their import, and download (examples/pytorch/summarization); and what nltk
 # finds sentences with since a release, for which they ask when they evaluate (nltk/tokenize/punkt.py).
 PUNKT, TAB, SINCE_TAB = "tokenizers/punkt", "tokenizers/punkt_tab", [3, 8, 2]
@@ -64,8 +76,9 @@ def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
     """Return the source of a task's script; raise Refusal if that or a package it needs is not there, or they clash."""
     path = find_script(name, TASKS[name], stack)
     source = read_source(path)
-    check_needs(name, stack, lambda: list_packages(stack.site), lambda: ask_python(environ))
-    check_flaws(name, path, source, stack.site)
+    sites = list_sites(stack, environ)
+    check_needs(name, stack, find_version(sites, "datasets"), lambda: list_packages(sites), lambda: ask_python(environ))
+    check_flaws(name, path, source, sites)
     return source
 
 
@@ -79,9 +92,9 @@ def read_source(path: str) -> str:
     return source
 
 
-def check_flaws(name: str, path: str, source: str, site: str) -> None:
+def check_flaws(name: str, path: str, source: str, sites: Sequence[str]) -> None:
     """Raise Refusal for a task whose script fails with the packages of the image, after minutes of loading."""
-    flaws = list(find_flaws(source, lambda package: find_version(site, package)))
+    flaws = list(find_flaws(source, lambda package: find_version(sites, package)))
     if not flaws:
         return
     found = "; ".join(f"{flaw.text} with {package}" for flaw, package in flaws)
@@ -90,25 +103,34 @@ def check_flaws(name: str, path: str, source: str, site: str) -> None:
     raise Refusal(f"the script of {name} is known to fail in this image", found, remedy)
 
 
-def check_needs(name: str, stack: Stack, quick: Ask, sure: Ask) -> None:
+def check_needs(name: str, stack: Stack, datasets: str | None, quick: Ask, sure: Ask) -> None:
     """Raise Refusal for a task whose packages are not in the image, before minutes of loading.
 
-    quick: the packages of the image; sure: all that Python would find, asked only if one is not among the first.
+    datasets: its release; quick: the packages of the image; sure: all that Python would find, asked only if one is not
+    among the first.
     """
     task = TASKS[name]
-    lacking = list_lacking(task, quick) and list_lacking(task, sure)
+    lacking = list_lacking(task, datasets, quick) and list_lacking(task, datasets, sure)
     if lacking:
-        index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*lacking} else ""
-        remedy = f"pip install {index}{' '.join(lacking)} in an image FROM this one"
+        remedy = install(lacking, stack.torch)
         if task.directory in BUILT:
             remedy = f"build it with all tasks for text: {stack.again}"
         raise Refusal(f"this image has no requirements for {name}, it lacks", ", ".join(lacking), remedy)
 
 
-def check_data(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
-    """Raise Refusal for a data set that this release of datasets cannot load, or does not find; exists: for paths."""
+def check_data(name: str, given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+    """Raise Refusal for data that a task or this release of datasets does not load or find; exists: for paths."""
+    check_directory(name, given)
     check_dataset(given, version, exists)
     check_hidden(given, version, exists)
+
+
+def check_directory(name: str, given: Mapping[str, object]) -> None:
+    """Raise Refusal for a directory of images alone, in which these scripts look for files of their own cifar10."""
+    flag = next((each for each in ("train_dir", "validation_dir") if given.get(each)), None)
+    if flag and TASKS[name].directory == "image-pretraining" and not given.get("dataset_name"):
+        remedy = f"--dataset_name {given[flag]} in its place, which datasets loads as images"
+        raise Refusal(f"the script of {name} does not load a directory of images", f"--{flag} {given[flag]}", remedy)
 
 
 def check_dataset(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
@@ -117,7 +139,7 @@ def check_dataset(given: Mapping[str, object], version: str | None, exists: Call
     if name not in SCRIPTS or version is None or release(version) < WITHOUT_SCRIPTS or exists(name):
         return
     other = SCRIPTS[name] or "NAME of one in Parquet, with its columns"
-    remedy = f"--dataset_name {other}, or PIP_CONSTRAINT= pip install 'datasets<4' in an image FROM this one"
+    remedy = f"--dataset_name {other}, or PIP_CONSTRAINT= pip install 'datasets<4' {FROM_THIS}"
     raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
 
 
@@ -131,21 +153,13 @@ def check_hidden(given: Mapping[str, object], version: str | None, exists: Calla
     raise Refusal("this script hides the data set of its name", f"{script}, datasets {version}", remedy)
 
 
-def find_version(site: str, package: str) -> str | None:
-    """Return the release of a package in a directory, by the name of its metadata; None if it is not there."""
-    names = os.listdir(site) if os.path.isdir(site) else []
-    found = (name[len(package) + 1 : -len(".dist-info")] for name in names if name.endswith(".dist-info")
-             and name.startswith(f"{package}-"))  # fmt: skip
-    return next(found, None)
-
-
 def list_nltk(name: str, source: str, given: Mapping[str, object], version: str | None) -> dict[str, bool]:
     """List the data of nltk that a task reads, with whether its script downloads them; version: that of nltk."""
     if "nltk" not in NEEDS[TASKS[name].directory]:
         return {}
     texts = {PUNKT: source.replace("punkt_tab", ""), TAB: source}
     found = {each: True for each, text in texts.items() if os.path.basename(each) in text}
-    evaluates = TASKS[name].kind == ACCELERATE or is_on(str(given.get("predict_with_generate")))
+    evaluates = TASKS[name].kind == ACCELERATE or is_yes(given.get("predict_with_generate"))
     new = version is None or [int(part) for part in version.split(".") if part.isdigit()] >= SINCE_TAB
     return {TAB: False, **found} if evaluates and new else found
 
@@ -183,21 +197,11 @@ def is_on(text: str) -> bool:
     return text.upper() in ("1", "ON", "YES", "TRUE")
 
 
-def list_lacking(task: Task, ask: Ask) -> list[str]:
-    """List the packages that a task imports and the image does not have."""
+def list_lacking(task: Task, datasets: str | None, ask: Ask) -> list[str]:
+    """List the packages that a task imports and the image does not have; datasets: its release."""
     there = {normalize(name) for name in ask()}
-    return [name for name in NEEDS[task.directory] if name not in there]
-
-
-def normalize(name: str) -> str:
-    """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
-    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
-
-
-def list_packages(site: str) -> list[str]:
-    """List what is installed in a directory, by the metadata beside the packages."""
-    names = os.listdir(site) if os.path.isdir(site) else []
-    return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+    decodes = task.directory in SOUND and "datasets" in there and release(datasets or "") >= WITHOUT_SCRIPTS
+    return [name for name in (*NEEDS[task.directory], *[CODEC] * decodes) if name not in there]
 
 
 def ask_python(environ: Mapping[str, str]) -> list[str]:
@@ -209,31 +213,31 @@ def ask_python(environ: Mapping[str, str]) -> list[str]:
     return done.stdout.decode(errors="replace").split()
 
 
-def say_script(task: Task, stack: Stack) -> str:
+def say_script(task: Task, stack: Stack, sites: Sequence[str]) -> str:
     """Return what is wrong with the script of a task; empty if nothing is, or if the image has no examples."""
     source = read_file(f"{stack.examples}/{DIRECTORY}/{task.script}")
     if source is None:
         return "lacks its script" if stack.examples else ""
-    flaws = find_flaws(source, lambda package: find_version(stack.site, package))
+    flaws = find_flaws(source, lambda package: find_version(sites, package))
     packages = ", ".join(package for _, package in flaws)
     return f"fails with {packages}" if packages else ""
 
 
-def list_tasks(stack: Stack, ask: Ask) -> str:
-    """Return a table of all tasks, with script, defaults and whether they can run here."""
+def list_tasks(stack: Stack, sites: Sequence[str], ask: Ask) -> str:
+    """Return a table of all tasks, with script, defaults and whether they can run here; sites: as in list_sites."""
     from entrypoint.streams import quote
     from entrypoint.training.arguments import list_defaults
 
-    there = list(ask())
+    there, datasets = list(ask()), find_version(sites, "datasets")
     width = max(map(len, TASKS)) + 1
     lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
     for name, task in TASKS.items():
         flags = list_defaults(name, task, stack, many=False)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())
-        lacking = list_lacking(task, lambda: there)
+        lacking = list_lacking(task, datasets, lambda: there)
         late = release(stack.transformers) < task.since
         why = f"needs transformers {'.'.join(map(str, task.since))}" if late else f"lacks {', '.join(lacking)}"
-        why = why if late or lacking else say_script(task, stack)
+        why = why if late or lacking else say_script(task, stack, sites)
         about = f"{task.about} ({why})" if why else task.about
         lines.append(f"{name:{width}} {about}\n    {task.script} {defaults}")
     lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")

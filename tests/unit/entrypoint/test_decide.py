@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
+from entrypoint import decide, situation
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_alone
-from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers import ready
 from entrypoint.launchers.world import MPI, World
-from entrypoint.settings import prepare
-from entrypoint.training.command import clean, command
 from entrypoint.training.job import Job
-from entrypoint.tuning.scene import Scene, spread
-from entrypoint.tuning.variables import place, tune
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 
@@ -28,15 +25,23 @@ POD = {"RANK": "0", "WORLD_SIZE": "1"}
 JOB = Job("script", "train.py", [])
 
 
-def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> tuple[dict[str, str], list[str]]:
-    """Give the environment and the command of a training in a pod with a limit, on a host of 240 processors."""
-    machine = look_at(HOST, pod(quota))
-    world = read_world(environ, detect(environ), None)
-    world = spread(world, machine)
-    check_alone(environ, world)
-    scene = Scene(world, machine, stack, True, lambda: "eth0", lambda path: False, environ)
-    prepared = prepare(clean(environ), place(world, environ), tune(scene))
-    return prepared.environ, command(JOB, world, ["train.py"], prepared.environ, stack.torch)
+Decide = Callable[..., tuple[dict[str, str], list[str]]]
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> Decide:
+    """Give the environment and the command of a training in a pod of 32 processors, on a host of 240."""
+    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(HOST, pod(32)))
+    monkeypatch.setattr(decide, "find_route", lambda world: "eth0")
+    monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
+    monkeypatch.setattr(ready, "split_addresses", lambda host: ([], []))
+    monkeypatch.setattr(ready, "is_here", lambda host: False)
+
+    def run(environ: dict[str, str], stack: Stack = GLOO) -> tuple[dict[str, str], list[str]]:
+        found = decide.decide(JOB, environ, stack, None, "/opt/multinode")
+        return found.prepared.environ, found.argv
+
+    return run
 
 
 # Left over: accelerate reads RANK before PMI_RANK (accelerate/utils/environment.py); Slurm's names it does not know.
@@ -50,8 +55,10 @@ def decide(environ: dict[str, str], stack: Stack = GLOO, quota: float = 32) -> t
         (("slurm-step", "slurm-pmix"), POD, "3", "4"),
     ],
 )
-def test_ranks_do_not_train_each_alone(left: tuple[str, ...], more: dict[str, str], rank: str, size: str) -> None:
-    environ, argv = decide({**left_by(*left), **more, "MASTER_ADDR": "node0"})
+def test_ranks_do_not_train_each_alone(
+    decided: Decide, left: tuple[str, ...], more: dict[str, str], rank: str, size: str
+) -> None:
+    environ, argv = decided({**left_by(*left), **more, "MASTER_ADDR": "node0"})
     assert (environ["RANK"], environ["WORLD_SIZE"], environ["MULTINODE_WORLD_SIZE"]) == (rank, size, size)
     assert argv == ["python3", "train.py"]
 
@@ -69,34 +76,30 @@ def test_ranks_do_not_train_each_alone(left: tuple[str, ...], more: dict[str, st
         ((), {"PET_MASTER_ADDR": "pod0", "PET_MASTER_PORT": "29400"}),
     ],
 )
-def test_no_world_of_one_where_there_are_signs_of_more(left: tuple[str, ...], more: dict[str, str]) -> None:
+def test_no_world_of_one_where_there_are_signs_of_more(
+    decided: Decide, left: tuple[str, ...], more: dict[str, str]
+) -> None:
     with pytest.raises(Refusal):
-        decide({**left_by(*left), **more})
+        decided({**left_by(*left), **more})
 
 
 @pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
-def test_auto_does_not_count_the_cores_of_the_host(name: str) -> None:
-    environ, argv = decide(left_by(name))
+def test_auto_does_not_count_the_cores_of_the_host(decided: Decide, name: str) -> None:
+    environ, argv = decided(left_by(name))
     assert argv[argv.index("--nproc-per-node") + 1] == "1"
     assert environ["OMP_NUM_THREADS"] == "32"
 
 
-def test_an_empty_standalone_does_not_reach_torchrun() -> None:
-    environ, argv = decide(left_by("pytorchjob-elastic"))
-    assert "PET_STANDALONE" not in environ
-    assert argv[0] == "torchrun"
-
-
 @pytest.mark.parametrize("count", ["", "1", "4"])
-def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
+def test_ccl_is_not_replaced_by_gloo(decided: Decide, count: str) -> None:
     """Accelerate takes gloo in silence unless CCL_WORKER_COUNT is above 0 (accelerate/state.py)."""
-    environ, _ = decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL)
+    environ, _ = decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL)
     assert environ["CCL_WORKER_COUNT"] == (count or "1")
 
 
-def test_ccl_without_a_worker_is_refused() -> None:
+def test_ccl_without_a_worker_is_refused(decided: Decide) -> None:
     with pytest.raises(Refusal, match="worker"):
-        decide({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
+        decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
 
 
 @pytest.mark.parametrize(

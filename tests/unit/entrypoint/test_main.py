@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import entrypoint.__main__ as program
-from entrypoint.__main__ import execute, has_limit, heed_sigterm, main
+from entrypoint.__main__ import execute, heed_sigterm, main, train
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
@@ -92,9 +92,27 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "above 0 nor a range: 'two'"),
         (["smoke"], {"MULTINODE_WORLD_SIZE": "0"}, 2, "above 0 nor a range: '0'"),
         (["smoke"], {"PET_NPROC_PER_NODE": "9999"}, 2, "up to 4096: '9999'"),
+        (
+            ["smoke"],
+            {"PET_RDZV_ENDPOINT": "w-0:1", "PET_NNODES": "2", "PET_RDZV_BACKEND": "C10D"},
+            2,
+            "'C10D'\n  try: c10d",
+        ),
         (["worker", "--port", "2223"], {}, 2, "worker takes no arguments: --port"),
         (["tasks", "--json"], {}, 2, "tasks takes no arguments: --json"),
         (["smoke"], {"PMI_RANK": "0", "PMI_SIZE": "x"}, 2, "PMI_SIZE is not a number"),
+        (
+            ["python3", "-m", "torch.distributed.run", "train.py"],
+            {"K_MPI_JOB_ROLE": "launcher"},
+            2,
+            "without its workers: K_MPI_JOB_ROLE is launcher\n  try: multinode train.py without torchrun",
+        ),
+        (
+            ["python3", "-m", "accelerate.commands.launch", "--cpu", "train.py"],
+            {"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"},
+            2,
+            "accelerate would train in the launcher of an MPIJob",
+        ),
     ],
 )
 def test_refusals(
@@ -149,19 +167,31 @@ def test_launch_hears_of_every_rank_that_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("kind", "limit", "argv", "is_watched"),
+    ("kind", "limit", "argv", "watched"),
     [
-        (SMOKE, 1 << 30, ["python3", "smoke.py"], True),
-        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], False),
-        (SMOKE, None, ["python3", "smoke.py"], False),
-        (PLAIN, 1 << 30, ["python3", "smoke.py"], False),
+        (SMOKE, 1 << 30, ["python3", "smoke.py"], ["python3", "smoke.py"]),
+        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], ["/usr/local/bin/torchrun", "smoke.py"]),
+        (SMOKE, None, ["python3", "smoke.py"], None),
+        (SMOKE, None, [TORCHRUN_COMMAND, "smoke.py"], None),
+        (PLAIN, 1 << 30, ["python3", "smoke.py"], None),
     ],
 )
-def test_a_training_that_may_reach_its_limit_is_watched_once(
-    monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None, argv: list[str], is_watched: bool
+def test_a_training_that_may_reach_its_limit_is_watched(
+    monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None, argv: list[str], watched: list[str] | None
 ) -> None:
+    """Torchrun's agent as well: the kernel may kill it before it has ranks."""
+    ran: list[list[str]] = []
+
+    def watch(argv: list[str], *_: object) -> int:
+        ran.append(argv)
+        return 7
+
     monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
-    assert has_limit(Job(kind, "smoke", []), argv) is is_watched
+    monkeypatch.setattr(program, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
+    monkeypatch.setattr(program, "execute", lambda *_: 0)
+    monkeypatch.setattr("entrypoint.faults.child.watch", watch)
+    assert train(Job(kind, "smoke", []), argv, {}, None) == (7 if watched else 0)
+    assert ran == ([watched] if watched else [])
 
 
 def test_sigterm_ends_a_process_that_waits() -> None:
@@ -254,6 +284,7 @@ def test_preloads_of_an_entrypoint_and_of_one_below_it(
 
 
 BY_HAND = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "192.0.2.9"}
+LAUNCHER = {"K_MPI_JOB_ROLE": "launcher"}
 WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
 
 
@@ -261,12 +292,17 @@ WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
     ("argv", "variables", "note"),
     [
         (["python3", "train.py"], WORKER, "`train.py` without python3 is started by torchrun"),
-        (["python3", "-m", "train"], WORKER, None),
+        (["python3", "-m", "train"], WORKER, "`torchrun -m train` starts ranks of one training"),
         (["python3", "train.py"], {"WORLD_SIZE": "2"}, "this process is alone, but was meant to be one of many"),
         (["python3", "train.py"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "0"}, None),
         (["smoke"], BY_HAND, "export LOCAL_WORLD_SIZE"),
+        (["python3", "-u", "train.py"], LAUNCHER, "`train.py` without python3 is started on the hosts of the hostfile"),
+        (["python3", "train.py"], {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"}, "in the launcher alone"),
+        (["bash", "-c", "python3 train.py; ls"], LAUNCHER, "train.py runs in the launcher alone"),
+        (["bash", "-c", "mpirun -n 2 python3 train.py"], LAUNCHER, None),
+        (["python3", "-c", "pass"], LAUNCHER, None),
         (["smoke"], {**BY_HAND, "LOCAL_WORLD_SIZE": "1"}, None),
         (["sh"], {"JOB_COMPLETION_INDEX": "1", "WORLD_SIZE": "2"}, None),
     ],
@@ -277,6 +313,26 @@ def test_a_training_that_is_alone_is_noted(
 ) -> None:  # fmt: skip
     notes = str(explain(argv, {**environ, **variables}, root, capsys)["notes"])
     assert note in notes if note else not ("alone" in notes or "torchrun" in notes)
+
+
+LINK = "tcp://10.0.0.1:80"
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables"),
+    [
+        (["smoke"], {"PMI_PORT": LINK}),
+        (["worker"], {"MULTINODE_SSH_PORT": LINK}),
+        (["smoke"], {**WORKER, "MASTER_PORT": LINK, "PET_MASTER_PORT": LINK}),
+        (["launch", "--hosts", "192.0.2.1,192.0.2.2", "smoke"], {"MASTER_PORT": LINK}),
+    ],
+)
+def test_a_service_of_the_same_name_says_nothing(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str],
+    argv: list[str], variables: dict[str, str],
+) -> None:  # fmt: skip
+    """Kubernetes names its variables in every pod: MASTER_PORT for a Service `master`."""
+    assert LINK not in str(explain(argv, {**environ, **variables}, root, capsys))
 
 
 @pytest.mark.parametrize(

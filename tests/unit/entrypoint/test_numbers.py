@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import number, read_cpus, whole, write_cpus
+from entrypoint.numbers import explain_reference, is_yes, number, read_cpus, whole, write_cpus
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,15 @@ def test_any_text_is_read(text: str) -> None:
     assert whole(text) is None or int(text.strip()) >= 0
 
 
+@pytest.mark.parametrize(
+    ("value", "on"),
+    [(True, True), *((word, True) for word in ("True", "yes", "Y", "t", "1")), (1, True),
+     (None, False), (False, False), (0, False), *((word, False) for word in ("False", "no", "N", "f", "0", ""))],
+)  # fmt: skip
+def test_a_flag_of_a_script_is_on_in_the_words_of_its_parser(value: object, on: bool) -> None:
+    assert is_yes(value) is on
+
+
 def test_number_names_the_variable() -> None:
     assert number({"A": " 7 "}, "A") == 7
     assert number({"A": ""}, "A") is None
@@ -50,3 +59,18 @@ def test_number_names_the_variable() -> None:
 
 def test_thousands_of_ranges_take_no_longer_than_one() -> None:
     assert len(read_cpus(",".join(f"{low}-1048575" for low in range(9000)))) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("$(INDEX)", "define INDEX above it in env of the pod"),
+        ("$(JOB_COMPLETION_INDEX)", "leave it out: the pods of an Indexed Job are numbered"),
+        ("$INDEX", "export PET_NODE_RANK=1"),
+    ],
+)
+def test_a_reference_that_kubernetes_left_is_explained(text: str, remedy: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        number({"PET_NODE_RANK": text}, "PET_NODE_RANK")
+    assert caught.value.remedy.startswith(remedy) and caught.value.code == 2
+    assert explain_reference("2x") == ""

@@ -106,9 +106,8 @@ def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypa
 
     monkeypatch.setattr(ready, "list_choices", lambda host: ["eth0", "eth1"])
 
-    assert (
-        "late is on loopback in this node's /etc/hosts, so eth0 was taken of eth0, eth1" in start("smoke", **MASTER).err
-    )
+    said = "late is this node, on several networks, so eth0 was taken of eth0, eth1"
+    assert said in start("smoke", **MASTER).err
     assert "was taken of" not in start("true", **MASTER).err
 
 
@@ -313,6 +312,11 @@ def test_a_range_of_nodes_at_a_master_is_their_largest_number(
         ("smoke", {**WORKER, "PET_RDZV_CONF": "timeout=9,"}, "'timeout=9,'\n  try: export PET_RDZV_CONF=timeout=900"),
         ("smoke", {**WORKER, "PET_RDZV_CONF": "timeout="}, "with a number of seconds for each timeout: 'timeout='"),
         ("smoke", {**WORKER, "PET_RDZV_CONF": "is_host=1,join_timeout=x"}, "'is_host=1,join_timeout=x'"),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "is_host=perhaps"}, "yes or no for is_host: 'is_host=perhaps'"),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "keep_alive_interval=abc"}, "each timeout and for keep_alive_interval: "),
+        ("smoke", {**WORKER, "PET_RDZV_CONF": "keep_alive_max_attempt=2,is_host=No,store_type=file"}, ""),
+        ("smoke", {**WORKER, "PET_LOCAL_RANKS_FILTER": "a"}, "PET_LOCAL_RANKS_FILTER is not a list of ranks: 'a'"),
+        ("smoke", {**WORKER, "PET_LOCAL_RANKS_FILTER": "0, 1"}, ""),
         ("smoke", {**WORKER, "PET_MAX_RESTARTS": "abc"}, "PET_MAX_RESTARTS is not a number: 'abc'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "x"}, "PET_MONITOR_INTERVAL is not a number of seconds: 'x'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "0"}, "PET_MONITOR_INTERVAL is not a number of seconds: '0'"),
@@ -351,6 +355,23 @@ def test_a_node_says_for_whom_it_is_going_to_wait(
     lines = start(*words.split(), **variables).err.splitlines()
 
     assert [line for line in lines if "waiting" in line] == ([f"multinode: {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "code"),
+    [
+        ("smoke", {"PET_NNODES": "1:2", "PET_RDZV_ENDPOINT": "localhost:29400"}, 2),
+        ("torchrun --nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint localhost:29400 x.py", {}, None),  # two here
+    ],
+)
+def test_a_typed_torchrun_may_meet_others_on_this_machine(
+    start: Start, words: str, variables: dict[str, str], code: int | None
+) -> None:
+    done = start(*words.split(), **variables)
+
+    assert done.code == code
+    assert "the nodes meet on loopback, where each of them finds only itself: localhost" in done.err
+    assert code or "world 1:2" in done.err
 
 
 APART = "torchrun would train a model of its own in each process of a launcher: "

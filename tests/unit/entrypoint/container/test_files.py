@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,34 @@ def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) ->
     assert path.read_bytes() == b"a\xff"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "fact", "remedy", "code"),
+    [
+        (errno.ENOSPC, "no space is left for private files", ":size=64m", 1),
+        (errno.EDQUOT, "no space is left for private files", ":size=64m", 1),
+        (errno.EROFS, "a private directory cannot be made", "", 2),
+    ],
+)
+def test_where_no_private_file_can_be_the_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, fact: str, remedy: str, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", fail)
+    (tmp_path / "mine").mkdir()
+    calls: list[Callable[[], str]] = [
+        lambda: write_private(f"{tmp_path}/mine/file", "text"), lambda: make_private(f"{tmp_path}/mine"),
+    ]  # fmt: skip
+    monkeypatch.setattr(os, "makedirs", fail)
+    for make in calls:
+        with pytest.raises(Refusal) as caught:
+            make()
+        assert (caught.value.fact, caught.value.code) == (fact, code)
+        assert str(tmp_path) in caught.value.value
+        assert f"--tmpfs {tmp_path}{remedy})" in caught.value.remedy
 
 
 def test_programs(tmp_path: Path) -> None:

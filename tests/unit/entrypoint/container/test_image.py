@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack, read_stack, release
+from entrypoint.container.image import Stack, find_version, list_packages, list_sites, read_stack, release
 from entrypoint.errors import WORLD, Refusal
 
 FACTS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "", "site": "/s"}
@@ -52,3 +53,37 @@ def test_a_stack_that_is_missing_or_damaged(text: str | None) -> None:
 )
 def test_releases(version: str, numbers: tuple[int, int]) -> None:
     assert release(version) == numbers
+
+
+def test_packages_are_read_from_their_metadata(tmp_path: Path) -> None:
+    for name in ("datasets", "datasets-4.0.0.dist-info", "rouge_score-0.1.2.dist-info", "old-1.egg-info", "x.py"):
+        (tmp_path / name).mkdir()
+    assert sorted(list_packages([str(tmp_path)])) == ["datasets", "old", "rouge_score"]
+    assert list_packages([str(tmp_path / "none")]) == []
+
+
+def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
+    for name in ("datasets-4.0.0.dist-info", "datasets_more-1.dist-info", "datasets"):
+        (tmp_path / name).mkdir()
+    assert find_version([str(tmp_path)], "datasets") == "4.0.0"
+    assert find_version([str(tmp_path)], "numpy") is None
+    assert find_version([str(tmp_path / "none")], "datasets") is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "sites"),
+    [
+        ({"HOME": "/home/a"}, ["/home/a/.local/lib/python3.11/site-packages", "/s"]),
+        ({"HOME": "/home/a", "PYTHONNOUSERSITE": "1"}, ["/s"]),
+        ({"HOME": "/home/a", "PYTHONUSERBASE": "/b"}, ["/b/lib/python3.11/site-packages", "/s"]),
+        ({"PYTHONPATH": "/p::/q", "PYTHONNOUSERSITE": "1"}, ["/p", "/q", "/s"]),
+    ],
+)
+def test_where_python_looks_for_packages(environ: dict[str, str], sites: list[str]) -> None:
+    assert list_sites(read_stack(json.dumps(FACTS)), environ) == sites
+
+
+def test_the_user_s_own_packages_come_before_those_of_the_image(tmp_path: Path) -> None:
+    for site, version in (("own", "3.6.0"), ("image", "5.0.0")):
+        (tmp_path / site / f"datasets-{version}.dist-info").mkdir(parents=True)
+    assert find_version([str(tmp_path / "none"), str(tmp_path / "own"), str(tmp_path / "image")], "datasets") == "3.6.0"

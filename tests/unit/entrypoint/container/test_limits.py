@@ -50,6 +50,7 @@ def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> N
 
 
 PLENTY = Limits(GB, 64 * GB, frozenset({"avx512_bf16"}))
+HIDDEN = frozenset({"avx512_bf16", "avx512_fp16"})
 DOCKER = PLENTY._replace(shm=DEFAULT_SHM)
 TASK = Demand({}, 1, MEMORY, known=True)
 
@@ -70,7 +71,11 @@ TASK = Demand({}, 1, MEMORY, known=True)
         (PLENTY._replace(memory=GB), TASK._replace(memory=SMOKE_MEMORY), []),
         (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": True}), ["bf16 was asked for"]),
         (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "False"}), []),
+        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "y"}), ["bf16 was asked for"]),
         (PLENTY._replace(flags=frozenset({"avx512f"})), TASK, []),
+        (PLENTY._replace(flags=HIDDEN), TASK._replace(given={"bf16": True}), ["AMX is hidden on this processor"]),
+        (PLENTY._replace(flags=HIDDEN), TASK, []),
+        (PLENTY._replace(flags=HIDDEN | {"amx_bf16"}), TASK._replace(given={"bf16": True}), []),
         (PLENTY._replace(flags=read_flags(GRAVITON)), TASK._replace(given={"bf16": "true"}), []),
     ],
 )

@@ -38,6 +38,12 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     return error
 
 
+def hidden(error: Exception, context: BaseException) -> Exception:
+    """Return an error as `raise ... from None` leaves it."""
+    error.__context__, error.__suppress_context__ = context, True
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "token", "fact", "remedy", "code"),
     [
@@ -55,6 +61,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (ConnectionResetError("x"), False, "cannot be reached", "run it again", 1),
         (caused(RuntimeError("x"), OSError(errno.ENOSPC, "No space left", "/hf/a")), False, "disk", "larger volume", 1),
         (PermissionError(errno.EACCES, "Permission denied", "/hf/a"), False, "cannot be written", "may write", 2),
+        (hidden(KeyError("x"), OSError(errno.ENOSPC, "No space left")), False, "cannot be fetched", "run it again", 1),
         (KeyError("odd\nmore"), False, "cannot be fetched", "run it again", 1),
         (ValueError("no config x\nmore"), False, "do not fit", "the configuration", 2),
     ],

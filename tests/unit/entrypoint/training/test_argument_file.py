@@ -90,6 +90,25 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
         ({"ddp_backend": "gloo"}, "5.23.0", False, {}),
         ({"bf16": True}, "5.23.0", False, {"bf16": True, "use_cpu": True}),
         ({"bf16_full_eval": True}, "5.23.0", False, {"bf16_full_eval": True, "use_cpu": True}),
+        (
+            {"per_device_train_batch_size": 4, "per_gpu_train_batch_size": None},
+            "5.23.0",
+            False,
+            {"per_device_train_batch_size": 4},
+        ),
+        ({"evaluation_strategy": None, "eval_strategy": "no"}, "5.23.0", False, {"eval_strategy": "no"}),
+        ({"use_cpu": True, "no_cuda": False}, "5.23.0", False, {"use_cpu": True}),
+        ({"no_cuda": False, "use_cpu": True}, "5.23.0", False, {"use_cpu": True}),
+        ({"no_cuda": True, "use_cpu": None}, "5.23.0", False, {"use_cpu": True}),
+        ({"use_cpu": True, "no_cuda": False}, "4.57.6", False, None),
+        ({"adafactor": True, "optim": "adamw_torch"}, "5.23.0", False, {"optim": "adamw_torch"}),
+        ({"logging_dir": None, "seed": 1}, "5.23.0", False, {"seed": 1}),
+        ({"warmup_ratio": 0.1, "warmup_steps": 0}, "5.23.0", False, {"warmup_steps": 0.1}),
+        ({"warmup_ratio": 0.1, "warmup_steps": None}, "5.23.0", False, {"warmup_steps": 0.1}),
+        ({"warmup_ratio": None, "warmup_steps": 9}, "5.23.0", False, {"warmup_steps": 9}),
+        ({"eval_strategy": "epoch", "evaluation_strategy": None}, "4.30.2", False, {"evaluation_strategy": "epoch"}),
+        ({"ddp_backend": None, "seed": None}, "5.23.0", False, None),
+        ({"bf16": "t"}, "5.23.0", False, {"bf16": "t", "use_cpu": True}),
         ({"bf16_full_eval": False}, "5.23.0", False, None),
         ({"bf16": True, "use_cpu": True}, "5.23.0", False, None),
         ({"bf16": True}, "4.57.6", False, None),
@@ -100,10 +119,12 @@ NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 def test_a_file_for_another_release_is_translated(
     given: dict[str, object], release: str, many: bool, expected: dict[str, object] | None
 ) -> None:
+    """A name that the file has is never replaced by an older one that is null or beside it."""
     output = {"output_dir": "/out"}
     made = adapt_file("qa", ["a.json"], {**given, **output}, NEW._replace(transformers=release), many=many)
     assert made.found == (None if expected is None else {**expected, **output})
     assert bool(made.notes) == (expected is not None)
+    assert made.environ == {}
 
 
 @pytest.mark.parametrize("given", [{"seed": 1}, {"seed": 1, "output_dir": None}])
@@ -113,6 +134,11 @@ def test_a_file_without_a_directory_for_results_gets_that_of_its_task(given: dic
     assert made.notes == [
         "output_dir /workspace/output/qa is added to the arguments, which do not say where results go"
     ]
+
+
+def test_a_name_with_a_dash_in_a_file_is_refused_by_name() -> None:
+    with pytest.raises(Refusal, match="have no dashes: output-dir\n  try: output_dir"):
+        adapt_file("qa", ["a.json"], {"seed": 1, "output-dir": "/out"}, NEW, many=False)
 
 
 def test_a_translated_file_is_private_and_has_a_path_of_its_own(tmp_path: Path) -> None:

@@ -79,6 +79,14 @@ def test_arguments_replace_defaults_one_by_one(line: str) -> None:
         ("generation", "--model_name_or_path facebook/opt-350m", NEW, "--model_type"),
         ("generation", "--model_type opt", NEW, "--model_name_or_path"),
         ("mim", "--eval_strategy no", OLD, "--evaluation_strategy epoch"),
+        ("speech-seq2seq", "--dataset_name me/calls", NEW, "--language hindi"),
+        ("speech-seq2seq", "--dataset_config_name de", NEW, "--language hindi"),
+        ("speech-seq2seq", "--dataset_name me/calls", NEW, "--train_split_name"),
+        ("speech-seq2seq", "--dataset_name me/calls", NEW, "--eval_split_name"),
+        ("ctc-adapter", "--dataset_name me/swahili", NEW, "--target_language tur"),
+        ("ctc-adapter", "--dataset_config_name sw", NEW, "--target_language tur"),
+        ("instance-segmentation", "--dataset_name me/cells", NEW, "--do_reduce_labels"),
+        ("instance-segmentation-no-trainer", "--dataset_name me/cells", NEW, "--do_reduce_labels"),
     ],
 )
 def test_what_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str, stack: Stack, gone: str) -> None:
@@ -104,6 +112,48 @@ def test_what_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str,
 def test_who_says_what_is_done_gets_nothing_else(line: str, expected: str) -> None:
     flags = split_flags(make("glue", f"--dataset_name imdb {line}").words)
     assert " ".join(word for flag in flags if flag.name.startswith(("do_", "do-")) for word in flag.words()) == expected
+
+
+BEST = "--metric_for_best_model eval_map --greater_is_better True --load_best_model_at_end True"
+EPOCHS = "--eval_strategy epoch --save_strategy epoch"
+STRATEGIES = ("do_", "load_", "metric_", "greater_", "eval_s", "save_s", "evaluation_")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", f"--do_train --do_eval {BEST} {EPOCHS}"),
+        ("--eval_strategy no", "--do_train --do_eval --save_strategy epoch --eval_strategy no"),
+        ("--eval_strategy epoch", f"--do_train --do_eval {BEST} --save_strategy epoch --eval_strategy epoch"),
+        ("--save_strategy no", "--do_train --do_eval --eval_strategy epoch --save_strategy no"),
+        ("--save_strategy best", f"--do_train --do_eval {BEST} --eval_strategy epoch --save_strategy best"),
+        ("--save_steps 2", "--do_train --do_eval --eval_strategy epoch --save_strategy steps --save_steps 2"),
+        ("--eval_steps 2", "--do_train --do_eval --save_strategy epoch --eval_strategy steps --eval_steps 2"),
+        ("--eval_strategy steps --eval_steps 2",
+         "--do_train --do_eval --save_strategy epoch --eval_strategy steps --eval_steps 2"),
+        ("--eval_strategy steps --load_best_model_at_end",
+         "--do_train --do_eval --metric_for_best_model eval_map --greater_is_better True --eval_strategy steps "
+         "--load_best_model_at_end"),
+        ("--load_best_model_at_end False", f"--do_train --do_eval {EPOCHS} --load_best_model_at_end False"),
+        ("--do_train", "--save_strategy epoch --do_train"),
+        ("--do_train --eval_steps 2", "--save_strategy epoch --do_train --eval_steps 2"),
+        ("--do_train --eval_strategy epoch", f"{BEST} --save_strategy epoch --do_train --eval_strategy epoch"),
+        ("--do_train --do_e", f"{BEST} {EPOCHS} --do_train --do_e"),
+        ("--do_eval False", "--do_train --save_strategy epoch --do_eval False"),
+        ("--do_eval", f"{BEST} {EPOCHS} --do_eval"),
+        ("--do_predict", "--save_strategy epoch --do_predict"),
+    ],
+)  # fmt: skip
+def test_a_typed_strategy_takes_the_defaults_with_it_that_contradict_it(line: str, expected: str) -> None:
+    flags = split_flags(make("object-detection", line).words)
+    assert " ".join(word for flag in flags if flag.name.startswith(STRATEGIES) for word in flag.words()) == expected
+
+
+@pytest.mark.parametrize("line", ["--evaluation_strategy no", "--do_train", "--save_steps 9"])
+def test_strategies_have_another_name_in_older_releases(line: str) -> None:
+    made = make("image-classification", line, GUIDE._replace(transformers="4.40.0"))
+    assert "--load_best_model_at_end" not in made.words and "--eval_strategy" not in made.words
+    assert ("--evaluation_strategy" in made.words) is (line != "--do_train")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +200,17 @@ def test_one_process_has_no_backend(flag: str) -> None:
     assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
 
 
+def test_a_directory_of_a_data_set_s_name_is_what_is_trained_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imdb").mkdir()
+    (tmp_path / "args.json").write_text('{"dataset_name": "imdb", "output_dir": "out"}')
+    monkeypatch.chdir(tmp_path)
+    assert make("classification", "--dataset_name imdb").notes == []
+    assert make("classification", "args.json").found is None
+    assert "stanfordnlp/imdb" not in text("classification", "--dataset_name imdb")
+
+
 def test_a_file_of_arguments_stands_alone(tmp_path: Path) -> None:
     file = tmp_path / "args.json"
     file.write_text('{"seed": 1}')
@@ -185,6 +246,11 @@ def test_one_may_ask_for_help_and_give_negative_numbers(line: str) -> None:
 
 def test_the_beginning_of_another_default_is_none_of_it() -> None:
     assert "--dataset_name" in text("speech-seq2seq", "--task translate")
+
+
+def test_the_languages_of_xnli_do_not_depend_on_a_data_set() -> None:
+    assert "--language de" in text("xnli", "--dataset_name me/pairs")
+    assert "--language hindi" in text("speech-seq2seq", "--dataset_config_name hi")
 
 
 def test_a_value_may_have_blanks() -> None:

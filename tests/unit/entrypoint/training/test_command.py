@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.world import World
 from entrypoint.settings import Setting
 from entrypoint.training import command as module
-from entrypoint.training.command import clean, command, find_torchrun, meet_here, name_owners, read_program
+from entrypoint.training.arguments import read_given
+from entrypoint.training.command import clean, command, expand_home, find_torchrun, meet_here, name_owners, read_program
 from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
@@ -48,6 +50,41 @@ def test_a_plain_command_stays_as_it_is() -> None:
         == words
         == [job.name, *job.words]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "path"),
+    [
+        ("clm", ["--output_dir", "~/run"], "/home/me/run"),
+        ("clm", ["--output_dir=~/run"], "/home/me/run"),
+        ("clm", ["--output-dir", "~", "--seed", "1"], "/home/me"),
+        ("clm", ["--output_di", "~/a", "--output_dir", "~/b"], "/home/me/b"),
+        ("clm", ["--output_dir", "~root/run"], "/root/run"),
+        ("qa-no-trainer", ["--output_dir", "~/run"], "/home/me/run"),
+        ("clm", ["--output_dir", "/a~"], "/a~"),
+    ],
+)
+def test_results_go_to_the_home_that_the_script_will_have(name: str, words: list[str], path: str) -> None:
+    program = expand_home(name, read_program(Job("task", name, words), NEW, "/", many=False), "/home/me")
+    assert program.given["output_dir"] == path
+    assert read_given(program.words[1:], lambda _: None, strict=True)["output_dir"] == path
+    assert not any(word.startswith("~") or "=~" in word for word in program.words)
+
+
+@pytest.mark.parametrize("words", [["--output_dir="], ["--output_dir", ""], ["--output_dir", "/a", "--output_dir", ""]])
+def test_results_go_to_a_directory_with_a_name(words: list[str]) -> None:
+    program = read_program(Job("task", "clm", words), NEW, "/", many=False)
+    with pytest.raises(Refusal, match="the directory for results has no name: output_dir ''"):
+        expand_home("clm", program, "/home/me")
+
+
+def test_a_file_of_arguments_gets_the_home_too(tmp_path: Path) -> None:
+    file = tmp_path / "args.json"
+    file.write_text('{"output_dir": "~/run", "seed": 1}')
+    program = expand_home("qa", read_program(Job("task", "qa", [str(file)]), NEW, "/", many=False), "/home/me")
+    (text,) = program.files.values()
+    assert json.loads(text) == program.given == {"output_dir": "/home/me/run", "seed": 1}
+    assert program.words[1:] == [*program.files]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from entrypoint.container.image import Stack
 from entrypoint.streams import hide
 from entrypoint.training.eras import CHOICES, ERAS, OF_ACCELERATE, OF_TRAINER, WITHOUT_TRAINER, Table
-from entrypoint.training.flags import Translated, plain, split_flags, translate
+from entrypoint.training.flags import Flag, Translated, plain, split_flags, translate
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
 KNOWN = {row.name for row in (*ERAS, *CHOICES, *WITHOUT_TRAINER)}
@@ -84,6 +84,13 @@ def test_what_another_release_has_is_translated(line: str, release: str, result:
 def test_what_the_release_has_or_nothing_stands_for_is_untouched(line: str, release: str) -> None:
     text, made = turn(line, release)
     assert (text, made.notes, made.environ) == (line, [], {})
+
+
+@pytest.mark.parametrize(("there", "result"), [("imdb", "imdb"), ("squad", "stanfordnlp/imdb")])
+@pytest.mark.parametrize("table", [OF_TRAINER, OF_ACCELERATE])
+def test_a_local_data_set_is_not_one_of_the_hub(there: str, result: str, table: Table) -> None:
+    made = translate([Flag("dataset_name", ("imdb",))], NEW, table, lambda path: path == there)
+    assert made.flags == [Flag("dataset_name", (result,))] and len(made.notes) == (there != "imdb")
 
 
 @pytest.mark.parametrize(

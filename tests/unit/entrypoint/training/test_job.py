@@ -55,6 +55,8 @@ def test_jobs(tmp_path: Path) -> None:
         ("translate", "translation", 127),
         ("no.py", "ls .", 2),
         ("/etc/passwd", "chmod +x /etc/passwd", 126),
+        ("-m pkg.train --seed 1", "torchrun -m pkg.train to train with it, python3 -m pkg.train for one process", 2),
+        ("-m", "python3 -m MODULE", 2),
         ("/etc", "a program in it", 126),
         ("train", "ContainerArguments", 2),
         ("serve", "an image that serves", 2),
@@ -62,5 +64,5 @@ def test_jobs(tmp_path: Path) -> None:
 )
 def test_unknown_words(word: str, remedy: str, code: int) -> None:
     with pytest.raises(Refusal) as caught:
-        read_job([word], {}, lambda *_: None)
+        read_job(word.split(), {}, lambda *_: None)
     assert remedy in caught.value.remedy and caught.value.code == code

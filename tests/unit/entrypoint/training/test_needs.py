@@ -13,15 +13,14 @@ from entrypoint.training.needs import (
     BUILT,
     SCRIPTS,
     check_dataset,
+    check_directory,
     check_flaws,
     check_hidden,
     check_needs,
     check_nltk,
     find_nltk,
     find_script,
-    find_version,
     list_nltk,
-    list_packages,
     list_tasks,
 )
 from entrypoint.training.tasks import NEEDS, TASKS
@@ -50,18 +49,28 @@ def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "value", "remedy"),
+    ("name", "datasets", "there", "value", "remedy"),
     [
-        ("ner", ["datasets", "evaluate"], "seqeval", f"build it with all tasks for text: {AGAIN}"),
-        ("clip", ["datasets"], "torchvision",
-         f"pip install --extra-index-url {TORCH_INDEX} torchvision in an image FROM this one"),
-        ("ctc", ["datasets"], "evaluate, jiwer, librosa",
-         "pip install evaluate jiwer librosa in an image FROM this one"),
+        ("ner", "5.0.0", ["datasets", "evaluate"], "seqeval", f"build it with all tasks for text: {AGAIN}"),
+        ("clip", "5.0.0", ["datasets"], "torchvision",
+         f"pip install --extra-index-url {TORCH_INDEX} torchvision as USER root in an image FROM this one"),
+        ("ctc", "3.6.0", ["datasets"], "evaluate, jiwer, librosa",
+         "pip install evaluate jiwer librosa as USER root in an image FROM this one"),
+        ("ctc", "4.0.0", ["datasets", "evaluate"], "jiwer, librosa, torchcodec",
+         "PIP_CONSTRAINT= pip install 'datasets<4' jiwer librosa as USER root in an image FROM this one; or "
+         f"pip install --extra-index-url {TORCH_INDEX} jiwer librosa torchcodec as USER root in an image FROM this one"
+         ", with ffmpeg and the torchcodec for torch 2.13"),
+        ("wav2vec2-no-trainer", "5.0.0", ["datasets", "librosa"], "torchcodec",
+         "PIP_CONSTRAINT= pip install 'datasets<4' as USER root in an image FROM this one; or "
+         f"pip install --extra-index-url {TORCH_INDEX} torchcodec as USER root in an image FROM this one, "
+         "with ffmpeg and the torchcodec for torch 2.13"),
     ],
 )  # fmt: skip
-def test_a_task_without_its_packages_is_refused(name: str, there: list[str], value: str, remedy: str) -> None:
+def test_a_task_without_its_packages_is_refused(
+    name: str, datasets: str, there: list[str], value: str, remedy: str
+) -> None:
     with pytest.raises(Refusal, match="no requirements") as caught:
-        check_needs(name, NEW, lambda: there, lambda: there)
+        check_needs(name, NEW, datasets, lambda: there, lambda: there)
     assert (caught.value.value, caught.value.remedy) == (value, remedy)
 
 
@@ -72,17 +81,10 @@ def test_python_is_asked_only_for_what_is_not_in_the_image() -> None:
         asked.append("python")
         return ["Datasets", "evaluate", "scikit.learn"]
 
-    check_needs("glue", NEW, lambda: ["datasets", "evaluate", "scikit_learn"], sure)
+    check_needs("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate", "scikit_learn"], sure)
     assert asked == []
-    check_needs("glue", NEW, lambda: ["datasets", "evaluate"], sure)
+    check_needs("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate"], sure)
     assert asked == ["python"]
-
-
-def test_packages_are_read_from_their_metadata(tmp_path: Path) -> None:
-    for name in ("datasets", "datasets-4.0.0.dist-info", "rouge_score-0.1.2.dist-info", "old-1.egg-info", "x.py"):
-        (tmp_path / name).mkdir()
-    assert sorted(list_packages(str(tmp_path))) == ["datasets", "old", "rouge_score"]
-    assert list_packages(str(tmp_path / "none")) == []
 
 
 def test_the_builder_knows_the_same_packages() -> None:
@@ -99,9 +101,9 @@ def names(requirements: tuple[str, ...]) -> set[str]:
 
 def test_a_script_that_is_known_to_fail_is_refused(tmp_path: Path) -> None:
     (tmp_path / "accelerate-1.15.0.dist-info").mkdir()
-    check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.XLA", str(tmp_path))
+    check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.XLA", [str(tmp_path)])
     with pytest.raises(Refusal, match="known to fail") as caught:
-        check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.TPU", str(tmp_path))
+        check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.TPU", [str(tmp_path)])
     assert caught.value.value == "DistributedType.TPU with accelerate 1.15.0" and caught.value.code == 2
     assert "DistributedType.XLA, mounted at /t/run_clm_no_trainer.py" in caught.value.remedy
 
@@ -114,15 +116,27 @@ def test_the_list_marks_scripts_that_fail_or_are_missing(tmp_path: Path) -> None
     (scripts / "run_clm.py").write_text("Trainer(processing_class=tokenizer)")
     stack = NEW._replace(site=str(tmp_path), examples=str(tmp_path))
 
-    text = list_tasks(stack, lambda: ["datasets", "evaluate", "scikit-learn"])
+    text = list_tasks(stack, [str(tmp_path)], lambda: ["datasets", "evaluate", "scikit-learn"])
 
     assert "words in any order (fails with transformers 5.23.0)\n" in text
     assert "next words\n" in text and "masked words (lacks its script)\n" in text
-    assert "lacks its script" not in list_tasks(stack._replace(examples=None), lambda: [])
+    assert "lacks its script" not in list_tasks(stack._replace(examples=None), [], lambda: [])
+
+
+@pytest.mark.parametrize(
+    ("datasets", "more", "said"),
+    [("4.8.0", [], " (lacks torchcodec)"), ("4.8.0", ["torchcodec"], ""), ("3.6.0", [], "")],
+)
+def test_the_list_says_what_decodes_sound(tmp_path: Path, datasets: str, more: list[str], said: str) -> None:
+    (tmp_path / f"datasets-{datasets}.dist-info").mkdir()
+    there = ["datasets", "evaluate", "librosa", "jiwer", "torchvision", *more]
+    text = list_tasks(NEW._replace(examples=None), [str(tmp_path)], lambda: there)
+    assert f"spoken commands{said}\n" in text and f"speech to text{said}\n" in text
+    assert f"speech without its text{said}\n" in text and "masked images\n" in text
 
 
 def test_the_list_names_all_and_what_cannot_run() -> None:
-    text = list_tasks(NEW._replace(transformers="4.38.2"), lambda: ["datasets", "evaluate", "scikit-learn"])
+    text = list_tasks(NEW._replace(transformers="4.38.2"), [], lambda: ["datasets", "evaluate", "scikit-learn"])
     assert all(task.script in text for task in TASKS.values())
     assert "words in the middle (needs transformers 4.39)\n" in text
     assert "named entities (lacks seqeval)\n" in text
@@ -148,6 +162,24 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
     with pytest.raises(Refusal, match="is a script") as caught:
         check_dataset(given, version, lambda path: False)
     assert remedy in caught.value.remedy and "PIP_CONSTRAINT= pip install 'datasets<4'" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "remedy"),
+    [
+        ("mae", {"train_dir": "/d/cats"}, "--dataset_name /d/cats in its place"),
+        ("mim-no-trainer", {"validation_dir": "/d/cats"}, "--dataset_name /d/cats in its place"),
+        ("mim", {"train_dir": "/d/cats/**", "dataset_name": "imagefolder"}, None),
+        ("mim", {"dataset_name": "/d/cats"}, None),
+        ("image-classification", {"train_dir": "/d/cats"}, None),
+    ],
+)
+def test_a_directory_is_no_part_of_cifar10(name: str, given: dict[str, object], remedy: str | None) -> None:
+    if remedy is None:
+        return check_directory(name, given)
+    with pytest.raises(Refusal, match="does not load a directory of images") as caught:
+        check_directory(name, given)
+    assert caught.value.value.endswith("_dir /d/cats") and caught.value.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
@@ -189,14 +221,6 @@ def test_no_default_of_a_text_task_is_a_script() -> None:
     assert {directory for directory, words in defaults.items() if set(words) & SCRIPTS.keys()} == {
         "audio-classification", "contrastive-image-text", "speech-recognition",
     }  # fmt: skip
-
-
-def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
-    for name in ("datasets-4.0.0.dist-info", "datasets_more-1.dist-info", "datasets"):
-        (tmp_path / name).mkdir()
-    assert find_version(str(tmp_path), "datasets") == "4.0.0"
-    assert find_version(str(tmp_path), "numpy") is None
-    assert find_version(str(tmp_path / "none"), "datasets") is None
 
 
 PUNKT, TAB = "tokenizers/punkt", "tokenizers/punkt_tab"

@@ -1,0 +1,44 @@
+"""What is said of a command in the world that it finds itself in."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.situation import check_world, find_kind
+from entrypoint.training.job import Job
+from entrypoint.tuning.scene import ANY, SINGLE
+
+MEETING = World(TORCHRUN, "PET_NNODES", (2, 2), 0, 1, master="pod0", port=29400)
+SCRIPT = "`train.py` without {} is started by torchrun"
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("python3 train.py", SCRIPT.format("python3")),
+        ("python3 -u train.py --seed 1", SCRIPT.format("python3")),
+        ("python3 -W error -u train.py", SCRIPT.format("python3")),
+        ("/usr/bin/python3 train.py", SCRIPT.format("/usr/bin/python3")),
+        ("python3.11 train.py", SCRIPT.format("python3.11")),
+        ("python3 -m pkg.train --seed 1", "`torchrun -m pkg.train` starts ranks of one training"),
+        ("python3 -um pkg.train", "`torchrun -m pkg.train` starts ranks of one training"),
+        ("python3 -c 1", "as a file, `FILE.py` without python3 is started by torchrun"),
+        ("python3 -m torch.distributed.run train.py", None),
+        ("python3 -V", None),
+        ("python3", None),
+        ("bash train.py", None),
+    ],
+)
+def test_a_python_in_a_rendezvous_is_told_who_starts_ranks(line: str, remedy: str | None) -> None:
+    name, *words = line.split()
+    notes = check_world(Job("plain", name, words), {"PET_NNODES": "2"}, MEETING)
+    said = f"{name} starts one process on every node, each by itself; {remedy}"
+    assert notes == ([said] if remedy else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
+)
+def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
+    assert find_kind(Job("plain", name, []), World(ALONE, "", local_size=1), None) == kind
