@@ -12,7 +12,7 @@ import yaml
 
 from entrypoint.errors import USER, Refusal, one_row
 from manifests import options, task
-from manifests.division import Division, describe, divide
+from manifests.division import Division, count_processes, describe, divide
 from manifests.kinds import mpi_runtime, mpijob, pytorchjob, storage, trainer
 from manifests.request import ALL, MPI, MPIJOB, PREFETCH, PVC, PYTORCHJOB, RUNTIME, TRAINJOB, Job
 
@@ -51,8 +51,9 @@ class Plain(yaml.SafeDumper):
 
 # What kubectl reads as a number or as true and false, and PyYAML as text: a writer quotes what it knows so.
 # Sources: resolve in resolve.go of sigs.k8s.io/yaml (goyaml.v2), and ParseInt of Go's strconv with base 0.
-FLOAT = r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?"
-NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?0[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
+# The first removes every `_` behind the first character, wherever it is.
+FLOAT = r"[-+]?_*(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE]_*[-+]?[0-9_]+)?"
+NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?_*0_*[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
 Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
 
 
@@ -93,7 +94,7 @@ def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         return storage.write_prefetch(job), notes
     by_mpi = kind == MPIJOB or job.policy == MPI
     if by_mpi and job.nproc is None:
-        job = replace(job, nproc=divide(job, {}).processes)  # mpirun asks for a number
+        job = replace(job, nproc=count_processes(job))  # mpirun asks for a number
     division = divide(job, mpijob.list_variables(job) if by_mpi else VARIABLES[kind](job))
     return write_manifest(job, division), [*describe(job, division), *list_own_notes(job, division), *notes]
 
@@ -102,6 +103,8 @@ def list_own_notes(job: Job, division: Division) -> list[str]:
     """Return what somebody should know of this kind of job."""
     if job.kind == RUNTIME:
         return [] if job.policy == MPI else trainer.list_notes(division)
+    if job.kind == TRAINJOB:
+        return trainer.list_job_notes(job)
     return pytorchjob.list_notes(job) if job.kind == PYTORCHJOB else []
 
 

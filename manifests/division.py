@@ -11,13 +11,17 @@ from entrypoint.container.image import Stack
 from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, write_size
 from entrypoint.container.processors import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.errors import Refusal
+from entrypoint.launchers.signs import check_insisted, read_insisted
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import World
-from entrypoint.numbers import whole
+from entrypoint.launchers.torchrun import check_options
+from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.numbers import number, whole
 from entrypoint.training.job import SMOKE
 from entrypoint.tuning.scene import Scene, crowd, spread
 from entrypoint.tuning.threads import threads
-from manifests.request import Job, Shape
+from entrypoint.tuning.variables import gradients, patience
+from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
+from manifests.task import read_task
 
 # The two kinds of images, as far as cores are concerned.
 BACKENDS = ("gloo", "ccl")
@@ -67,17 +71,59 @@ def make_stack(backend: str) -> Stack:
 
 def divide(job: Job, environ: Mapping[str, str]) -> Division:
     """Return the division in a pod that has these variables from its operator; the user's are added."""
-    environ = {**environ, **job.pod.variables}
+    scenes = {backend: make_scene(job, environ, backend) for backend in BACKENDS}
+    scene = scenes[BACKENDS[0]]
+    typed = read_threads(scene.environ)
+    found = {backend: typed or int(threads(each) or 1) for backend, each in scenes.items()}
+    check_cores(job, scene.machine, scene.world)
+    check_memory(job, scene.world)
+    check_values(job, scene)
+    return Division(scene.machine, scene.world, found, tuple(crowd(scene.world, scene.machine, typed)))
+
+
+def count_processes(job: Job) -> int:
+    """Return how many processes each pod gets where no operator says it."""
+    return make_scene(job, {}, BACKENDS[0]).world.local_size or 1
+
+
+def make_scene(job: Job, environ: Mapping[str, str], backend: str) -> Scene:
+    """Return what the entrypoint finds in a pod that has these variables from its operator, beside the user's."""
+    environ = {**environ, **job.pod.environ}
     machine = make_machine(job.pod.cpus, job.shape)
-    typed = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = spread(read_world(environ, detect(environ), None), machine, typed)
-    found = {}
-    for backend in BACKENDS:
-        scene = Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
-        found[backend] = typed or int(threads(scene) or 1)
-    check_cores(job, machine, world)
-    check_memory(job, world)
-    return Division(machine, world, found, tuple(crowd(world, machine, typed)))
+    world = spread(read_world(environ, detect(environ), None), machine, read_threads(environ))
+    return Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
+
+
+def read_threads(environ: Mapping[str, str]) -> int | None:
+    """Return the number of threads that the user asks for."""
+    return whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+
+
+def check_values(job: Job, scene: Scene) -> None:
+    """Raise Refusal for variables that the entrypoint would refuse in the pod."""
+    patience(scene)
+    gradients(scene)
+    number(scene.environ, "MULTINODE_TIMEOUT")
+    if not read_task(job.words).trains:
+        return
+    if scene.world.launcher in (ALONE, TORCHRUN):
+        check_options(scene.environ)
+    if job.kind == RUNTIME:
+        read_insisted(scene.environ)  # how many nodes there are is said by its TrainJobs
+    else:
+        check_insisted(scene.environ, find_bounds(job, scene))
+
+
+def find_bounds(job: Job, scene: Scene) -> World:
+    """Return the world with every size that it may have; the entrypoint counts NUMA nodes, which nobody may have said.
+
+    Other operators than that of PyTorchJobs are given the number of processes.
+    """
+    world = scene.world
+    if job.kind != PYTORCHJOB or job.shape or "local_size" not in world.guessed:
+        return world
+    low, high = world.nodes
+    return world._replace(nodes=(low, high * scene.machine.cores), local_size=1)
 
 
 def check_cores(job: Job, machine: Machine, world: World) -> None:

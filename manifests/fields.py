@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 
 from entrypoint.errors import Refusal
@@ -14,8 +15,11 @@ DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DNS_1123_SUBDOMAIN = re.compile(rf"{DNS_1123.pattern}(\.{DNS_1123.pattern})*")
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+NO_STEP = r"(?!\.\.|\.\Z)"  # hasChDirPrefix: neither `.` nor what begins with `..`
+VARIABLE = re.compile(rf"{NO_STEP}[-._a-zA-Z][-._a-zA-Z0-9]*")
+SECRET_KEY = re.compile(rf"{NO_STEP}[-._a-zA-Z0-9]+")
+# What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
+REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")  # core/v1, TaintEffect
 
 # k8s.io/apimachinery, pkg/api/resource/quantity.go; the same expression is the `pattern` in Kubeflow's definitions.
@@ -104,7 +108,7 @@ def read_toleration(text: str, option: str) -> dict[str, str]:
     """Return the toleration of a taint as `kubectl taint` writes it, KEY=VALUE:EFFECT; the key alone is enough."""
     taint, colon, effect = text.partition(":")
     key, equals, value = taint.partition("=")
-    good = is_key(key) and len(value) <= KEY and (not equals or QUALIFIED.fullmatch(value))
+    good = is_key(key) and len(value) <= KEY and (not value or QUALIFIED.fullmatch(value))
     if not good or (colon and effect not in EFFECTS):
         what = f"{option} takes a taint, KEY, KEY=VALUE or KEY=VALUE:EFFECT with {', '.join(EFFECTS)}"
         raise Refusal(what, repr(text), f"{option} dedicated=training:NoSchedule")
@@ -123,13 +127,21 @@ def is_text(text: str) -> bool:
 def read_variable(text: str, option: str) -> tuple[str, str]:
     """Return the name and value of a variable, `NAME=VALUE`; a token is refused, for it is to be in a Secret."""
     name, equals, value = text.partition("=")
-    if not equals or not VARIABLE.fullmatch(name) or name in (".", ".."):
+    if not equals or not VARIABLE.fullmatch(name):
         raise Refusal(f"{option} takes a variable, NAME=VALUE", repr(text), f"{option} LOGLEVEL=INFO")
     if not is_text(value):
         raise Refusal(f"{option} has a value that no container can be given", repr(text), f"{option} {name}=VALUE")
     if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         raise token_refusal(f"{option} {name}")
     return name, value
+
+
+def expand(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables as a container has them: `$(NAME)` is the value of an earlier one, and $$ is $."""
+    found: dict[str, str] = {}
+    for name, text in variables.items():
+        found[name] = REFERENCE.sub(lambda part: "$" if part[0] == "$$" else found.get(part[1], part[0]), text)
+    return found
 
 
 def token_refusal(given: str) -> Refusal:
@@ -182,7 +194,7 @@ def read_memory(text: str, option: str) -> int:
 def read_path(text: str, option: str) -> str:
     """Return an absolute directory in a container, without a slash at its end; Kubernetes takes none with a colon."""
     parts = text.split("/")
-    if not text.startswith("/") or text == "/" or ":" in text or "\0" in text or {".", ".."} & set(parts):
+    if not text.startswith("/") or text == "/" or ":" in text or not is_text(text) or {".", ".."} & set(parts):
         raise Refusal(
             f"{option} takes an absolute directory in the container", repr(text), f"{option} /workspace/output"
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from entrypoint.errors import Refusal
-from manifests.request import DOWNLOADS, Job, Pod
+from manifests.request import Job, Pod
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run
@@ -25,8 +25,7 @@ def check_variables(pod: Pod, operators: Collection[str]) -> None:
 
 def write_variables(pod: Pod) -> list[dict[str, Any]]:
     """Return the variables of a pod: downloads on the claim, the user's own, and the token from its Secret."""
-    plain = {"HF_HOME": f"{pod.mount}/{DOWNLOADS}", **pod.variables}
-    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in plain.items()]
+    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in pod.listed.items()]
     if pod.token:
         name, key = pod.token
         rows.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": name, "key": key}}})
@@ -100,14 +99,28 @@ def write_container(
 
 
 def write_pod(pod: Pod, container: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the specification of a pod with one container."""
+    """Return the specification of a pod with one container.
+
+    A Service of the namespace would set variables in it: one that is called `master` sets MASTER_PORT=tcp://...
+    """
     return {
         **more,
+        "enableServiceLinks": False,
         "securityContext": restrict_pod(pod),
         "containers": [dict(container)],
         **write_placement(pod),
         "volumes": write_volumes(pod),
     }
+
+
+def limit_restarts(restarts: int, pods: int) -> int:
+    """Return the backoffLimit under which so many pods are all started again so many times.
+
+    The restarts of all pods are added up, and a job fails as soon as they reach the limit, or where that is 0, at the
+    first (PastBackoffLimit in pkg/core/job.go of kubeflow/training-operator v1.9.0; pastBackoffLimitOnFailure in
+    pkg/controller/job/job_controller.go of Kubernetes).
+    """
+    return restarts * pods + 1 if restarts else 0
 
 
 def write_placement(pod: Pod) -> dict[str, Any]:

@@ -14,6 +14,8 @@ JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
 PODS = (*JOBS, RUNTIME, PREFETCH)
 ALL = (*PODS, PVC)
 TORCH, MPI = "torch", "mpi"  # how the ranks of a TrainJob start
+TORCH_DISTRIBUTED = "torch-distributed"  # the runtime that comes with Trainer
+HOME = "HF_HOME"
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 
 
@@ -33,7 +35,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Pod:
-    """What each pod has; sizes as typed, `token` a Secret and the key in it, `claim` mounted at `mount`."""
+    """What each pod has; sizes and variables as typed, `token` a Secret and its key, `claim` mounted at `mount`."""
 
     image: str
     cpu: str
@@ -51,6 +53,17 @@ class Pod:
     def cpus(self) -> Fraction:
         """Return the limit of cpu as a number."""
         return fields.read_cpu(self.cpu, "--cpu")
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """Return the variables in the order of the manifest: where downloads go, if not typed, and the user's own."""
+        usual = {} if HOME in self.variables else {HOME: f"{self.mount}/{DOWNLOADS}"}
+        return {**usual, **self.variables}
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Return the variables as a process in the pod sees them."""
+        return fields.expand(self.listed)
 
     @property
     def shared_bytes(self) -> int:

@@ -10,21 +10,22 @@ from entrypoint.container.places import HUB_CACHES, OLD_CACHE
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import check_online
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import OUTPUT, find_output, is_argfile, read_given, spell_out
-from entrypoint.training.flags import split_flags
+from entrypoint.training.arguments import OUTPUT, OUTPUT_DIR, find_output, is_argfile, read_given
+from entrypoint.training.flags import spell_out, split_flags
 from entrypoint.training.task import OTHER
 from entrypoint.training.tasks import TASKS
 from manifests.fields import is_text, token_refusal
-from manifests.request import DOWNLOADS, JOBS, PREFETCH, Job
+from manifests.request import DOWNLOADS, JOBS, MPI, MPIJOB, PREFETCH, Job
 
 GUIDE = ("qa", "--bf16")  # what the Hugging Face guide trains
 # Programs of the image that somebody may start in the place of a task.
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
+# Those that start a script themselves, beside Python.
+STARTERS = ("torchrun", "accelerate")
 # What a job has no use for: it lists, waits for others or starts them.
 OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
-FLAG = "output_dir"
 # Where the hub's libraries keep what they download (list_caches in entrypoint/container/places.py).
 CACHES = ("HF_HOME", "HF_DATASETS_CACHE", OLD_CACHE, *HUB_CACHES)
 # Arguments of the examples and of the Trainer that are a token of the hub.
@@ -66,14 +67,27 @@ def check_task(job: Job) -> None:
         wanted = "fetched" if job.kind == PREFETCH else "trained in the pods of a job"
         raise Refusal(f"this is nothing that can be {wanted}", job.words[0], "a task, such as qa, glue or mlm")
     if job.kind == PREFETCH:
-        check_online(job.pod.variables)
+        check_online(job.pod.environ)
         check_downloads(job)
+    check_launcher(job)
     check_token(job)
+
+
+def check_launcher(job: Job) -> None:
+    """Raise Refusal for a program that would train by itself in the small pod of a launcher, beside idle workers."""
+    program = posixpath.basename(job.words[0])
+    starts = job.words[0].endswith(".py") or not (program.startswith("python") or program in STARTERS)
+    if starts or (job.kind != MPIJOB and job.policy != MPI):
+        return
+    script = next((word for word in job.words[1:] if word.endswith(".py")), "train.py")
+    fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
+    raise Refusal(fact, job.words[0], f"the script itself: {script}")
 
 
 def check_downloads(job: Job) -> None:
     """Raise Refusal for downloads that would not be on the claim, for their pod is the only one that has them then."""
-    places = {name: job.pod.variables[name] for name in CACHES if name in job.pod.variables}
+    environ = job.pod.environ
+    places = {name: environ[name] for name in CACHES if name in environ}
     away = next((name for name, place in places.items() if not is_within(place, job.pod.mount)), None)
     if away:
         value = f"--env {away}={places[away]}, not in {job.pod.mount}"
@@ -105,9 +119,9 @@ def write_output(job: Job) -> list[str]:
     if read.kind != jobs.TASK or job.kind not in JOBS or is_argfile(read.words) or TASKS[read.name].kind == OTHER:
         return []
     given = read_given(read.words, lambda _: None, strict=False)
-    if any(name and FLAG.startswith(name) for name in given):
+    if any(name and OUTPUT_DIR.startswith(name) for name in given):
         return []
-    return [f"--{FLAG}", f"{job.pod.mount}/{job.name}"]
+    return [f"--{OUTPUT_DIR}", f"{job.pod.mount}/{job.name}"]
 
 
 def is_within(path: str, directory: str) -> bool:
@@ -121,10 +135,12 @@ def check_output(job: Job) -> None:
     read = read_task(job.words)
     if read.kind != jobs.TASK or job.kind == PREFETCH or is_argfile(read.words):
         return
-    words = [word for flag in split_flags(read.words) for word in spell_out(flag).words()]
+    flags = [flag._replace(name=spell_out(flag.name)) for flag in split_flags(read.words)]
+    words = [word for flag in flags for word in flag.words()]
     output = find_output(read_given(words, lambda _: None, strict=False)) or f"{OUTPUT}/{read.name}"
+    remedy = f"--{OUTPUT_DIR} {job.pod.mount}/{read.name}"
     if is_within(output, f"{job.pod.mount}/{DOWNLOADS}"):
-        raise Refusal("downloads are in this directory of the claim", output, f"--{FLAG} {job.pod.mount}/{read.name}")
+        raise Refusal("downloads are in this directory of the claim", output, remedy)
     if not is_within(output, job.pod.mount):
         fact = "results would not be on the claim, and be lost with the pod"
-        raise Refusal(fact, f"{output}, not in {job.pod.mount}", f"--output_dir {job.pod.mount}/{read.name}")
+        raise Refusal(fact, f"{output}, not in {job.pod.mount}", remedy)

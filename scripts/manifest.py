@@ -9,6 +9,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from images import terminal
+
+if __name__ == "__main__":
+    terminal.end_at_interrupt()
+
 try:
     from manifests import cli
 except ModuleNotFoundError as missing:

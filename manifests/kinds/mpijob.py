@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from entrypoint.cluster.keys import MOUNT
 from entrypoint.errors import Refusal
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, write_container, write_metadata, write_pod
+from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
 from manifests.request import Job
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
 POLICIES = ("Never", "OnFailure")
-KEYS = "/etc/multinode/ssh"  # where the entrypoint looks for a key, and its user may read it
 # launcherEnvVars, workerEnvVars and intelEnvVars in pkg/controller/mpi_job_controller.go (mpi-operator v0.8.2).
 OPERATORS = ("K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST")
 # The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
@@ -33,8 +33,9 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
         "spec": {
             "mpiImplementation": "Intel",
             "slotsPerWorker": division.processes,
-            "sshAuthMountPath": KEYS,
-            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": job.restarts},
+            "sshAuthMountPath": MOUNT,
+            # The limit is that of the launcher's Job, which has one pod (newLauncherJob); workers have none.
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": limit_restarts(job.restarts, 1)},
             "mpiReplicaSpecs": {
                 LAUNCHER: write_replica(job, launcher, 1, "OnFailure"),
                 WORKER: write_replica(job, worker, job.workers, "OnFailure"),

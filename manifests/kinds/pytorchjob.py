@@ -7,7 +7,7 @@ from typing import Any
 
 from entrypoint.errors import Refusal
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, write_container, write_metadata, write_pod
+from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
 from manifests.request import Job
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
@@ -38,7 +38,7 @@ def write_pytorchjob(job: Job) -> dict[str, Any]:
 
 def write_spec(job: Job) -> dict[str, Any]:
     """Return the specification; restarts are torchrun's in an elastic job, and those of pods in any other."""
-    restarts = {} if job.elastic else {"backoffLimit": job.restarts}
+    restarts = {} if job.elastic else {"backoffLimit": limit_restarts(job.restarts, job.workers)}
     spec: dict[str, Any] = {
         "runPolicy": {"cleanPodPolicy": "None", **restarts},  # pods stay, and with them their logs
         "nprocPerNode": str(job.nproc or "auto"),

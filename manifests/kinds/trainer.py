@@ -23,7 +23,7 @@ from manifests.pod import (
     write_variables,
     write_volumes,
 )
-from manifests.request import Job
+from manifests.request import TORCH_DISTRIBUTED, Job
 
 API = "trainer.kubeflow.org/v1alpha1"
 NODE = "node"  # the replicated job, and its container, that the torch plugin looks for (pkg/constants/constants.go)
@@ -36,6 +36,9 @@ RESERVED = (
     "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_set_default_slots",
     "OMPI_MCA_plm_rsh_args",
 )  # fmt: skip
+# backoffLimit of a Job that names none, as that of torch-distributed (SetDefaults_Job in pkg/apis/batch/v1/defaults.go
+# of Kubernetes). JobSet restarts its containers OnFailure, and a Job fails as soon as restarts reach this number.
+BACKOFF_LIMIT = 6
 MOST_VARIABLES = 128  # maxItems of spec.trainer.env in the definition
 LONGEST_RUNTIME = 253
 
@@ -69,7 +72,8 @@ def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
 def write_patch(job: Job) -> dict[str, Any]:
     """Return what the pods of a runtime get besides: volumes, nodes, and what they may not do.
 
-    Variables are not here: the webhook refuses those of the container `node` in a patch.
+    Variables are not here: the webhook refuses those of the container `node` in a patch. Neither is enableServiceLinks,
+    which the definition of a patch does not know (v2.3.0).
     """
     container = {"name": NODE, "securityContext": restrict_container(), "volumeMounts": write_mounts(job.pod)}
     pod = {
@@ -117,6 +121,18 @@ def list_variables(job: Job) -> dict[str, str]:
         "PET_MASTER_ADDR": f"{job.name}-{NODE}-0-0.{job.name}",
         "PET_MASTER_PORT": str(PORT),
     }
+
+
+def list_job_notes(job: Job) -> list[str]:
+    """Return how many crashes a TrainJob survives with the runtime that comes with Trainer; nothing of any other."""
+    if job.runtime != TORCH_DISTRIBUTED:
+        return []
+    most = (BACKOFF_LIMIT - 1) // job.workers
+    fact = f"with {job.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
+    return [
+        f"{fact}: {job.workers} pod(s) survive {most} crash(es); "
+        "`manifest.py runtime --max-restarts 10` makes a runtime that allows more"
+    ]
 
 
 def list_notes(division: Division) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from manifests.options import OPTIONS
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_pods, run, write
 
 NAME_64, LABEL_64 = "a" * 64, "b" * 64
@@ -94,6 +95,18 @@ MISTAKES = [
     ("pytorchjob", ["--env", "A=1", "--env", "A=2"], "--env gives one name two values", "A", "--env A=VALUE once"),
     ("pytorchjob", ["--env", "HF_TOKEN=hf_x"], "is read by everybody", "--env HF_TOKEN", "--token-secret hf-token"),
     ("pytorchjob", ["--env", "RANK=0"], "the operator sets this variable itself", "--env RANK", "leave RANK out"),
+    ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=99"], "smaller than MULTINODE_WORLD_SIZE", "1:32 of 99", "unset"),
+    ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=9", "--nproc", "2"], "smaller than", "2:8 of 9", "start 9"),
+    ("pytorchjob", ["--elastic", "off", "--env", "MULTINODE_WORLD_SIZE=2"], "is larger than", "4:32 of 2", "start 2"),
+    ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=two"], "neither a number above 0", "'two'", "or 1:4"),
+    ("trainjob", ["--env", "MULTINODE_WORLD_SIZE=8"], "is smaller than MULTINODE_WORLD_SIZE", "4 of 8", "start 8"),
+    ("mpijob", ["--env", "MULTINODE_WORLD_SIZE=8"], "is smaller than MULTINODE_WORLD_SIZE", "4 of 8", "start 8"),
+    ("runtime", ["--env", "MULTINODE_WORLD_SIZE=two"], "neither a number above 0", "'two'", "or 1:4"),
+    ("pytorchjob", ["--env", "MULTINODE_PEER_TIMEOUT=-1"], "MULTINODE_PEER_TIMEOUT is not a number", "'-1'", "unset"),
+    ("pytorchjob", ["--env", "MULTINODE_GRADIENTS=fp16"], "a value that is not known", "'fp16'", "=bf16 on every"),
+    ("pytorchjob", ["--env", "PET_MONITOR_INTERVAL=x"], "is not a number of seconds", "'x'", "_INTERVAL=0.1"),
+    ("pytorchjob", ["--env", "MULTINODE_TIMEOUT=1m"], "MULTINODE_TIMEOUT is not a number", "'1m'", "unset"),
+    ("trainjob", ["--env", "PET_RDZV_CONF=timeout"], "not a list of settings", "'timeout'", "timeout=900"),
     ("trainjob", ["--env", "PET_NNODES=2"], "Trainer keeps this variable", "--env PET_NNODES", "leave PET_NNODES out"),
     ("mpijob", ["--env", "K_MPI_JOB_ROLE=launcher"], "the operator sets this variable", "K_MPI_JOB_ROLE", "leave"),
     ("trainjob", [word for n in range(128) for word in ("--env", f"A{n}=1")], "at most 128", "129", "fewer --env"),
@@ -134,7 +147,14 @@ MISTAKES = [
     ("prefetch", ["--env", "HF_HUB_OFFLINE=1"], "prefetch asks the hub, and may not", "HF_HUB_OFFLINE=1", "unset"),
     ("prefetch", ["--env", "HF_HOME=/tmp/hub"], "downloads would not be on the claim", "HF_HOME=/tmp/hub, not in",
      "leave HF_HOME out"),
+    ("prefetch", ["--env", "BASE=/tmp", "--env", "HF_HOME=$(BASE)/hub"], "would not be on the claim",
+     "HF_HOME=/tmp/hub, not in", "leave HF_HOME out"),
     ("prefetch", ["smoke"], "nothing that can be fetched", "smoke", "a task, such as qa"),
+    ("mpijob", ["python3", "train.py"], "would train in the launcher alone", "python3", "the script itself: train.py"),
+    ("mpijob", ["/usr/bin/python3", "-m", "train"], "in the launcher alone", "/usr/bin/python3", "itself: train.py"),
+    ("mpijob", ["torchrun", "--nnodes", "2", "mine.py"], "in the launcher alone", "torchrun", "itself: mine.py"),
+    ("mpijob", ["accelerate", "launch", "mine.py"], "in the launcher alone", "accelerate", "itself: mine.py"),
+    ("runtime", ["--policy", "mpi", "python", "a/b.py"], "in the launcher alone", "python", "itself: a/b.py"),
     ("prefetch", ["train.py"], "nothing that can be fetched", "train.py", "a task, such as qa"),
     ("pytorchjob", ["qa", *["--bf16"] * 128], "at most 128 arguments", "131", "a file of arguments"),
     ("pytorchjob", ["qa", "a\0b"], "no text that a container can be given", "a\\x00b", "a shorter one"),
@@ -178,117 +198,14 @@ def test_what_is_missing_is_named(words: list[str], needed: str) -> None:
 
 
 def test_every_option_has_a_mistake() -> None:
-    from manifests.options import OPTIONS
-
     wrong = {word for _, words, *_ in MISTAKES for word in words if word.startswith("--")}
 
     assert {each.name for each in OPTIONS} <= wrong
 
 
-@pytest.mark.parametrize(
-    ("kind", "typed", "args"),
-    [
-        ("pytorchjob", "--name mine", "qa --bf16 --output_dir /workspace/output/mine"),
-        ("trainjob", "--name mine --mount /data glue", "glue --output_dir /data/mine"),
-        ("mpijob", "qa-no-trainer", "qa-no-trainer --output_dir /workspace/output/transformers-mpijob"),
-        ("pytorchjob", "qa --output-dir=/workspace/output", "qa --output-dir=/workspace/output"),
-        ("pytorchjob", "qa --output_d /workspace/output/a", "qa --output_d /workspace/output/a"),
-        ("pytorchjob", "qa args.json", "qa args.json"),
-        ("pytorchjob", "generation", "generation"),
-        ("pytorchjob", "smoke", "smoke"),
-        ("pytorchjob", "train.py", "train.py"),
-        ("runtime", "--name mine", "qa --bf16"),
-        ("prefetch", "--name mine", "prefetch qa"),
-    ],
-)
-def test_results_go_to_a_directory_of_the_jobs_name(kind: str, typed: str, args: str) -> None:
-    manifest = write(kind, *typed.split()).manifest
-    trainer = manifest["spec"].get("trainer") or list_pods(manifest)[0]["containers"][0]
-
-    assert trainer["args"] == args.split()
-
-
 @pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch", "pvc"])
 def test_the_same_options_give_the_same_bytes(kind: str) -> None:
     assert write(kind).out == write(kind).out
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
-def test_a_pod_is_restricted(kind: str) -> None:
-    """The `restricted` profile of the Pod Security Standards, and a root that is read-only."""
-    for pod in list_pods(write(kind, "--uid", "123456").manifest):
-        context = pod["securityContext"]
-        assert context["runAsNonRoot"] and context["runAsUser"] == context["fsGroup"] == 123456
-        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in pod["containers"]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
-def test_a_pod_mounts_what_it_has_and_nothing_else(kind: str) -> None:
-    for pod in list_pods(write(kind, "--pvc", "mine", "--shm", "1Gi").manifest):
-        assert pod["volumes"] == [
-            {"name": "storage", "persistentVolumeClaim": {"claimName": "mine"}},
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
-            {"name": "tmp", "emptyDir": {}},
-        ]
-        for container in pod["containers"]:
-            places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-            assert places == {"storage": "/workspace/output", "shm": "/dev/shm", "tmp": "/tmp"}
-
-
-def test_downloads_may_go_anywhere_on_the_claim() -> None:
-    words = ("--mount", "/data", "--env", "HF_HOME=/data/hub", "--env", "TRANSFORMERS_CACHE=/data")
-
-    assert write("prefetch", *words).code == 0
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
-def test_a_pod_is_guaranteed(kind: str) -> None:
-    manifest = write(kind).manifest
-    sizes = [one.get("resources") for pod in list_pods(manifest) for one in pod["containers"]]
-    if kind == "trainjob":
-        sizes = [manifest["spec"]["trainer"]["resourcesPerNode"]]
-
-    assert all(each["requests"] == each["limits"] and set(each["limits"]) == {"cpu", "memory"} for each in sizes)
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
-def test_nodes_are_chosen_and_taints_tolerated(kind: str) -> None:
-    words = ("--node-selector", "node-type=spr", "--toleration", "a=b:NoSchedule", "--toleration", "c")
-    for pod in list_pods(write(kind, *words).manifest):
-        assert pod["nodeSelector"] == {"node-type": "spr"}
-        assert pod["tolerations"] == [
-            {"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"},
-            {"key": "c", "operator": "Exists"},
-        ]
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
-def test_the_token_comes_from_a_secret_and_downloads_go_to_the_claim(kind: str) -> None:
-    manifest = write(kind, "--token-secret", "hf:token", "--env", "LOGLEVEL=INFO").manifest
-    found = [one.get("env") for pod in list_pods(manifest) for one in pod["containers"]]
-    if kind == "trainjob":
-        found = [manifest["spec"]["trainer"]["env"]]
-
-    for variables in found:
-        assert variables == [
-            {"name": "HF_HOME", "value": "/workspace/output/huggingface"},
-            {"name": "LOGLEVEL", "value": "INFO"},
-            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
-        ]
-
-
-@pytest.mark.parametrize("kind", [*JOBS, "prefetch"])
-def test_a_job_has_a_place_and_a_queue(kind: str) -> None:
-    metadata = write(kind, "--namespace", "kubeflow", "--queue", "training").manifest["metadata"]
-
-    assert metadata["namespace"] == "kubeflow"
-    assert metadata["labels"] == {"kueue.x-k8s.io/queue-name": "training"}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +230,7 @@ def test_values_that_yaml_would_take_for_others_stay_text() -> None:
 
 
 OF_OTHER_TYPES = "5e-5 1e3 1E3 -1.5e+3 .5e1 1_0e5 08 +08 0o17 0O17 0X1F -0xff 0B1 y Y n N"
+OF_OTHER_TYPES += " 1e1_0 1e_5 1e_+5 +_1 -_5 -_.5 1_0.5_0e1_1 0_x1F +_0x1 0_b1 -0_o7"
 
 
 @pytest.mark.parametrize("text", OF_OTHER_TYPES.split())
@@ -327,13 +245,6 @@ def test_what_kubectl_would_take_for_another_type_is_quoted(text: str) -> None:
 @pytest.mark.parametrize("text", ["yes-or-no", "node0", "e5", "1.2.3", "5e-5x", "0xyz", "nn"])
 def test_other_text_is_not_quoted(text: str) -> None:
     assert f"value: {text}" in write("pytorchjob", "--env", f"A={text}").out
-
-
-def test_a_user_of_ten_digits_is_taken() -> None:
-    """OpenShift gives every namespace such a range of users."""
-    pods = list_pods(write("pytorchjob", "--uid", "1000680000").manifest)
-
-    assert {pod["securityContext"]["runAsUser"] for pod in pods} == {1000680000}
 
 
 def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ LINES = [
     ("pytorchjob", "--cpu 8 --node-shape 2x2x2", "x 2 process(es) x 2 thread(s)"),
     ("pytorchjob", "--cpu 4 --node-shape 2x8", "x 1 process(es) x 4 thread(s)"),
     ("pytorchjob", "--cpu 8 --env OMP_NUM_THREADS=3 --node-shape 2x4", "x 2 process(es) x 3 thread(s), on 8 core(s)"),
+    ("pytorchjob", "--cpu 8 --env N=3 --env OMP_NUM_THREADS=$(N)", "x 1 process(es) x 3 thread(s)"),
     ("pytorchjob", "--cpu 8 --env OMP_NUM_THREADS=16", "16 threads (OMP_NUM_THREADS) on 8 core(s)"),
     ("trainjob", "--cpu 8 --node-shape 2x4", "4 pod(s) x 2 process(es) x 4 thread(s)"),
     ("trainjob", "--cpu 8 --nproc 4 --workers 2", "2 pod(s) x 4 process(es) x 2 thread(s)"),
@@ -35,6 +36,28 @@ def test_it_is_said_on_stderr(kind: str, words: str, line: str) -> None:
 
     assert printed.code == 0
     assert line in printed.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        # The NUMA nodes of a PyTorchJob's nodes are counted in its pods.
+        ("pytorchjob", "--env MULTINODE_WORLD_SIZE=8 --elastic off"),
+        ("pytorchjob", "--env MULTINODE_WORLD_SIZE=8 --node-shape 2x4"),
+        ("pytorchjob", "--env MULTINODE_WORLD_SIZE=2:"),
+        ("trainjob", "--env MULTINODE_WORLD_SIZE=8 --nproc 2"),
+        ("mpijob", "--env MULTINODE_WORLD_SIZE=8 --node-shape 2x4"),
+        ("mpijob", "--env PET_MONITOR_INTERVAL=x"),
+        ("runtime", "--env MULTINODE_WORLD_SIZE=8"),
+        ("runtime", "--policy mpi --env MULTINODE_WORLD_SIZE=8"),
+        ("pytorchjob", "--env PET_MONITOR_INTERVAL=0.5 --env MULTINODE_PEER_TIMEOUT=60 --env MULTINODE_GRADIENTS=bf16"),
+        ("pytorchjob", "--env MULTINODE_WORLD_SIZE=99 torchrun train.py"),
+    ],
+)
+def test_variables_that_the_entrypoint_takes_are_taken(kind: str, words: str) -> None:
+    printed = write(kind, *words.split())
+
+    assert printed.code == 0, printed.err
 
 
 @pytest.mark.parametrize(("words", "said"), [((), True), (("--node-shape", "1x8"), False), (("--nproc", "1"), False)])

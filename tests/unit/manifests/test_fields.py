@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext as does_not_raise
 from fractions import Fraction
 
 import pytest
@@ -62,6 +63,20 @@ def test_a_directory(text: str, path: str) -> None:
     assert fields.read_path(text, "--mount") == path
 
 
+@pytest.mark.parametrize(
+    ("text", "toleration"),
+    [
+        ("a=b:NoSchedule", {"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}),
+        ("a=:NoSchedule", {"key": "a", "operator": "Equal", "value": "", "effect": "NoSchedule"}),
+        ("a=", {"key": "a", "operator": "Equal", "value": ""}),
+        ("a:NoExecute", {"key": "a", "operator": "Exists", "effect": "NoExecute"}),
+        ("a", {"key": "a", "operator": "Exists"}),
+    ],
+)
+def test_a_toleration(text: str, toleration: dict[str, str]) -> None:
+    assert fields.read_toleration(text, "--toleration") == toleration
+
+
 @pytest.mark.parametrize("key", ["a", "a.b_c-d", "example.org/a", "node.kubernetes.io/instance-type"])
 def test_a_key(key: str) -> None:
     assert fields.is_key(key)
@@ -80,6 +95,33 @@ def test_what_is_suggested_is_a_name(text: str) -> None:
     assert fields.read_name(refused.value.remedy.split()[1], "--name")
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("$(A)/hf", "/a/hf"),
+        ("$(A)$(A)", "/a/a"),
+        ("$(B)", "$(B)"),
+        ("$(LATER)", "$(LATER)"),
+        ("$$(A)", "$(A)"),
+        ("a$$b", "a$b"),
+        ("$A $(A", "$A $(A"),
+        ("$", "$"),
+    ],
+)
+def test_a_variable_as_a_container_has_it(text: str, seen: str) -> None:
+    assert fields.expand({"A": "/a", "B": text, "LATER": "c"})["B"] == seen
+
+
+@pytest.mark.parametrize(("name", "good"), [(".", False), ("..", False), ("..a", False), (".a", True), ("a..", True)])
+def test_a_name_is_no_step_to_another_directory(name: str, good: bool) -> None:
+    expected = does_not_raise() if good else pytest.raises(Refusal)
+
+    with expected:
+        assert fields.read_variable(f"{name}=1", "--env") == (name, "1")
+    with expected:
+        assert fields.read_secret(f"hf:{name}", "--token-secret") == ("hf", name)
+
+
 @pytest.mark.parametrize("name", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
 def test_a_token_is_in_no_manifest(name: str) -> None:
     with pytest.raises(Refusal, match="a token in a manifest") as refused:
@@ -87,7 +129,9 @@ def test_a_token_is_in_no_manifest(name: str) -> None:
     assert "hf_secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["/a/../etc", "/a/./b", "/data/..", "/..", "/.", "a", "/", "", "/a:b", "/a\0b"])
+@pytest.mark.parametrize(
+    "text", ["/a/../etc", "/a/./b", "/data/..", "/..", "/.", "a", "/", "", "/a:b", "/a\0b", "/a\udcff"]
+)
 def test_what_is_no_directory_for_a_volume_is_refused(text: str) -> None:
     with pytest.raises(Refusal, match="--mount takes an absolute directory"):
         fields.read_path(text, "--mount")

@@ -21,6 +21,12 @@ def test_the_launcher_runs_the_task_and_the_workers_wait() -> None:
     assert launcher["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
 
 
+@pytest.mark.parametrize(("restarts", "limit"), [("0", 0), ("1", 2), ("10", 11)])
+def test_the_launcher_is_restarted_as_often_as_asked(restarts: str, limit: int) -> None:
+    """A Job fails as soon as the restarts of its pod reach the limit."""
+    assert write("mpijob", "--max-restarts", restarts).manifest["spec"]["runPolicy"]["backoffLimit"] == limit
+
+
 REPLICAS = ("spec", "mpiReplicaSpecs")
 REFUSED: list[tuple[tuple[str, ...], Any, str]] = [
     ((*REPLICAS, "Launcher"), None, "has one Launcher"),

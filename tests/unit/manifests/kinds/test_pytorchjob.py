@@ -36,7 +36,6 @@ def test_a_fixed_job_has_a_master_among_its_pods(workers: str, replicas: dict[st
     spec = printed.manifest["spec"]
 
     assert {kind: each["replicas"] for kind, each in spec["pytorchReplicaSpecs"].items()} == replicas
-    assert spec["runPolicy"]["backoffLimit"] == 3
     assert "elasticPolicy" not in spec
     assert ("Workers are Burstable" in printed.err) is ("Worker" in replicas)
 
@@ -57,6 +56,17 @@ def test_the_variables_are_those_of_the_operator(words: dict[str, Any], recorded
     expected = {**left_by(recorded), **changed}
     expected.pop("PET_STANDALONE", None)
     assert pytorchjob.list_variables(job) == expected
+
+
+@pytest.mark.parametrize(
+    ("workers", "restarts", "limit"),
+    [("1", "0", 0), ("1", "1", 2), ("1", "10", 11), ("4", "10", 41), ("16", "0", 0), ("16", "10", 161)],
+)
+def test_restarts_of_all_pods_are_added_up(workers: str, restarts: str, limit: int) -> None:
+    """Each pod is restarted after a crash, and the operator fails a job whose restarts reach the limit."""
+    spec = made("--elastic", "off", "--workers", workers, "--max-restarts", restarts)["spec"]
+
+    assert spec["runPolicy"]["backoffLimit"] == limit
 
 
 REPLICAS = ("spec", "pytorchReplicaSpecs")

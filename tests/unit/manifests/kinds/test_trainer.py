@@ -32,6 +32,22 @@ def test_a_runtime_starts_all_pods_again() -> None:
     assert job["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workers", "1"), "1 pod(s) survive 5 crash(es)"),
+        (("--workers", "4"), "4 pod(s) survive 1 crash(es)"),
+        (("--workers", "6"), "6 pod(s) survive 0 crash(es); `manifest.py runtime --max-restarts 10`"),
+        (("--runtime", "multinode"), ""),
+    ],
+)
+def test_how_many_crashes_the_usual_runtime_survives_is_noted(words: tuple[str, ...], said: str) -> None:
+    printed = write("trainjob", *words)
+
+    assert printed.code == 0
+    assert said in printed.err and ("crash" in printed.err) is bool(said)
+
+
 def test_the_variables_are_those_of_the_plugin() -> None:
     typed = {"image": IMAGE, "cpu": "8", "memory": "16Gi", "name": "job", "workers": "2", "nproc": "4"}
     job = options.make_job("trainjob", options.read_values("trainjob", typed), ("qa",))
