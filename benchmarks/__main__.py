@@ -67,9 +67,10 @@ def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opene
 
 def _measure(options: argparse.Namespace, open_workshop: Callable[..., Any]) -> dict[str, Any]:
     """Run a part and return what the file has of it."""
-    part, began = PARTS[options.what], time.monotonic()
-    runs, figures = options.runs or int(part.RUNS), Figures()
-    described = machine.describe(os.getloadavg()[0])
+    part, figures = PARTS[options.what], Figures()
+    runs = options.runs or int(part.RUNS)
+    described = machine.describe(machine.await_quiet(lambda: os.getloadavg()[0]))
+    began = time.monotonic()
     with open_workshop() as opened:
         part.measure(opened, figures, runs)
     return {

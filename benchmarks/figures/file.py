@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from images.host.errors import UserFault, WorldFault
-from images.oci.image import replacing
+from images.host.files import write_whole
 
 PARTS = ("build", "image", "start", "train", "store")
 ANOTHER = "--json with another name"
@@ -78,8 +77,8 @@ def put(path: Path, name: str, part: Mapping[str, Any]) -> None:
     parts = {**read(path), name: part}
     ordered = {each: parts[each] for each in PARTS if each in parts}
     try:
-        with replacing(Path(os.path.realpath(path))) as aside:  # a full disk does not take the figures that were there
-            aside.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+        # A full disk does not take the figures that were there.
+        write_whole(path, f"{json.dumps(ordered, indent=1, ensure_ascii=False)}\n".encode())
     except OSError as error:
         remedy = "make room there, or --json with a name where you may write"
         raise WorldFault("cannot write the figures", f"{path} ({error.strerror or error})", remedy) from error

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.host.commands import call
 
 QUIET = 0.5  # processes that ran before the benchmark, by the load of the last minute, up to which figures are good
+PATIENCE = 180  # seconds in which the load of the part before has to fall: it is a mean of a minute and more
 UNITS = ("avx512_bf16", "amx_bf16", "amx_tile")
+
+
+def await_quiet(find_load: Callable[[], float], sleep: Callable[[float], None] = time.sleep) -> float:
+    """Return the load of the last minute once it is QUIET, or what it is after PATIENCE seconds."""
+    for second in range(PATIENCE):
+        load = find_load()
+        if load <= QUIET:
+            return load
+        if not second:
+            print(f"waiting for other work to end (load {load:.2f}), at most {PATIENCE} s", file=sys.stderr, flush=True)
+        sleep(1)
+    return find_load()
 
 
 def describe(load: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from benchmarks.host.commands import call, environment
 
-LATE = 900.0  # seconds after which no further run begins
+LATE = 1200.0  # seconds after which no further run begins
 PATIENCE = 60.0  # seconds in which the records of builds have to go
 
 

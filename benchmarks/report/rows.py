@@ -122,6 +122,10 @@ TRAIN = (
         tuple(_scene(title, f"distilbert {name}") for name, title in LIMITS.items()),
     ),
     Table(
+        "The same in float32", MODES,
+        tuple(_scene(LIMITS[name], f"float32 {name}") for name in ("unlimited", "half", "half set")),
+    ),
+    Table(
         "Two containers of a core each, seconds of a step", ("apart", "together", "efficiency"),
         (
             _pair("12 x 384", "12x384", "12x384"),

@@ -21,7 +21,7 @@ def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
     image = workshop.image("train")
     workshop.say("the image")
     Ours(workshop.directory, shared=True).run("--tag", image)
+    scenes.measure(workshop, figures, image, cores, runs)
     pair.measure(workshop, figures, image, runs)
     pair.converge(workshop, figures, image)
-    scenes.measure(workshop, figures, image, cores, runs)
     oneccl.measure(workshop, figures, min(runs, 1))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +23,15 @@ MOST = 300.0  # seconds of a training
 
 @dataclass(frozen=True)
 class Scene:
-    """A limit: its share of the machine's cores, by a quota of CPU time or by a set of cores; smoke: run that too."""
+    """A limit: its share of the machine's cores, by a quota of CPU time or by a set of cores.
+
+    Without all_models only the large one is trained, in bfloat16.
+    """
 
     name: str
     share: float = 1.0
     is_set: bool = False
-    smoke: bool = True
+    all_models: bool = True
 
     def limits(self, cores: int) -> tuple[str, ...]:
         """Return the options of `docker run` on a machine."""
@@ -42,8 +47,8 @@ class Scene:
 SCENES: Sequence[Scene] = (
     Scene("unlimited"),
     Scene("half", 0.5),
-    Scene("quarter", 0.25, smoke=False),
-    Scene("three quarters", 0.75, smoke=False),
+    Scene("quarter", 0.25, all_models=False),
+    Scene("three quarters", 0.75, all_models=False),
     Scene("half set", 0.5, is_set=True),
 )
 # What the guide's job sets in its containers; OMP_NUM_THREADS is the limit of the pod there.
@@ -63,17 +68,19 @@ def setting(scene: Scene, mode: str, cores: int) -> Setting:
 
 
 def measure(workshop: Workshop, figures: Figures, image: str, cores: int, runs: int) -> None:
-    """Train in every scene and mode in turn; more than once only where something is promised."""
+    """Train in every scene and mode in turn; the large model more than once only where something is promised."""
     for number in workshop.rounds(runs):
-        for scene in SCENES:
-            if number and scene.name != "half":
-                continue
-            for mode in MODES:
-                workshop.say(f"alone, {scene.name}, {mode}")
-                given = setting(scene, mode, cores)
-                if scene.smoke:
-                    figures.add(f"smoke {scene.name} {mode}", smoke(workshop, image, given))
-                figures.add(f"distilbert {scene.name} {mode}", distilbert(workshop, image, given))
+        for scene, mode in itertools.product(SCENES, MODES):
+            workshop.say(f"alone, {scene.name}, {mode}")
+            given = setting(scene, mode, cores)
+            for model in models(scene, number):
+                figures.add(f"{model} {scene.name} {mode}", MODELS[model](workshop, image, given))
+
+
+def models(scene: Scene, number: int) -> list[str]:
+    """Return what a round trains in a scene: those of MODELS, the large ones again only where something is promised."""
+    kept = ["distilbert", "float32"] if not number or scene.name == "half" else []
+    return ["smoke", *kept] if scene.all_models else kept[:1]
 
 
 def smoke(workshop: Workshop, image: str, given: Setting) -> float:
@@ -82,9 +89,9 @@ def smoke(workshop: Workshop, image: str, given: Setting) -> float:
     return passed(run(workshop, image, [script, "--bf16"], given, MOST))["seconds"]
 
 
-def distilbert(workshop: Workshop, image: str, given: Setting) -> float:
+def distilbert(workshop: Workshop, image: str, given: Setting, dtype: str = "bfloat16") -> float:
     """Return the seconds of a step, 8 x 128."""
-    return step(run(workshop, image, [PLACE, "--steps", str(WARM + 3)], given, MOST))
+    return step(run(workshop, image, [PLACE, "--steps", str(WARM + 3), "--dtype", dtype], given, MOST))
 
 
 def passed(text: str) -> dict[str, float]:
@@ -103,3 +110,10 @@ def answer(text: str) -> dict[str, list[float]]:
     """Return the last line of steps.py."""
     found: dict[str, list[float]] = json.loads(text.strip().splitlines()[-1])
     return found
+
+
+MODELS: Mapping[str, Callable[[Workshop, str, Setting], float]] = {
+    "smoke": smoke,
+    "distilbert": distilbert,
+    "float32": functools.partial(distilbert, dtype="float32"),
+}

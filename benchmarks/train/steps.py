@@ -77,6 +77,7 @@ def read(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--backend", default="gloo")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     return parser.parse_args(argv)
 
 
@@ -94,7 +95,8 @@ def arguments(options: argparse.Namespace, output: str) -> TrainingArguments:
     world = int(os.environ.get("WORLD_SIZE", "1"))
     same: dict[str, Any] = {"ddp_backend": options.backend} if world > 1 else {}
     return TrainingArguments(
-        output, use_cpu=True, bf16=True, max_steps=options.steps, per_device_train_batch_size=options.batch,
+        output, use_cpu=True, bf16=options.dtype == "bfloat16", max_steps=options.steps,
+        per_device_train_batch_size=options.batch,
         learning_rate=4e-3 if options.model == "tiny" else 3e-5, warmup_steps=10, seed=SEED, data_seed=SEED,
         save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, dataloader_drop_last=True,
         dataloader_pin_memory=False, ddp_find_unused_parameters=False, **same,

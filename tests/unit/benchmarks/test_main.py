@@ -26,6 +26,7 @@ def workshop() -> Iterator[None]:
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Describe a machine without asking its engine."""
     found = {"cores": 2, "cpu": "X", "units": [], "kernel": "6", "memory_gb": 8, "engine": "Docker", "load": 0.0}
+    monkeypatch.setattr(machine, "await_quiet", lambda find_load: 0.0)
     monkeypatch.setattr(machine, "describe", lambda load: found)
 
 

@@ -30,3 +30,18 @@ def test_the_units_for_bfloat16_are_named(units: list[str], amx: str, names: str
 @pytest.mark.parametrize(("text", "size"), [("Rss: 9 kB\nPss:   3 kB\nPss_Anon: 2 kB\n", 3072), ("", 0)])
 def test_shared_pages_are_counted_once(text: str, size: int) -> None:
     assert memory.parse(text) == size
+
+
+@pytest.mark.parametrize(
+    ("loads", "found", "waited"),
+    [([0.1], 0.1, 0), ([1.4, 0.9, 0.5, 2.0], 0.5, 2), ([1.0] * (machine.PATIENCE + 1), 1.0, machine.PATIENCE)],
+)
+def test_the_load_of_the_part_before_is_waited_for_and_not_for_ever(
+    loads: list[float], found: float, waited: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left, slept = iter(loads), list[float]()
+
+    assert machine.await_quiet(lambda: next(left), slept.append) == found
+
+    assert slept == [1] * waited
+    assert capsys.readouterr().err.count("waiting for other work to end") == bool(waited)

@@ -16,6 +16,7 @@ from benchmarks.figures.measured import Figures
 from benchmarks.report import tables
 from benchmarks.report.rows import TABLES, Row, Table
 from benchmarks.start import entrypoint
+from benchmarks.train import scenes
 from tests.support.harness import ROOT
 
 MACHINE = {
@@ -117,6 +118,9 @@ def names(name: str) -> set[str]:
 def test_every_figure_of_a_table_is_measured_somewhere(name: str) -> None:
     """A misspelt name would leave a row out without a word."""
     made = {f"{command}{kind}" for command in entrypoint.COMMANDS for kind in ("", " processor")}
+    made |= {
+        f"{model} {scene.name} {mode}" for model in scenes.MODELS for scene in scenes.SCENES for mode in scenes.MODES
+    }
     made |= {f"{side} {row} {field}" for side in SIDES for row in against.ROWS for field in FIELDS}
     patterns = [re.escape(text).replace(r"\*", ".+") for text in literals(name) if text.strip("* ")]
 

@@ -41,6 +41,23 @@ def test_only_the_tuned_one_runs_the_entrypoint() -> None:
     assert not given["tuned"].environ and not given["untuned"].environ
 
 
+@pytest.mark.parametrize(
+    ("scene", "number", "trained"),
+    [
+        ("unlimited", 0, ["smoke", "distilbert", "float32"]),
+        ("unlimited", 1, ["smoke"]),
+        ("half", 1, ["smoke", "distilbert", "float32"]),
+        ("quarter", 0, ["distilbert"]),
+        ("quarter", 1, []),
+    ],
+)
+def test_what_takes_long_is_repeated_only_where_something_is_promised(
+    scene: str, number: int, trained: list[str]
+) -> None:
+    assert scenes.models(BY_NAME[scene], number) == trained
+    assert scenes.MODELS.keys() >= set(trained)
+
+
 def test_the_first_steps_are_left_out() -> None:
     text = 'multinode: a line\n{"steps": [25.0, 9.5, 5.0, 6.0, 5.5], "loss": null, "world": 1, "threads": 1}\n'
 
