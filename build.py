@@ -13,7 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # python -I and PYTHONSAFEPATH leave it out
 
-gc.set_threshold(100_000)  # what is imported and read stays to the end: looking through it is time for nothing
+from images import terminal
+
+if __name__ == "__main__":
+    terminal.end_at_interrupt()
+
+gc.set_threshold(100_000)  # what is imported and read stays to the end: a collection would free nothing of it
 
 try:
     from images import cli
@@ -25,8 +30,9 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
+    terminal.raise_interrupts()
     process.end_as_interrupted()
     today = datetime.datetime.now(datetime.timezone.utc).date()
     code = cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic))
-    gc.freeze()  # the memory goes with the process: to look through it once more takes as long as a short command
+    gc.freeze()  # the memory goes with the process: a last collection takes as long as a short command
     sys.exit(code)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import errno
-import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from images import terminal
 from images.host.context import World
 from images.host.errors import Fault, WorldFault
 from images.options import COMMANDS, parse
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["World", "main"]
+
+REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
+UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"
 
 Handler = Callable[[argparse.Namespace, World, "Console"], None]
 
@@ -46,23 +51,35 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        if error.filename == STDOUT:
-            _mute(sys.stdout)
-        print(_refused(error), file=sys.stderr)
+        if error.filename == terminal.STDOUT:
+            terminal.mute(sys.stdout)
+        print(_gone(error, world.environ) or _refused(error), file=sys.stderr)
         return 1
     return 0
 
 
+def _gone(error: OSError, environ: Mapping[str, str]) -> WorldFault | None:
+    """Return what to say where the current directory was removed, below which nothing is found or written."""
+    if error.errno != errno.ENOENT or str(error.filename or "").startswith("/"):
+        return None
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        remedy = "cd to a directory that is there"
+        return WorldFault("the current directory was removed", environ.get("PWD", "."), remedy)
+    return None
+
+
 def _refused(error: OSError) -> WorldFault:
     """Return what the system says of a file that is not the store's; of a copy it is the second one that is written."""
-    unread = error.errno == errno.EPIPE and error.filename == STDOUT
+    unread = error.errno == errno.EPIPE and error.filename == terminal.STDOUT
     remedy = UNREAD if unread else REMEDIES.get(error.errno or 0, "correct that and run it again")
     value = error.filename2 or error.filename or type(error).__name__
     return WorldFault(error.strerror or "the system refuses", value, remedy)
 
 
 class _Stdout:
-    """Stdout whose errors name it, as those of a file name the file."""
+    """Stdout whose errors name it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -71,28 +88,12 @@ class _Stdout:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with _named():
+        with terminal.naming_stdout():
             return self._stream.write(text)
 
     def flush(self) -> None:
-        with _named():
+        with terminal.naming_stdout():
             self._stream.flush()
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        error.filename = STDOUT
-        raise
-
-
-def _mute(stream: TextIO) -> None:
-    """Discard what is left in a stream, which Python would report at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 def _handler(command: str) -> tuple[Handler, type[Console]]:
@@ -106,9 +107,3 @@ def _handler(command: str) -> tuple[Handler, type[Console]]:
     from images import commands
 
     return commands.HANDLERS[command], Console
-
-
-REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")
-REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
-STDOUT = "stdout"
-UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"

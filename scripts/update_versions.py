@@ -15,6 +15,7 @@ import argparse
 import datetime
 import difflib
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from images import terminal
+
+if __name__ == "__main__":
+    terminal.end_at_interrupt()
+
 try:
     import tomlkit
     from packaging.version import Version
@@ -32,15 +38,17 @@ try:
     from images.host import pip_config
     from images.host.context import Access, Context, default_root
     from images.host.errors import Fault, Parser, UserFault, shown
+    from images.host.files import write_whole
     from images.host.progress import Progress
     from images.host.store import Store
-    from images.oci.image import replacing
     from images.plan import catalog
     from scripts import package_index, resolvable
     from scripts.package_index import File, Releases
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
 
+INTERRUPTED = 128 + signal.SIGINT
+READ = "a reader that reads to the end, or > FILE on a disk with room"
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
 
@@ -55,13 +63,34 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="rows resolved at once")
     try:
         options = parser.parse_args(argv)
+        _check_index(options.index)
         return (_check if options.check else _propose)(options, environ)
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     except OSError as error:
-        print(f"error: {error.strerror}: {error.filename or options.table}\n  try: --table FILE", file=sys.stderr)
+        if error.filename == terminal.STDOUT:
+            terminal.mute(sys.stdout)
+        remedy = READ if error.filename == terminal.STDOUT else "--table FILE"
+        print(f"error: {error.strerror}: {error.filename or options.table}\n  try: {remedy}", file=sys.stderr)
         return 1
+
+
+def _check_index(url: str | None) -> None:
+    """Raise UserFault for what is no address of an index."""
+    if url is not None:
+        pip_config.check_addresses("--index", [url])
+        if not url.strip():
+            raise UserFault("that is not an address", f"--index {url!r}", "https://HOST/PATH")
+
+
+def _say(text: str) -> None:
+    """Print on stdout at once; an error names it."""
+    with terminal.naming_stdout():
+        print(text, end="", flush=True)
 
 
 def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -71,15 +100,13 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with package_index.client(options.index, pip_config.read(environ)) as index:
         found = {name: package_index.releases(index, name) for name in NAMES}
     new = proposed(old, found)
-    sys.stdout.write(diff(old, new, options.table.name))
+    _say(diff(old, new, options.table.name))
     for note in notes(old, found["torch"]):
         print(shown(note), file=sys.stderr)
     if new == old:
         print("nothing new", file=sys.stderr)
     elif options.write:
-        # A full disk does not take the table that was there.
-        with replacing(Path(os.path.realpath(options.table))) as aside:
-            aside.write_text(new, encoding="utf-8")
+        write_whole(options.table, new.encode())  # a full disk does not take the table that was there
     return 0
 
 
@@ -101,7 +128,7 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with package_index.client(None, sources) as index:
         asked = resolvable.outcomes(plans, context, partial(package_index.requirements, index, "torch"), options.jobs)
         for outcome in asked:
-            print(outcome.line, flush=True)
+            _say(f"{outcome.line}\n")
             found.append(outcome)
     print(resolvable.summary(found), file=sys.stderr)
     return resolvable.exit_code(found)
@@ -202,4 +229,5 @@ def _row(**values: str | datetime.date) -> Any:
 
 
 if __name__ == "__main__":
+    terminal.raise_interrupts()
     sys.exit(main(sys.argv[1:]))

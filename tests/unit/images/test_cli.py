@@ -6,7 +6,6 @@ import argparse
 import datetime
 import errno
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from images import cli, planning
+from tests.support.streams import full, unread
 
 WORLD = cli.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
 
@@ -179,14 +179,31 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
     assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)
 
 
-def full() -> TextIO:
-    return Path("/dev/full").open("w")
+@pytest.mark.parametrize(
+    ("name", "gone", "said"),
+    [
+        (None, True, "the current directory was removed: /was/here\n  try: cd to a directory that is there"),
+        ("x.tar", True, "the current directory was removed: /was/here\n  try: cd to a directory that is there"),
+        ("/a/x.tar", True, "none: /a/x.tar\n  try: correct that and run it again"),
+        ("x.tar", False, "none: x.tar\n  try: correct that and run it again"),
+    ],
+)
+def test_a_current_directory_that_was_removed_is_named(
+    name: str | None, gone: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    def refuse(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "none", name)
 
+    monkeypatch.setitem(planning.HANDLERS, "list", refuse)
+    (tmp_path / "here").mkdir()
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path / "here")
+        if gone:
+            (tmp_path / "here").rmdir()
+        code = cli.main(["list"], cli.World({"PWD": "/was/here"}, WORLD.today, WORLD.clock))
 
-def unread() -> TextIO:
-    reader, writer = os.pipe()
-    os.close(reader)
-    return os.fdopen(writer, "w")
+    assert (code, capsys.readouterr().err) == (1, f"error: {said}\n")
 
 
 @pytest.mark.parametrize("words", [["plan", "--json"], ["list", "--markdown"]])  # less and more than a buffer
