@@ -1,4 +1,4 @@
-"""What a value of others must be."""
+"""What must hold of values in a lock that others wrote, as types of its fields."""
 
 from __future__ import annotations
 

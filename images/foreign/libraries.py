@@ -22,7 +22,7 @@ class Measured(io.BytesIO):
     def read(self, size: int | None = -1, /) -> bytes:
         """Read up to so many bytes.
 
-        Raises ELFError when it has been enough.
+        Raises ELFError when more than MOST_READ have been read in all.
         """
         data = super().read(size)
         self._left -= len(data)

@@ -96,7 +96,7 @@ class Ending:
     def read(self, count: int) -> bytes:
         """Read up to so many bytes, fewer only at the end.
 
-        Raises ReadError for who goes on there.
+        Raises ReadError when a caller goes on reading there.
         """
         data = self._stream.read(count)
         self._ends += not data

@@ -69,7 +69,8 @@ def _value(hint: Any, value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
 
 def _dataclass(kind: Any, value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, dict):
-        return mistakes.append(Mistake(path, value, "is not a table"))
+        mistakes.append(Mistake(path, value, "is not a table"))
+        return None
     before, found, known = len(mistakes), {}, _fields(kind)
     for key, (field, hint) in known.items():
         if key in value:
@@ -104,13 +105,15 @@ def _optional(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mis
 
 def _list(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, list):
-        return mistakes.append(Mistake(path, value, "is not a list"))
+        mistakes.append(Mistake(path, value, "is not a list"))
+        return None
     return tuple(_value(hints[0], each, (*path, number), mistakes) for number, each in enumerate(value))
 
 
 def _table(hints: tuple[Any, ...], value: Any, path: Keys, mistakes: list[Mistake]) -> Any:
     if not isinstance(value, dict):
-        return mistakes.append(Mistake(path, value, "is not a table"))
+        mistakes.append(Mistake(path, value, "is not a table"))
+        return None
     keys = {key: _value(hints[0], key, (*path, key, KEY), mistakes) for key in value}
     return {keys[key]: _value(hints[1], each, (*path, key), mistakes) for key, each in value.items()}
 

@@ -80,7 +80,7 @@ class Context:
 
     @property
     def sources(self) -> Sources:
-        """Return how servers of packages are reached; nobody has said how where nothing may be downloaded."""
+        """Return how servers of packages are reached; where nothing may be downloaded, without any setting of pip's."""
         from images.host.pip_config import Sources
 
         return self.pip or Sources()
@@ -155,8 +155,9 @@ def background() -> Iterator[Background]:
 def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
-    A path that is not absolute is ignored, as the specification says. Raises UserFault where nothing says a place,
-    where programs cannot be given its path or that of temporary files, or cannot write these.
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where no variable and no home
+    directory names a place, where its path or TMPDIR has a character that other programs cannot take (UNFIT), and where
+    TMPDIR cannot be written.
     """
     root = _root(environ)
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():

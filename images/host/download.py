@@ -32,7 +32,7 @@ class _Retry(Retry):
         try:
             return super().parse_retry_after(retry_after)
         except InvalidHeader:
-            return 0  # the usual pause
+            return 0  # no time that can be read: the usual pause
 
 
 # A busy server or a broken connection gets three attempts, 0 and 1 seconds apart, or as far apart as the server asks by
@@ -43,7 +43,7 @@ RETRY = _Retry(
 )  # fmt: skip
 
 # What a server answers that wants a login, and to one whom it does not let in (RFC 9110, 15.5.2 and 15.5.4).
-UNKNOWN, FORBIDDEN = 401, 403
+UNAUTHORIZED, FORBIDDEN = 401, 403
 
 # A redirect may name an address that is none: that is a ValueError of Python or of urllib3.
 FAILED = (requests.RequestException, HTTPError, ValueError)
@@ -159,7 +159,7 @@ def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:
     pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
     asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]
     for page in filter(sources.login, asked) if suspected else asked:
-        if (status := _status(page, sources)) == UNKNOWN or (suspected and status == FORBIDDEN):
+        if (status := _status(page, sources)) == UNAUTHORIZED or (suspected and status == FORBIDDEN):
             raise refused(page, status)
 
 
@@ -189,7 +189,7 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
         return _download(url, path, sources, advance)
     except FAILED as error:
-        if isinstance(error, requests.HTTPError) and error.response.status_code in (UNKNOWN, FORBIDDEN):
+        if isinstance(error, requests.HTTPError) and error.response.status_code in (UNAUTHORIZED, FORBIDDEN):
             raise refused(error.response.url, error.response.status_code) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy) from error

@@ -30,6 +30,12 @@ def shown(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def shortened(text: str, most: int = 300) -> str:
+    """Return a text of at most so many characters: of a longer one its beginning and its end."""
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
 class Fault(Exception):
     """A failure that the user can read: the fact, the value that caused it, what to type instead."""
 
@@ -60,6 +66,10 @@ class Damaged(WorldFault):
         super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
 
 
+class Unwritable(WorldFault):
+    """The disk of the store is full, or takes nothing: no other source of a file helps."""
+
+
 def require_text(value: str, called: str) -> None:
     """Raise UserFault for a value that has other bytes than UTF-8; `called` is what the message says of it."""
     try:
@@ -75,10 +85,10 @@ REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), MAY_WRITE)
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"make room there, or {ELSEWHERE} on a larger disk")
 
 
-def disk_fault(root: Path, error: OSError) -> WorldFault:
+def disk_fault(root: Path, error: OSError) -> Unwritable:
     """Return the fault of a store whose disk refuses."""
     said = os.strerror(error.errno or 0)
-    return WorldFault("cannot write to the store", f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
+    return Unwritable("cannot write to the store", f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
 
 
 @contextmanager
@@ -102,10 +112,16 @@ def on_disk(root: Path) -> Iterator[None]:
 
 
 def require_room(root: Path) -> None:
-    """Raise WorldFault when the disk of a store is full: some programs, as apt, then wait for ever without a word."""
+    """Raise WorldFault when the disk of a store is full: apt, for one, would wait for ever without a message."""
     disk = os.statvfs(root)
     if disk.f_blocks and disk.f_bfree * disk.f_frsize < ROOM:
         raise disk_fault(root, OSError(errno.ENOSPC, "full"))
+
+
+def require_programs(directory: Path, called: str, remedy: str) -> None:
+    """Raise WorldFault where the disk of a directory is mounted noexec; `called` is what the message says of it."""
+    if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        raise WorldFault(f"programs cannot be started in {called}", f"{directory} (noexec)", remedy)
 
 
 def _is_elsewhere(error: OSError, root: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What decides the bytes of an image besides its inputs: our own sources, and the packages that we build with."""
+"""What decides the bytes of an image besides its inputs: multinode's own sources, and the packages it builds with."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
 
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either.
     """
-    return sources(merged(files(environ, prefix), environ), _home(environ))
+    return sources(merged(files(environ, prefix), environ), home_of(environ))
 
 
 def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
@@ -115,7 +115,7 @@ def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
-    home = _home(environ)
+    home = home_of(environ)
     system = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     user = [home / ".pip/pip.conf", own / "pip/pip.conf"]
@@ -162,8 +162,8 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
         extra=() if no_index else tuple(values.get("extra-index-url", "").split()),
         links=tuple(_expanded(link, home) for link in values.get("find-links", "").split()),
         no_index=no_index,
-        certificate=values.get("cert", "").strip() or None,
-        client_certificate=values.get("client-cert", "").strip() or None,
+        certificate=_at_home(values.get("cert", "").strip(), home) or None,
+        client_certificate=_at_home(values.get("client-cert", "").strip(), home) or None,
         proxy=values.get("proxy", "").strip() or None,
         trusted=tuple(values.get("trusted-host", "").split()),
     )
@@ -190,7 +190,8 @@ def _path(url: str) -> str:
     return f"/{urlsplit(url).path.lstrip('/')}"
 
 
-def _home(environ: Mapping[str, str]) -> Path:
+def home_of(environ: Mapping[str, str]) -> Path:
+    """Return the home directory: $HOME, else that of /etc/passwd, as with systemd and cron; / where nobody has one."""
     try:
         return Path(environ.get("HOME") or "~").expanduser()
     except RuntimeError:  # a user without an entry in /etc/passwd, who has no files of pip's
@@ -239,7 +240,11 @@ def _is_true(name: str, value: str) -> bool:
     return value.lower() in TRUE
 
 
+def _at_home(path: str, home: Path) -> str:
+    return str(home / path[2:]) if path.startswith("~/") else path
+
+
 def _expanded(link: str, home: Path) -> str:
     """Return a link as pip takes it: ~ is the home directory, if that path is there."""
-    path = home / link[2:]
-    return str(path) if link.startswith("~/") and path.exists() else link
+    path = _at_home(link, home)
+    return path if path != link and Path(path).exists() else link

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,7 +27,7 @@ _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # 
 
 
 class Stopped(Exception):
-    """The work of a thread is not wanted any more: something beside it has failed, or was interrupted."""
+    """The work of a thread is not needed any more: something beside it has failed, or was interrupted."""
 
 
 def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
@@ -36,7 +37,7 @@ def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
 
 
 def end_if_stopped() -> None:
-    """Raise Stopped in a thread whose work is not wanted any more."""
+    """Raise Stopped in a thread whose work is not needed any more."""
     stop = _STOP.get()
     if stop and stop.is_set():
         raise Stopped
@@ -95,7 +96,7 @@ class Result:
 
     @property
     def failure(self) -> str | None:
-        """The last line on stderr of a process that failed, without what would steer a terminal, else None."""
+        """Return the last line on stderr of a process that failed, without what would steer a terminal, else None."""
         if not self.code:
             return None
         line = (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1]
@@ -104,12 +105,14 @@ class Result:
 
 def run(
     command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", *,
-    out: IO[bytes] | None = None, cwd: Path | None = None, tick: Callable[[], None] | None = None, apart: bool = False,
+    out: IO[bytes] | None = None, cwd: Path | None = None, apart: bool = False,
+    tick: Callable[[], None] | None = None, idle: Callable[[float], None] | None = None,
 ) -> Result:  # fmt: skip
     """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
-    `tick` is called every TICK seconds while it runs. An interrupted command is asked to terminate and waited for, so
-    that it can clean up after itself; where it runs `apart`, in a session of its own, all its processes have a ^C.
+    `tick` is called every TICK seconds while it runs, and `idle` with the seconds since it last read or wrote anything;
+    what they raise ends it. An interrupted command is asked to terminate and waited for, so that it can clean up after
+    itself; where it runs `apart`, in a session of its own, all its processes get a ^C.
     Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
@@ -120,7 +123,7 @@ def run(
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
     try:
-        said, err = _communicate(child, feed.encode(), _watching(tick))
+        said, err = _communicate(child, feed.encode(), _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
         if apart and child.poll() is None:
             os.killpg(child.pid, signal.SIGINT)
@@ -131,16 +134,38 @@ def run(
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
 
 
-def _watching(tick: Callable[[], None] | None) -> Callable[[], None] | None:
-    if _STOP.get() is None:
-        return tick
+def _watching(*ticks: Callable[[], None] | None) -> Callable[[], None] | None:
+    wanted = [tick for tick in (end_if_stopped if _STOP.get() else None, *ticks) if tick]
 
     def watch() -> None:
-        end_if_stopped()
-        if tick:
+        for tick in wanted:
             tick()
 
-    return watch
+    return watch if wanted else None
+
+
+class Idle:
+    """How long a process has neither read nor written: no file, no pipe, no connection.
+
+    Where the kernel does not say what a process reads and writes, it is never idle.
+    """
+
+    def __init__(self, pid: int, told: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._counts, self._told, self._clock = Path(f"/proc/{pid}/io"), told, clock
+        self._last, self._since = b"", clock()
+
+    def __call__(self) -> None:
+        """Tell the seconds since the last byte."""
+        found, now = self._read(), self._clock()
+        if found is None or found != self._last:
+            self._last, self._since = found or b"", now
+        self._told(now - self._since)
+
+    def _read(self) -> bytes | None:
+        try:
+            return b"".join(self._counts.read_bytes().splitlines()[:2])  # rchar and wchar (proc(5)), of every thread
+        except OSError:
+            return None
 
 
 def _communicate(child: subprocess.Popen[bytes], feed: bytes, tick: Callable[[], None] | None) -> tuple[bytes, bytes]:

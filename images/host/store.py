@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,16 +9,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from images.host import fingerprint
+from images.host import files, fingerprint
 from images.host.errors import UserFault, disk_fault, on_disk
 
 CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
-HELD, NEW = "held", ".new-"  # the lock of a directory; the name of one that has no lock yet
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
@@ -82,7 +80,7 @@ class Store:
         except OSError as error:
             raise disk_fault(root, error) from error
         for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
-            remove_if_left(left)
+            files.remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
@@ -181,8 +179,8 @@ class Store:
 
         Raises WorldFault when the disk is full or read-only.
         """
-        with on_disk(self.root), own_directory(self.root / "aside") as own:
-            path = own / "written"
+        with on_disk(self.root), files.own_directory(self.root / "aside") as own:
+            path = own / files.WRITTEN
             path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
             yield path
 
@@ -190,45 +188,11 @@ class Store:
     def alone(self, key: str) -> Iterator[None]:
         """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
-        with on_disk(self.root), _locked(path):
+        with on_disk(self.root), files.locked(path):
             try:
                 yield
             finally:
                 path.unlink(missing_ok=True)
-
-
-@contextmanager
-def own_directory(parent: Path, prefix: str = "") -> Iterator[Path]:
-    """Make a directory that counts as left behind as soon as this process is gone, even in another container."""
-    new = Path(tempfile.mkdtemp(prefix=NEW, dir=parent))
-    own = parent / (prefix + new.name.removeprefix(NEW))
-    try:
-        with (new / HELD).open("w") as file:
-            with suppress(OSError):  # some shared file systems have no locks: there nothing counts as left behind
-                fcntl.flock(file, fcntl.LOCK_EX)
-            new.rename(own)  # with its lock: nobody sees it without
-            yield own
-    finally:
-        shutil.rmtree(own if own.exists() else new, ignore_errors=True)
-
-
-def remove_if_left(own: Path) -> None:
-    """Remove such a directory if nobody holds it."""
-    with suppress(OSError), (own / HELD).open("a") as file:  # it may be gone, where a removal was interrupted
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(own, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file alone, by flock(2); who held it before may have removed it, then it is made anew."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                yield
-                return
 
 
 def canonical(value: object) -> bytes:

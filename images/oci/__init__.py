@@ -1,1 +1,1 @@
-"""Images as files: references, manifests, layers, engines, archives."""
+"""Images as files: references, manifests, layers, layouts, archives."""

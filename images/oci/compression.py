@@ -86,7 +86,7 @@ def opened(path: Path) -> Iterator[Plain]:
                 with gzip.GzipFile(fileobj=file) as unzipped:
                     yield Plain(cast("IO[bytes]", unzipped), most)
             elif kind == "zstd":
-                # zstd:chunked and parallel packers write several frames; a read is to go on over their ends
+                # zstd:chunked and parallel packers write several frames; a read must continue across them
                 with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
                     yield Plain(cast("IO[bytes]", reader), most)
             else:
@@ -102,7 +102,7 @@ def most_unpacked(size: int) -> int:
 
 @contextmanager
 def untarred(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
-    """Open a layer as a tar, which is read once and in their order.
+    """Open a layer as a tar, whose entries are read once and in their order.
 
     Raises WorldFault when it is damaged, also from within the block.
     """
@@ -114,7 +114,7 @@ def untarred(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
             raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error
 
 
-def plain(store: Store, part: Part) -> Iterator[bytes]:
+def uncompressed(store: Store, part: Part) -> Iterator[bytes]:
     """Yield a layer of the store uncompressed; its bytes are hashed as they pass.
 
     Raises Damaged when they are not the layer's.
@@ -154,7 +154,7 @@ def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
 
     def repack() -> tuple[str, int]:
         with store.aside() as path:
-            _repack(path, plain(store, part), compression)
+            _repack(path, uncompressed(store, part), compression)
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)
         return digest, size

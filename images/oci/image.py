@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import glob
 import os
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.store import HELD, Store, own_directory, remove_if_left, sha256
+from images.host.files import link, replacing
+from images.host.store import Store, sha256
 from images.oci import manifest
-from images.oci.compression import packed, plain
+from images.oci.compression import packed, uncompressed
 from images.oci.layer import EPOCH, Part
 from images.oci.manifest import digest_of, encode
 
-# What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links.
-NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK)
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout
-WRITTEN = "written"  # what is written aside, in a directory of its own
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
         yield from _entry(_blob(digest_of(data)), data)
     for part in image.parts[skip:]:
         yield _header(_blob(part.written.diff_id), part.written.unpacked)
-        yield from plain(store, part)
+        yield from uncompressed(store, part)
         yield bytes(-part.written.unpacked % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)
 
@@ -110,10 +106,15 @@ def _blob(digest: str) -> str:
     return "blobs/sha256/" + digest.removeprefix("sha256:")
 
 
-def _header(name: str, size: int) -> bytes:
+def file_header(name: str, size: int) -> tarfile.TarInfo:
+    """Return the header of a file (mode 644, root's, the fixed time) in a tar that has to be the same every time."""
     info = tarfile.TarInfo(name)
     info.size, info.mtime = size, EPOCH
-    return info.tobuf(tarfile.PAX_FORMAT)
+    return info
+
+
+def _header(name: str, size: int) -> bytes:
+    return file_header(name, size).tobuf(tarfile.PAX_FORMAT)
 
 
 def _entry(name: str, data: bytes) -> Iterator[bytes]:
@@ -169,21 +170,6 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
         raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error
 
 
-@contextmanager
-def replacing(place: Path) -> Iterator[Path]:
-    """Yield a path of this process alone; what is written there takes the place when it is whole, else it is removed.
-
-    It may be a file or a directory. What a killed process has left of the same place is removed first.
-    """
-    own_name = f".{place.name}."
-    for left in place.parent.glob(glob.escape(own_name) + "?" * 8):
-        if any((left / name).exists() for name in (HELD, WRITTEN)):  # else it is somebody else's
-            remove_if_left(left)
-    with own_directory(place.parent, own_name) as own:
-        yield own / WRITTEN
-        (own / WRITTEN).replace(place)
-
-
 def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
@@ -194,7 +180,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     written = registry_manifest(image.config, image.parts, store, compression)
     blobs = path / "blobs" / "sha256"
     path.mkdir(parents=True, exist_ok=True)
-    (path / "oci-layout").touch()  # half a layout is not other things: the next build goes on with it
+    (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
     blobs.mkdir(parents=True, exist_ok=True)
     for part in image.parts:
         _write_layer(blobs, part, store, compression, linked=linked)
@@ -211,18 +197,9 @@ def _write_layer(blobs: Path, part: Part, store: Store, compression: str, *, lin
     source = store.blob(digest, size=size)
     if source is None or not (linked or store.whole(digest, source.name)):
         raise Damaged(store.place(digest))
+    copy = link if linked else shutil.copyfile
     with replacing(blobs / digest) as aside:
-        link(source, aside) if linked else shutil.copyfile(source, aside)
-
-
-def link(source: Path, place: Path) -> None:
-    """Make a hard link to a file, or a copy of it where there can be no link."""
-    try:
-        os.link(source, place)
-    except OSError as error:
-        if error.errno not in NO_LINK:
-            raise
-        shutil.copyfile(source, place)
+        copy(source, aside)
 
 
 def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
@@ -238,7 +215,7 @@ def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
 
 
 def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
-    """Return whether a layout has a blob, undamaged; one of links has just been begun, and its reader hashes them."""
+    """Return whether a layout has a blob, undamaged; a layout of links is new, and who reads it checks the hashes."""
     return place.is_file() and (linked or sha256(place) == digest)
 
 

@@ -16,6 +16,7 @@ COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 NAME = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
+IDENTIFIER = re.compile(r"[0-9a-f]{64}")
 ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
 
 LONGEST = 255  # characters of a name with its host, by the same grammar
@@ -34,6 +35,19 @@ class Remote:
 
     def __str__(self) -> str:
         return f"{self.host}/{self.name}" + (f"@{self.digest}" if self.digest else f":{self.tag}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository in a registry, and whether plain HTTP is spoken there."""
+
+    host: str
+    name: str
+    plain: bool
+
+    def called(self, tag_or_digest: str) -> str:
+        """Return the reference of a tag or a digest."""
+        return f"{self.host}/{self.name}{'@' if ':' in tag_or_digest else ':'}{tag_or_digest}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,13 @@ def name(text: str) -> str:
     found = _remote(text, remedy)
     if found.digest:
         raise UserFault("an image gets a name, not a digest", repr(text), remedy)
-    return text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
+    whole = text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
+    if IDENTIFIER.fullmatch(whole.rpartition(":")[0]):
+        raise UserFault("Docker takes 64 hexadecimal digits for an image's id, not for a name", repr(text), remedy)
+    if found.host != found.host.lower() and not {".", ":"} & {*found.host}:  # older ones take it for a part of the name
+        remedy += f", with a host in small letters: {found.host.lower()}/{found.name}"
+        raise UserFault("not every Docker takes such a name", repr(text), remedy)
+    return whole
 
 
 def full(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from images.host.store import Store
-from images.oci import engine as engines
+from images.transport import engine as engines
 from tests.support.finished import SMALL as SMALL_LAYER
 from tests.support.finished import finished
 from tests.support.harness import EXAMPLES, IMAGES, ROOT, built, call

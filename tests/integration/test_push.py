@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import random
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import image as oci
-from images.oci import reference, transfer
+from images.oci import reference
+from images.transport import skopeo, transfer
+from tests.support.fault_server import Reply, answering
 from tests.support.finished import SMALL, finished
 from tests.support.harness import call
 from tests.support.line import line
@@ -126,6 +130,33 @@ def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, st
     assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
 
 
+def push_at_once(made: oci.Image, host: str, store: Store, say: list[str]) -> None:
+    """Push with the patience of a second."""
+    access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None, say=say.append)
+    alone = dataclasses.replace(made, tags=made.tags[:1])
+    with store.aside(directory=True) as aside:
+        oci.write_layout(aside / "layout", alone, store, "zstd", linked=True)
+        place = reference.Place(host, "s/t", plain=True)
+        skopeo.Server(place, store, access, aside, skopeo.Patience(said=0.5, push=1.5)).push("1")
+
+
+def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store: Store) -> None:
+    made, said = finished(store, new_to_every_registry(6)), list[str]()
+    with line(registry) as way:
+        way.limit, way.stall = 1_000_000, True
+        with pytest.raises(WorldFault, match="does not answer") as caught:
+            push_at_once(made, way.host, store, said)
+
+    assert way.host in caught.value.value and "mirror" not in caught.value.remedy
+    assert [way.host in text for text in said] == [True]
+    assert list((store.root / "aside").iterdir()) == []
+
+
+def test_a_push_to_nobody_who_answers_is_given_up(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(WorldFault, match="does not answer"):
+        push_at_once(finished(store, SMALL), f"127.0.0.1:{mute.getsockname()[1]}", store, [])
+
+
 def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
     (tmp_path / "htpasswd").write_text(HTPASSWD)
     made = finished(store, SMALL)
@@ -184,7 +215,7 @@ def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) ->
     made = finished(store, SMALL)
     with (
         running(tmp_path / "closed", "", storage=", maintenance: {readonly: {enabled: true}}") as host,
-        pytest.raises(Fault, match="push") as caught,
+        pytest.raises(Fault, match="read-only") as caught,
     ):
         push(made, f"{host}/a/b:1", store)
 
@@ -196,3 +227,23 @@ def test_nobody_answers(store: Store) -> None:
         push(finished(store, SMALL), "127.0.0.1:9/a/b:1", store)
 
     assert "127.0.0.1:9/a/b:1" in caught.value.value
+
+
+@pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"{}"])
+def test_a_page_in_place_of_a_registry_is_no_push(store: Store, body: bytes) -> None:
+    made = finished(store, SMALL)
+
+    with (
+        answering(Reply(200, body)) as host,
+        pytest.raises(WorldFault, match="does not have what was pushed") as caught,
+    ):
+        push(made, f"{host}/a/b:1", store)
+
+    assert f"{host}/a/b" in caught.value.value and "login page" in caught.value.remedy
+
+
+def test_a_page_that_one_is_sent_to_is_no_push(store: Store) -> None:
+    with answering(Reply(200, b"<html>login</html>")) as page:
+        moved = Reply(302, headers={"Location": f"http://{page}/login"})
+        with answering(moved) as host, pytest.raises(WorldFault, match="not have what was pushed"):
+            push(finished(store, SMALL), f"{host}/a/b:1", store)

@@ -19,9 +19,11 @@ from images.base.pulled import fetch, fetch_locked, read
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import reference, skopeo
+from images.oci import reference
+from images.transport import skopeo
 from tests.support.fault_server import Faulty, Reply, serving
 from tests.support.harness import call
+from tests.support.line import line
 from tests.support.registry import running
 from tests.support.stand_in import Image, layout, write
 
@@ -281,6 +283,25 @@ def test_a_mirror_that_does_not_help_is_named_once_and_left(registry: str, pull:
     assert mirror.host in pull.said[0] and registry in pull.said[0]
 
 
+@pytest.mark.parametrize(
+    ("end", "reply"),
+    [
+        ("/manifests/1", Reply(200, b"<html>login</html>")),
+        ("/manifests/1", Reply(200, b'{"schemaVersion": 1}')),
+        (Image().digest, Reply(200, b"{}")),
+        (f"blobs/{CONFIG}", Reply(200, b"{}")),
+    ],
+)
+@pytest.mark.parametrize("known", [":1", f"@{Image().digest}"])
+def test_a_mirror_that_answers_something_else_is_left(pull: Pull, end: str, reply: Reply, known: str) -> None:
+    with serving(Faulty(Image())) as origin, serving(Faulty(Image(), {end: [reply] * 9})) as mirror:
+        found = pull(f"{origin.host}/a/b{known}", f"http://{mirror.host}")
+
+    assert found.digest == Image().digest
+    assert len(pull.said) == (not (known.startswith("@") and end == "/manifests/1"))
+    assert all("did not help" in text and origin.host in text for text in pull.said)
+
+
 def test_a_mirror_with_a_project_has_the_name_below_it(pull: Pull) -> None:
     with serving(Faulty(Image())) as mirror:
         pull("registry.invalid/a/b:1", f"{mirror.host}/hub")
@@ -449,6 +470,20 @@ def test_a_registry_that_is_mute_is_given_up(pull: Pull, monkeypatch: pytest.Mon
         pull(f"127.0.0.1:{mute.getsockname()[1]}/a/b:1")
 
     assert "--registry-mirror" in caught.value.remedy and pull.waited == []
+
+
+def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) -> None:
+    said, came = list[str](), list[int]()
+    store = Store(tmp_path / "store")
+    access = Access(environ={"PATH": os.environ["PATH"]}, say=said.append)
+    patience = skopeo.Patience(said=0.5, pull=1.5)
+    with serving(Faulty(Image())) as server, line(server.host) as way, store.aside(directory=True) as aside:
+        place, way.limit, way.stall = reference.Place(way.host, "a/b", plain=True), 1, True
+        with pytest.raises(WorldFault, match="does not answer") as caught:
+            skopeo.Server(place, store, access, aside, patience).pull(Image().digest, lambda: came.append(1))
+
+    assert way.host in caught.value.value and "--registry-mirror" in caught.value.remedy
+    assert [way.host in text for text in said] == [True] and came
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,27 @@ def serving(faulty: Faulty) -> Iterator[Faulty]:
     faulty.host = f"127.0.0.1:{httpd.server_port}"
     with in_background(httpd):
         yield faulty
+
+
+@contextmanager
+def answering(reply: Reply) -> Iterator[str]:
+    """Give one answer to every request, whatever it asks; yield host:port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            self.send_response(reply.status)
+            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
+
+        do_HEAD = do_POST = do_PUT = do_PATCH = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with in_background(httpd):
+        yield f"127.0.0.1:{httpd.server_port}"

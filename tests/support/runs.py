@@ -6,13 +6,16 @@ import json
 import os
 from pathlib import Path
 
+# A file of safetensors with nothing in it: the length of its header, and that.
+NO_TENSORS = b"\x02" + b"\0" * 7 + b"{}"
+
 
 def checkpoint(directory: Path, step: int, *, state: object = None, weights: str | None = "model.safetensors") -> Path:
     """Write a checkpoint; without a state it is half-written."""
     place = directory / f"checkpoint-{step}"
     place.mkdir(parents=True)
     if weights:
-        (place / weights).write_text("")
+        (place / weights).write_bytes(NO_TENSORS)
     (place / "trainer_state.json").write_text(json.dumps({"global_step": step} if state is None else state))
     os.utime(place / "trainer_state.json", ns=(step, step))
     return place

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.errors import Fault, UserFault, WorldFault, or_else, require_room, shown
+from images.host.errors import Fault, UserFault, WorldFault, or_else, require_programs, require_room, shortened, shown
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,26 @@ def test_a_full_disk_is_seen(monkeypatch: pytest.MonkeyPatch, blocks: int, free:
             require_room(Path("/store"))
     else:
         require_room(Path("/store"))
+
+
+@pytest.mark.parametrize(("flags", "fits"), [(os.ST_NOEXEC | os.ST_NOSUID, False), (os.ST_NOSUID, True)])
+def test_a_disk_that_lets_no_program_start_is_named(monkeypatch: pytest.MonkeyPatch, flags: int, fits: bool) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
+
+    if fits:
+        require_programs(Path("/hard"), "the store", "another")
+        return
+    with pytest.raises(WorldFault) as caught:
+        require_programs(Path("/hard"), "the store", "another")
+    assert str(caught.value) == "error: programs cannot be started in the store: /hard (noexec)\n  try: another"
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [("", ""), ("0123456789", "0123456789"), ("0123456789a", "01 ... 9a"), ("begin" * 99 + "end", "be ... nd")],
+)
+def test_of_a_long_text_beginning_and_end_are_left(text: str, short: str) -> None:
+    assert shortened(text, 10) == short
 
 
 @pytest.mark.parametrize("kind", [UserFault, WorldFault])

@@ -185,6 +185,16 @@ def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
     assert (found.proxy, found.trusted, found.client_certificate) == ("http://proxy:3128", ("a", "b:8"), "/me.pem")
 
 
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [("~/certs/ca.pem", "{}/certs/ca.pem"), (" ~/a ", "{}/a"), ("/a/~/b", "/a/~/b"), ("certs/ca.pem", "certs/ca.pem")],
+)
+def test_a_certificate_may_be_in_the_home_directory(tmp_path: Path, value: str, path: str) -> None:
+    found = sources(tmp_path, f"[global]\ncert = {value}\n", PIP_CLIENT_CERT=value)
+
+    assert found.certificate == found.client_certificate == path.format(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
 @pytest.mark.parametrize(
     "address",

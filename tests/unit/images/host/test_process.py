@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from images.host.process import ENDS, Result, end_as_interrupted, uninterrupted
+from images.host.process import ENDS, Idle, Result, end_as_interrupted, uninterrupted
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,32 @@ def test_the_end_of_a_job_waits_for_the_end_of_a_block(foreground: None, number:
         signal.raise_signal(number)
         done.append("the rest")
     assert done == ["the rest"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds"),
+    [
+        ([b"1", b"2", b"3"], [0, 0, 0]),
+        ([b"1", b"1", b"1", b"2"], [0, 1, 2, 0]),
+        ([None, None], [0, 0]),
+    ],
+)
+def test_a_process_is_idle_from_its_last_byte_on(
+    counts: list[bytes | None], seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, clock, told = iter(counts), iter(range(10)), list[float]()
+    monkeypatch.setattr(Idle, "_read", lambda _: next(left))
+    idle = Idle(0, told.append, lambda: next(clock))
+
+    for _ in counts:
+        idle()
+
+    assert told == seconds
+
+
+def test_who_cannot_be_watched_is_never_idle() -> None:
+    told = list[float]()
+
+    Idle(0, told.append, iter(range(9)).__next__)()
+
+    assert told == [0]

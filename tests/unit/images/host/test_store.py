@@ -15,7 +15,8 @@ import pytest
 from images.host import fingerprint
 from images.host.context import default_root
 from images.host.errors import UserFault, WorldFault
-from images.host.store import HELD, NEW, FileName, Sha256, Store, canonical, key_of, sha256
+from images.host.files import HELD, NEW
+from images.host.store import FileName, Sha256, Store, canonical, key_of, sha256
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:

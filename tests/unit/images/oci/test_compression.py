@@ -14,7 +14,7 @@ import zstandard
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.oci import compression
-from images.oci.compression import detect, opened, plain
+from images.oci.compression import detect, opened, uncompressed
 from images.oci.layer import Part, Written
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
@@ -73,11 +73,11 @@ def test_a_damaged_layer_of_the_store_is_found_when_it_is_used_and_removed(
 ) -> None:
     store = Store(tmp_path)
     part = kept(store, packed)
-    assert b"".join(plain(store, part)) == ONE
+    assert b"".join(uncompressed(store, part)) == ONE
     store.place(part.written.digest).write_bytes(damage(packed))
 
     with pytest.raises(Damaged):
-        list(plain(store, part))
+        list(uncompressed(store, part))
 
     assert store.blob(part.written.digest) is None
 
@@ -88,9 +88,9 @@ def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counted(store: Store, part: Part) -> Iterator[bytes]:
         read.append(part)
-        return plain(store, part)
+        return uncompressed(store, part)
 
-    monkeypatch.setattr(compression, "plain", counted)
+    monkeypatch.setattr(compression, "uncompressed", counted)
     for release in ("1.2.13", "1.2.13", "1.3.1"):
         monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", release)
         digest, size, kind = compression.packed(store, part, "gzip")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from images.host.errors import UserFault
-from images.host.store import HELD, Store, sha256
+from images.host.store import Store, sha256
 from images.oci import image, manifest
 from images.oci.layer import Part, Written
 
@@ -140,15 +140,6 @@ def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest).read_bytes() == b"a layer"
 
 
-def test_a_blob_that_cannot_be_linked_for_another_reason_is_a_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "link", refusing(errno.ENOSPC))
-
-    with pytest.raises(OSError, match="no"):
-        image.link(tmp_path / "one", tmp_path / "two")
-
-
 @pytest.mark.parametrize("text", ["layout/", "image.tar"])
 def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
@@ -165,56 +156,6 @@ def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
 
     assert list(tmp_path.rglob(".*")) == []
     assert image.target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
-
-
-def test_two_that_write_one_file_at_once_write_each_their_own(tmp_path: Path) -> None:
-    """In two containers both may have the same PID."""
-    place = tmp_path / "image.tar"
-    with image.replacing(place) as one:
-        one.write_bytes(b"half of one")
-        with image.replacing(place) as other:
-            other.write_bytes(b"other")
-        assert (one.read_bytes(), place.read_bytes()) == (b"half of one", b"other")
-        one.write_bytes(b"one")
-
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"image.tar": b"one"}
-
-
-@pytest.mark.parametrize(
-    ("name", "files", "stays"),
-    [
-        (".a[1].tar.0a_b1c2d", (HELD, "written"), False),
-        (".a[1].tar.0a_b1c2d", (HELD,), False),
-        (".a[1].tar.0a_b1c2d", ("written",), False),  # the removal of what a killed one left was interrupted
-        (".a[1].tar.0a_b1c2d", ("letters",), True),
-        (".a[1].tar.0a_b1c2d", (), True),
-        (".a[1].tar.old", (HELD, "written"), True),
-        (".a1.tar.0a_b1c2d", (HELD, "written"), True),
-        (".a[1].tar.x.0a_b1c2d", (HELD, "written"), True),
-    ],
-)
-def test_what_a_killed_one_left_of_the_same_place_is_removed(
-    tmp_path: Path, name: str, files: tuple[str, ...], stays: bool
-) -> None:
-    (tmp_path / name).mkdir()
-    for each in files:
-        (tmp_path / name / each).touch()
-
-    with image.replacing(tmp_path / "a[1].tar") as aside:
-        assert (tmp_path / name).exists() == stays
-        aside.touch()
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a[1].tar", *([name] if stays else [])])
-
-
-def test_a_disk_without_locks_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOLCK))
-
-    with image.replacing(tmp_path / "a") as one, image.replacing(tmp_path / "a") as other:
-        one.touch()
-        other.touch()
-
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

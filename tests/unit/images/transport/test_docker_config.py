@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from images.host.docker_config import daemon, login
 from images.host.errors import Fault, UserFault, shown
+from images.transport.docker_config import daemon, login, path
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}
@@ -40,6 +42,23 @@ def test_the_login_for_a_registry_is_found(tmp_path: Path, name: str, host: str)
 @pytest.mark.parametrize("entry", [{}, {"auth": ""}, {"auth": "", "email": "x"}, None, 1])
 def test_an_empty_entry_is_nobodys(tmp_path: Path, entry: object) -> None:
     assert login("registry", configured(tmp_path, {"auths": {"registry": entry}})) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"username": "user", "password": "pass:word"}, {"auth": AUTH}),
+        ({"auth": "", "username": "user", "password": "pass:word"}, {"auth": AUTH}),
+        ({"auth": AUTH, "username": "other", "password": "x"}, {"auth": AUTH}),
+        ({"username": "user", "password": "x", "identitytoken": "t"}, TOKEN),
+        ({"username": "user"}, None),
+        ({"username": 1, "password": 2}, None),
+    ],
+)
+def test_a_login_may_be_written_in_two_fields(
+    tmp_path: Path, entry: dict[str, object], expected: dict[str, str] | None
+) -> None:
+    assert login("registry", configured(tmp_path, {"auths": {"registry": entry}})) == expected
 
 
 def test_home_is_read_and_nothing_is_nobody(tmp_path: Path) -> None:
@@ -164,3 +183,12 @@ def test_a_context_that_says_nothing_is_named(tmp_path: Path, meta: object) -> N
     for name in ("odd", "absent", "../../x", "\udcff"):
         with pytest.raises(UserFault, match="no such context"):
             daemon({**environ, "DOCKER_CONTEXT": name})
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
+def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    """As for a service of systemd, or a job of cron."""
+    monkeypatch.delenv("HOME", raising=False)
+
+    expected = Path(pwd.getpwuid(os.getuid()).pw_dir, ".docker/config.json")
+    assert path(environ) == expected

@@ -21,12 +21,12 @@ from docker.errors import DockerException, ImageNotFound
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
-from images.oci import engine
-from images.oci.engine import Engine
 from images.oci.image import Image, archived_manifest, config
 from images.oci.layer import Part, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
+from images.transport import engine
+from images.transport.engine import Engine
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
 CREATED = "2026-01-01T00:00:00Z"

@@ -12,12 +12,13 @@ from typing import TypeVar
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
+from images.host.files import link
 from images.host.store import Store, sha256
 from images.oci.compression import of_registry
-from images.oci.image import Image, link, write_layout
-from images.oci.manifest import Descriptor, Manifest, check
-from images.oci.reference import HOST, NAME, Remote
-from images.oci.skopeo import Place, Server
+from images.oci.image import Image, write_layout
+from images.oci.manifest import Descriptor, Manifest, check, digest_of, read
+from images.oci.reference import HOST, NAME, Place, Remote
+from images.transport.skopeo import LACKS, PUSHED, WHO, Server
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
 NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
@@ -36,16 +37,24 @@ class Repository:
     def manifest(self, digest: str | None) -> bytes:
         """Return a manifest or an index by digest, or for None the one that the reference means."""
         known = digest or self._remote.digest
-        data = self._first(lambda server: server.inspect(known or self._remote.tag or "latest"))
+        return self._first(lambda server: self._manifest(server, known))
+
+    def _manifest(self, server: Server, known: str | None) -> bytes:
+        called = known or self._remote.tag or "latest"
+        data, name = server.inspect(called), server.place.called(called)
         if known:
-            check(data, known, str(self._remote))
+            check(data, known, name)
+        read(data, name)  # what a mirror answers in place of a manifest is no reason not to ask the registry
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:
         """Fetch the configuration of an image into the store, unless it is there undamaged."""
         if path := self._store.whole(found.config.sha256, "blob"):
             return path
-        data = self._first(lambda server: server.inspect(found.digest, "--config"))
+        return self._first(lambda server: self._config(server, found, advance))
+
+    def _config(self, server: Server, found: Manifest, advance: Advance) -> Path:
+        data = server.inspect(found.digest, "--config")
         advance(len(data))
         with self._store.aside() as path:
             path.write_bytes(data)
@@ -123,12 +132,31 @@ def repository(remote: Remote, store: Store, access: Access) -> Iterator[Reposit
 def push(image: Image, target: Remote, store: Store, access: Access, compression: str) -> None:
     """Push an image in registry form: only what the registry lacks travels, and the tag appears when all is there.
 
-    Raises UserFault when the user may not push there, WorldFault when it cannot be done.
+    Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
+    the image afterwards.
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
-        Server(_origin(target), store, access, aside).push(target.tag or "latest")
+        server = Server(_origin(target), store, access, aside)
+        server.push(target.tag or "latest")
+        require_there(server, image.digest, target, access.say)
+
+
+def require_there(server: Server, digest: str, target: Remote, say: Callable[[str], None]) -> None:
+    """Raise WorldFault when a registry does not have a manifest that was pushed: skopeo believes any answer with 200.
+
+    Where the user may push and not pull, that is only said.
+    """
+    try:
+        data = server.inspect(digest, refusals=PUSHED)
+    except Fault as fault:
+        if fault.fact not in {PUSHED[kind][1] for kind in ("login", "denied", "busy")}:
+            raise
+        say(f"note: {target} was pushed; whether the registry has it could not be read back ({fault.fact})")
+        return
+    if digest_of(data) != digest:
+        raise WorldFault(LACKS, f"{target} (it begins {data[:40].decode(errors='replace')!r})", WHO)
 
 
 def _origin(remote: Remote) -> Place:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from images.host import docker_config, process
+from images.host import process
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault, disk_fault
 from images.host.store import Store
+from images.oci.reference import Place
+from images.transport import docker_config
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
@@ -23,10 +25,15 @@ BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # by reques
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 PATIENCE = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
 
+NOTHING = "nothing came or went for {:.0f} s"
+
 LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
 MAY_PUSH = "docker login {host} as a user who may push there; check the spelling too"
 LATER = "run it again later, or --registry-mirror HOST; what has come is kept"
 CHECK = "check the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST"
+STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again: what is there is not sent again"
+OTHER = "another registry, or ask whoever runs {host}"
+RAISE = "raise its limit, such as client_max_body_size of nginx; what is there is not sent again"
 DAMAGED = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
@@ -43,7 +50,10 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
     (r"unauthorized|authentication required|invalid username/password|" + _STATUS + "401", "login", False),
-    (r"denied|" + _STATUS + "403", "denied", False),
+    (r"denied|: 403 \(|" + _STATUS + "403", "denied", False),
+    (_STATUS + r"405|: 405 \(|method not allowed|operation is unsupported", "closed", False),
+    (_STATUS + r"413|: 413 \(|entity too large", "large", False),
+    (_STATUS + r"507|: 507 \(|insufficient storage", "crammed", False),
     (r"(manifest|name|blob) unknown|not found|" + _STATUS + "404", "absent", False),
     (_STATUS + "5[0-9][0-9]|internal server error|unavailable", "failed", True),
     (r"(did|does) not match|mismatch", "damaged", True),
@@ -74,6 +84,9 @@ PULL: Refusals = {
     "plain": (WorldFault, "the registry speaks plain HTTP, which is for this machine only", PLAIN),
     "damaged": (WorldFault, "a download has another sha256 than expected", DAMAGED),
     "long": (WorldFault, "an answer of the registry is too long", "check the address, proxy and mirror"),
+    "closed": (WorldFault, "the registry does not do that", "check the address, proxy and mirror"),
+    "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),
+    "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}, or --registry-mirror HOST"),
     "otherwise": (WorldFault, "cannot download", CHECK),
 }
 PUSH: Refusals = {
@@ -83,9 +96,16 @@ PUSH: Refusals = {
     "absent": (UserFault, "the registry has no such place", "check the name; some registries want it created before"),
     "busy": (WorldFault, "the registry has had too many requests", "wait, then run it again: what is there is kept"),
     "failed": (WorldFault, "the registry failed", "run it again later; what is there is not sent again"),
+    "silent": (WorldFault, "the registry does not answer", STALLED),
     "damaged": (WorldFault, "the registry received something else than was sent", "run it again"),
+    "closed": (WorldFault, "the registry takes nothing: it is read-only", OTHER),
+    "large": (WorldFault, "the registry, or a proxy before it, does not take so large a layer", RAISE),
+    "crammed": (WorldFault, "the registry has no room", OTHER),
     "otherwise": (WorldFault, "cannot push", "check the address, the network and proxy settings (HTTPS_PROXY)"),
 }
+LACKS = "the registry does not have what was pushed"
+WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
+PUSHED: Refusals = {**PUSH, "absent": (WorldFault, LACKS, WHO), "garbled": (WorldFault, LACKS, WHO)}
 
 
 def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> tuple[Fault, bool]:
@@ -115,44 +135,45 @@ def message(err: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A repository in a registry, and whether plain HTTP is spoken there."""
+class Patience:
+    """Seconds in which no byte comes or goes: when that is said, and when a pull or a push is given up.
 
-    host: str
-    name: str
-    plain: bool
+    skopeo waits up to 60 before it asks a busy registry again. A registry copies a large layer once it has all of it.
+    """
 
-    def called(self, tag_or_digest: str) -> str:
-        """Return the reference of a tag or a digest."""
-        return f"{self.host}/{self.name}{'@' if ':' in tag_or_digest else ':'}{tag_or_digest}"
+    said: float = 20
+    pull: float = 120
+    push: float = 300
 
 
 class Server:
     """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
 
-    def __init__(self, place: Place, store: Store, access: Access, aside: Path) -> None:
-        self._place, self._store, self._access, self._aside = place, store, access, aside
+    def __init__(
+        self, place: Place, store: Store, access: Access, aside: Path, patience: Patience = Patience()
+    ) -> None:
+        self.place, self._store, self._access, self._aside, self._patience = place, store, access, aside, patience
         self._trouble: Fault | None = None
 
-    def inspect(self, tag_or_digest: str, *options: str) -> bytes:
+    def inspect(self, tag_or_digest: str, *options: str, refusals: Refusals = PULL) -> bytes:
         """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
-        tls = ["--tls-verify=false"] if self._place.plain else []
-        reference = self._place.called(tag_or_digest)
-        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, PULL)
+        tls = ["--tls-verify=false"] if self.place.plain else []
+        reference = self.place.called(tag_or_digest)
+        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, refusals)
 
     def pull(self, digest: str, tick: Callable[[], None]) -> None:
         """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
-        tls = ["--src-tls-verify=false"] if self._place.plain else []
+        tls = ["--src-tls-verify=false"] if self.place.plain else []
         # The first option keeps layers that are not compressed as they are. The manifest that skopeo writes may be
         # another one (OCI's for one of Docker's) and is not read: only the layers matter.
         options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
-        reference = self._place.called(digest)
+        reference = self.place.called(digest)
         self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, PULL, tick)
 
     def push(self, tag: str) -> None:
         """Copy the one image in layout/ to a tag, as it is."""
-        tls = ["--dest-tls-verify=false"] if self._place.plain else []
-        reference = self._place.called(tag)
+        tls = ["--dest-tls-verify=false"] if self.place.plain else []
+        reference = self.place.called(tag)
         self._run(["copy", "--preserve-digests", *tls, "oci:layout", f"docker://{reference}"], reference, PUSH)
 
     def _run(
@@ -166,10 +187,12 @@ class Server:
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
-                done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick)
+                done = process.run(
+                    line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=self._waiting(shown, refusals)
+                )
             if done.code == 0:
                 return answer.read_bytes()
-            fault, again = refusal(done.err, shown, self._place.host, refusals, self._store.root)
+            fault, again = refusal(done.err, shown, self.place.host, refusals, self._store.root)
             if self._trouble and fault.fact in (refusals["login"][1], refusals["denied"][1]):
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or not again:
@@ -177,11 +200,26 @@ class Server:
             self._access.wait(pause)
         raise AssertionError("the last attempt returns or raises")
 
+    def _waiting(self, shown: str, refusals: Refusals) -> Callable[[float], None]:
+        """Return what says once that a registry is silent, and raises a fault when it stays so."""
+        said = list[str]()
+        limit = self._patience.pull if refusals is PULL else self._patience.push
+
+        def wait(seconds: float) -> None:
+            if seconds >= limit:
+                fault, fact, remedy = refusals["silent"]
+                raise fault(fact, f"{shown} ({NOTHING.format(seconds)})", remedy)
+            if seconds >= self._patience.said and not said:
+                said.append(f"note: waiting for {self.place.host}: {NOTHING.format(seconds)}; at most {limit:.0f} s")
+                self._access.say(said[0])
+
+        return wait
+
     @cached_property
     def _environ(self) -> Mapping[str, str]:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
-        require(environ, f"{self._place.host}/{self._place.name}")
+        require(environ, f"{self.place.host}/{self.place.name}")
         known = (self._access.certificate, *(environ.get(name) for name in BUNDLES))
         bundle = next((Path(path).absolute() for path in known if path), None)
         trusted = {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
@@ -192,13 +230,13 @@ class Server:
     def _authfile(self) -> str:
         """Write the login, if there is one, for skopeo alone; nothing of it is ever on a command line."""
         try:
-            entry = docker_config.login(self._place.host, self._access.environ)
+            entry = docker_config.login(self.place.host, self._access.environ)
         except Fault as fault:
             entry, self._trouble = None, fault
-        name = f"auth-{re.sub('[^a-z0-9]', '-', self._place.host.lower())}.json"
+        name = f"auth-{re.sub('[^a-z0-9]', '-', self.place.host.lower())}.json"
         handle = os.open(self._aside / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
-            json.dump({"auths": {self._place.host: entry} if entry else {}}, file)
+            json.dump({"auths": {self.place.host: entry} if entry else {}}, file)
         return name
 
 

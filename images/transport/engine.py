@@ -13,12 +13,13 @@ from typing import Any
 import docker
 from docker.errors import DockerException, NotFound
 
-from images.host import docker_config, process
+from images.host import process
 from images.host.context import background
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.image import Image, archive, archived_manifest, write_archive
 from images.oci.manifest import digest_of
+from images.transport import docker_config
 
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
@@ -87,7 +88,7 @@ def load(engine: Engine, image: Image, store: Store) -> None:
 
 def _sent(engine: Engine, image: Image, store: Store) -> Any:
     """Send an image; return it as the engine has it then."""
-    if present := _present(engine, image):
+    if present := _count_present(engine, image):
         with suppress(DockerException, OSError):  # an engine that insists on every layer gets every layer
             engine.client.images.load(archive(image, store, skip=present))
     if not _found(engine, image):
@@ -107,10 +108,10 @@ def _found(engine: Engine, image: Image) -> Any:
     return None
 
 
-def _present(engine: Engine, image: Image) -> int:
+def _count_present(engine: Engine, image: Image) -> int:
     """Count the lowest layers that some image in the engine has already: `docker load` does not open those.
 
-    None in containerd's store: an image may be there without the tars of its layers, and a load does not say so.
+    Return 0 for containerd's store: an image may be there without the tars of its layers, and a load does not say so.
     """
     diff_ids = [f"sha256:{part.written.diff_id}" for part in image.parts]
     try:

@@ -16,6 +16,7 @@ from docker.errors import DockerException
 from docker.utils import parse_host
 
 from images.host.errors import UserFault, WorldFault
+from images.host.pip_config import home_of
 
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
@@ -29,9 +30,11 @@ def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     place = path(environ)
     config = _read(place)
     # The entries of other registries are left out: only the one that is needed has to be sound.
-    logins = {name: _stated(entry) for name, entry in _table(config, "auths", place).items() if _is(name, entry, host)}
-    helpers = _stated(
-        {"credHelpers": _stated(_table(config, "credHelpers", place)), "credsStore": config.get("credsStore")}
+    logins = {
+        name: _with_auth(entry) for name, entry in _table(config, "auths", place).items() if _is_of(name, entry, host)
+    }
+    helpers = _without_empty(
+        {"credHelpers": _without_empty(_table(config, "credHelpers", place)), "credsStore": config.get("credsStore")}
     )
     try:
         known = AuthConfig({"auths": AuthConfig.parse_auth(logins), **helpers}, credstore_env=dict(environ))
@@ -90,7 +93,7 @@ def _current_context(environ: Mapping[str, str]) -> str:
 def path(environ: Mapping[str, str]) -> Path:
     """Return Docker's configuration file, which need not be there."""
     directory = environ.get("DOCKER_CONFIG")
-    return Path(directory or Path(environ.get("HOME") or "/") / ".docker") / "config.json"
+    return Path(directory or home_of(environ) / ".docker") / "config.json"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -119,13 +122,22 @@ def _remedy(path: Path) -> str:
     return f"correct {path}, or set DOCKER_CONFIG to another directory"
 
 
-def _is(name: str, entry: object, host: str) -> bool:
+def _is_of(name: str, entry: object, host: str) -> bool:
     return isinstance(entry, dict) and resolve_index_name(name) == host
 
 
-def _stated(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Drop empty fields, which stand for nothing."""
     return {key: value for key, value in entry.items() if value}
+
+
+def _with_auth(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a login as Docker writes it; people write `username` and `password`, which Docker takes, too."""
+    stated = _without_empty(entry)
+    user, password = stated.get("username"), stated.get("password")
+    if "auth" in stated or not (isinstance(user, str) and isinstance(password, str)):
+        return stated
+    return {**stated, "auth": _encode(f"{user}:{password}")}
 
 
 def _resolve(known: AuthConfig, host: str, environ: Mapping[str, str]) -> Mapping[str, str]:

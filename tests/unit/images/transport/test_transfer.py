@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from images.host.context import Access
-from images.host.errors import UserFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import transfer
-from images.oci.reference import Remote
-from images.oci.skopeo import Place
+from images.oci.manifest import digest_of
+from images.oci.reference import Place, Remote
+from images.transport import transfer
+from images.transport.skopeo import PUSHED, Server
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,44 @@ def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
     counter.tick()
 
     assert came == [5, 3]
+
+
+class Answering(Server):
+    """A registry that is asked for what was pushed, and gives one answer."""
+
+    def __init__(self, answer: bytes | Fault) -> None:
+        self._answer = answer
+
+    def inspect(self, tag_or_digest: str, *options: str, refusals: object = None) -> bytes:
+        """Return the answer."""
+        if isinstance(self._answer, Fault):
+            raise self._answer
+        return self._answer
+
+
+TARGET = Remote("host", "a/b", "1")
+
+
+def refused(kind: str) -> Fault:
+    """Make the refusal of a kind."""
+    fault, fact, remedy = PUSHED[kind]
+    return fault(fact, "host/a/b:1", remedy)
+
+
+@pytest.mark.parametrize("answer", [b"<html>login</html>", b"", *(refused(kind) for kind in ("absent", "garbled"))])
+def test_what_the_registry_does_not_have_was_not_pushed(answer: bytes | Fault) -> None:
+    with pytest.raises(WorldFault, match="the registry does not have what was pushed"):
+        transfer.require_there(Answering(answer), digest_of(b"{}"), TARGET, pytest.fail)
+
+
+@pytest.mark.parametrize("kind", ["login", "denied", "busy"])
+def test_who_may_push_and_not_pull_has_pushed(kind: str) -> None:
+    said = list[str]()
+
+    transfer.require_there(Answering(refused(kind)), digest_of(b"{}"), TARGET, said.append)
+
+    assert "host/a/b:1 was pushed" in said[0] and PUSHED[kind][1] in said[0]
+
+
+def test_what_the_registry_has_was_pushed() -> None:
+    transfer.require_there(Answering(b"{}"), digest_of(b"{}"), TARGET, pytest.fail)

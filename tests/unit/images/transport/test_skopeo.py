@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.oci.skopeo import PULL, PUSH, SAID, Place, message, refusal
+from images.oci.reference import Place
+from images.transport.skopeo import PULL, PUSH, SAID, message, refusal
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
 
@@ -63,6 +64,26 @@ def test_what_is_pushed_is_refused_in_other_words() -> None:
     fault, _ = refusal(said("denied: requested access"), "host/a:1", "host", PUSH, Path("/"))
 
     assert "push" in fault.fact and "docker login host" in fault.remedy
+
+
+BLOB = "trying to reuse blob sha256:00 at destination"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "fact"),
+    [
+        (f"{BLOB}: failed to read from destination repository a/b: 403 (Forbidden)", UserFault, "let you push"),
+        (f"{BLOB}: failed to read from destination repository a/b: 405 (Method Not Allowed)", WorldFault, "read-only"),
+        ("initiating layer upload in host: StatusCode: 405, Method not allowed", WorldFault, "read-only"),
+        ("uploading layer chunked: StatusCode: 413, <html>", WorldFault, "so large a layer"),
+        ("received unexpected HTTP status: 507 Insufficient Storage", WorldFault, "no room"),
+    ],
+)
+def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[Fault], fact: str) -> None:
+    fault, again = refusal(said(f"writing blob: {text}"), "host/a:1", "host", PUSH, Path("/"))
+
+    assert isinstance(fault, kind) and fact in fault.fact and not again
+    assert "network" not in fault.remedy and "{" not in fault.remedy
 
 
 def test_every_kind_of_refusal_has_its_words() -> None:

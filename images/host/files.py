@@ -1,0 +1,89 @@
+"""Files that are whole or not there: written aside under a name that no other process has, then moved into place."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+HELD, NEW = "held", ".new-"  # the lock of a directory; the beginning of the name of one that has no lock yet
+WRITTEN = "written"  # what is written aside, in a directory of its own
+# What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links.
+NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK)
+
+
+@contextmanager
+def own_directory(parent: Path, prefix: str = "") -> Iterator[Path]:
+    """Make a directory that counts as left behind as soon as this process is gone, even in another container."""
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=parent))
+    own = parent / (prefix + new.name.removeprefix(NEW))
+    try:
+        with (new / HELD).open("w") as file:
+            with suppress(OSError):  # some shared file systems have no locks: there nothing counts as left behind
+                fcntl.flock(file, fcntl.LOCK_EX)
+            new.rename(own)  # with its lock: nobody sees it without
+            yield own
+    finally:
+        shutil.rmtree(own if own.exists() else new, ignore_errors=True)
+
+
+def remove_if_left(own: Path) -> None:
+    """Remove such a directory if nobody holds it."""
+    with suppress(OSError), (own / HELD).open("a") as file:  # it may be gone, where a removal was interrupted
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+@contextmanager
+def replacing(place: Path) -> Iterator[Path]:
+    """Yield a path of this process alone; what is written there takes the place when it is whole, else it is removed.
+
+    It may be a file or a directory. What a killed process has left of the same place is removed first.
+    """
+    own_name = f".{place.name}."
+    for left in place.parent.glob(glob.escape(own_name) + "?" * 8):
+        if any((left / name).exists() for name in (HELD, WRITTEN)):  # else it is somebody else's
+            remove_if_left(left)
+    with own_directory(place.parent, own_name) as own:
+        yield own / WRITTEN
+        (own / WRITTEN).replace(place)
+
+
+def write_whole(place: Path, data: bytes) -> None:
+    """Write a file; what was there stays as it was until the new one is whole, and a link stays a link.
+
+    Raises OSError when it cannot be written.
+    """
+    if place.exists() and not place.is_file():  # a device or a pipe, such as /dev/stdout, has to stay what it is
+        place.write_bytes(data)
+        return
+    with replacing(Path(os.path.realpath(place))) as aside:
+        aside.write_bytes(data)
+
+
+def link(source: Path, place: Path) -> None:
+    """Make a hard link to a file, or a copy of it where there can be no link."""
+    try:
+        os.link(source, place)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        shutil.copyfile(source, place)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file alone, by flock(2); who held it before may have removed it, then it is made anew."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                yield
+                return

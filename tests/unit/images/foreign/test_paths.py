@@ -1,0 +1,54 @@
+"""What keeps a path of others out of a layer, in words that go after it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.foreign.paths import below_root, flaw
+from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("", "is empty"),
+        ("/etc/passwd", "is absolute"),
+        ("..", "leaves its directory"),
+        ("a/../../b", "leaves its directory"),
+        ("a//b", "has an empty part or a `.`"),
+        ("./a", "has an empty part or a `.`"),
+        ("a/", "has an empty part or a `.`"),
+        ("a/.wh.b", "would hide a file of a lower layer"),
+        (".wh..wh..opq", "would hide a file of a lower layer"),
+        ("a\nb", "has a control character"),
+        ("a\x7f", "has a control character"),
+        ("a\udcff", "is not UTF-8"),
+        ("a" * (LONGEST_PART + 1), "is too long"),
+        ("é" * (LONGEST_PART // 2 + 1), "is too long"),
+        ("abcdefghij/" * (LONGEST // 11) + "abcdefghij", "is too long"),
+        ("a/" * (DEEPEST + 1) + "a", f"has more than {DEEPEST} directories"),
+    ],
+)
+def test_a_flaw_is_named(path: str, words: str) -> None:
+    assert flaw(path) == words
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a/b.py", ".hidden", "a..b/..c/d..", "x.data/purelib/é", "a b/c", "a" * LONGEST_PART, "wh.a", "a:b"]
+)
+def test_a_good_path_has_none(path: str) -> None:
+    assert flaw(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "seen"), [("/a/b", "a/b"), ("a/../b", "b"), ("../../a", "a"), ("./a/./b/", "a/b"), ("//a", "a"), ("", "")]
+)
+def test_a_path_stays_below_the_root(path: str, seen: str) -> None:
+    assert below_root(path) == seen
+
+
+@given(st.text())
+def test_whatever_the_path_it_does_not_leave_the_root(path: str) -> None:
+    assert not below_root(path).startswith(("/", "../")) and below_root(path) != ".."
