@@ -13,7 +13,7 @@ from rich.console import Console
 
 from images import pipeline, report
 from images.foreign import sandbox
-from images.host import docker_config, download, pip_config
+from images.host import download, pip_config
 from images.host.context import Access, Background, Context, World, background, default_root
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
@@ -21,13 +21,14 @@ from images.host.store import Store
 from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
-from images.oci import engine as engines
 from images.oci import image as oci
-from images.oci import reference, skopeo, transfer
-from images.oci.engine import Engine
+from images.oci import reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.transport import docker_config, skopeo, transfer
+from images.transport import engine as engines
+from images.transport.engine import Engine
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -36,7 +37,7 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
         fact = "that is a directory" if place.is_dir() else "no such directory"
         remedy = "--output with the path of a file in a directory that exists"
         raise UserFault(fact, options.output, remedy)
-    lock = _resolved(request(options), _context(options, world)).lock
+    lock = _new_lock(request(options), _context(options, world)).lock
     if place:
         bundle.write_lock(lock, place)
     else:
@@ -60,11 +61,11 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     found = sandbox.find(world.environ)
     context = dataclasses.replace(_context(options, world), compiles=found.refusal is None)
     asked = planner.Request(base=options.base, examples=options.examples)
-    named = _named(options, asked, context)
+    named = _given_lock(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
-        lock = named or _inside(inside, options.image, asked)
+        lock = named or _lock_inside(inside, options.image, asked)
         own_base = pipeline.debian_base_of(lock, inside.layers, context)
-        if own_base is not None:  # what its Python compiles would agree with whatever the image has
+        if own_base is not None:  # bytecode by the image's own Python would prove nothing of the image
             context = dataclasses.replace(context, compiles=False)
         finished = pipeline.image(Locked(lock, own_base), (options.image,), context, "zstd")
         made = finished.image
@@ -72,19 +73,19 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
         left_out = verify.left_out(lock, found, given=own_base is not None)
         first_uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
         difference = verify.compare(inside, made, own, first_uncompiled)
-        identity = inside.id
     if options.json:
-        print(json.dumps(report.verified(options.image, identity, made.digest, difference, left_out), indent=1))
+        print(json.dumps(report.verified(inside, made.digest, difference, left_out), indent=1))
+    name = f"{options.image} ({inside.where})"
     if difference:
-        raise WorldFault("the image is not what the lock says", difference.text, difference.remedy)
+        raise WorldFault("the image is not what the lock says", f"{name}: {difference.text}", difference.remedy)
     if left_out:
-        rest = "; ".join(each.what for each in left_out)
+        rest = f"{'; '.join(each.what for each in left_out)}, of {name}"
         raise WorldFault("the rest is what the lock says, but not everything was compared", rest, left_out[0].remedy)
-    said = f"verified       {options.image}: {len(made.parts)} layers, id {identity}"
+    said = f"verified       {name}: {len(made.parts)} layers, id {inside.id}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 
-def _inside(image: opened.Inside, shown: str, asked: planner.Request) -> Lock:
+def _lock_inside(image: opened.Inside, shown: str, asked: planner.Request) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
     return lockfile.read(text, f"the lock in {shown}", asked)
 
@@ -121,7 +122,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
                 bundle.write_lock(made.lock, lockfile.path_for(place.path))  # the import check may be interrupted
             return made
 
-        made = _twice(make, context)
+        made = _again_if_damaged(make, context)
     _check_imports(made, engine, options.load, context)
     pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
     outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
@@ -130,7 +131,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show(outcome, out)
 
 
-def _twice(make: Callable[[], pipeline.Finished], context: Context) -> pipeline.Finished:
+def _again_if_damaged(make: Callable[[], pipeline.Finished], context: Context) -> pipeline.Finished:
     """Make an image; once more when a file of the cache turns out to be damaged, which is made again then."""
     try:
         return make()
@@ -142,7 +143,9 @@ def _twice(make: Callable[[], pipeline.Finished], context: Context) -> pipeline.
 def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:
     with context.progress.step(f"pushing to {target}"):
         transfer.push(image, target, context.store, context.access, compression)
-    return f"{target}@{image.digest}"
+    name = f"{target}@{image.digest}"
+    context.progress.say(f"pushed {name}")  # the next one may fail, and then there is no report
+    return name
 
 
 def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
@@ -180,7 +183,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
         progress.say(f"note: XDG_CACHE_HOME is ignored, since it is no absolute path: {place}")
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_on_disk(options),
+        jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_base_on_disk(options),
         examples=_examples(options), bindings_index=getattr(options, "bindings_index", None),
     )  # fmt: skip
 
@@ -191,7 +194,7 @@ def _examples(options: argparse.Namespace) -> str | None:
     return None if examples == "none" else examples
 
 
-def _on_disk(options: argparse.Namespace) -> str | None:
+def _base_on_disk(options: argparse.Namespace) -> str | None:
     """Return the layout or archive that was named as the base."""
     base = getattr(options, "base", None)
     return base if lockfile.on_disk(base) else None
@@ -200,14 +203,14 @@ def _on_disk(options: argparse.Namespace) -> str | None:
 def _locked(options: argparse.Namespace, context: Context, tasks: Background | None = None) -> Locked:
     """Return the lock that was named, or a new one."""
     asked = request(options)
-    if named := _named(options, asked, context):
+    if named := _given_lock(options, asked, context):
         return Locked(named)
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    return _resolved(asked, context, tasks)
+    return _new_lock(asked, context, tasks)
 
 
-def _named(options: argparse.Namespace, asked: planner.Request, context: Context) -> Lock | None:
+def _given_lock(options: argparse.Namespace, asked: planner.Request, context: Context) -> Lock | None:
     """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
     if options.offline:
         if options.lock:
@@ -222,7 +225,7 @@ def _named(options: argparse.Namespace, asked: planner.Request, context: Context
     return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
 
 
-def _resolved(asked: planner.Request, context: Context, tasks: Background | None = None) -> Locked:
+def _new_lock(asked: planner.Request, context: Context, tasks: Background | None = None) -> Locked:
     planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from images.inspection.opened import Inside
 from images.inspection.verify import Difference, LeftOut
 from images.oci import image as oci
 
@@ -54,14 +55,13 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
-def verified(
-    name: str, identity: str, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]
-) -> dict[str, Any]:
-    """Return what a comparison found, as JSON has it; `identity` is the image's own, `digest` the rebuilt one's.
+def verified(inside: Inside, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]) -> dict[str, Any]:
+    """Return what a comparison found, as JSON has it; `digest` is the rebuilt image's, the identity the image's own.
 
-    `same` is true when everything was compared and nothing differs.
+    `where` says which image of that name was examined. `same` is true when everything was compared and nothing differs.
     """
     found = dataclasses.asdict(difference) if difference else None
     rest = [each.what for each in left_out]
     same = difference is None and not rest
-    return {"image": name, "same": same, "id": identity, "digest": digest, "difference": found, "not_compared": rest}
+    named = {"image": inside.name, "where": inside.where, "same": same, "id": inside.id, "digest": digest}
+    return {**named, "difference": found, "not_compared": rest}

@@ -23,6 +23,7 @@ from images.base.installed import paragraphs
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import licences
+from images.wheels.archive import METADATA
 
 if TYPE_CHECKING:
     from images.lock.collect import Wheel
@@ -31,7 +32,6 @@ DISTRO = "debian-12"
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
 
-METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 # Of the core metadata, what a component says; the description, which is a whole README, is not among it.
 FIELDS = ("summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
 # An address as RFC 3986 has it, without user and IPv6 host: the document's schema refuses anything looser.

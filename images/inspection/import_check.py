@@ -18,9 +18,9 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import ALONE, BROKEN, Interpreter
-from images.oci import engine as containers
-from images.oci.engine import Engine
 from images.oci.image import Image
+from images.transport import engine as containers
+from images.transport.engine import Engine
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {

@@ -15,21 +15,27 @@ from images.foreign import tars
 from images.host.context import Access
 from images.host.errors import UserFault
 from images.host.store import Store
-from images.oci import compression, engine, manifest, reference
+from images.oci import compression, manifest, reference
+from images.transport import engine
 
 LOCK = "opt/multinode/pylock.toml"
 SBOM = "opt/multinode/sbom.cdx.json"
+REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
 LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 
 
 @dataclass(frozen=True)
 class Inside:
-    """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest."""
+    """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest.
+
+    `where` says which of the places that may have an image of that name it was taken from.
+    """
 
     name: str
     manifest: bytes
     raw_config: bytes
     layers: tuple[Path, ...]
+    where: str = ""
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -69,12 +75,32 @@ def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
 def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
-    Its layers are copied aside and gone afterwards.
+    A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
+    afterwards. Raises UserFault when that is no name of an image.
     """
     with store.aside(directory=True) as place:
-        named = _on_disk(name) or _exported(name, place / "image.tar", access.environ) or reference.parse(name)
+        named, where = _find(name, place / "image.tar", access.environ)
         found = pulled.contents(named, Store(place), access, lambda _: None)
-        yield Inside(name, found.manifest, found.config, found.layers)
+        yield Inside(name, found.manifest, found.config, found.layers, where)
+
+
+def _find(name: str, place: Path, environ: Mapping[str, str]) -> tuple[reference.Reference, str]:
+    """Return what to open, and what that is called; an engine writes out an image that it has."""
+    if name.startswith(REGISTRY):
+        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
+    named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
+    if isinstance(named, reference.Remote):
+        found = engine.find(environ)
+        if found and engine.save(found, name, place):
+            return reference.Archive(str(place)), f"in {found.name}"
+        return _in_registry(named, name)
+    return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
+
+
+def _in_registry(named: reference.Reference, name: str) -> tuple[reference.Reference, str]:
+    if isinstance(named, reference.Remote):
+        return named, f"in the registry {named.host}"
+    raise UserFault("that is not a name in a registry", repr(name), f"{REGISTRY}HOST/NAME:TAG")
 
 
 def _on_disk(name: str) -> reference.Reference | None:
@@ -82,15 +108,3 @@ def _on_disk(name: str) -> reference.Reference | None:
     if path.is_dir():
         return reference.Directory(str(path))
     return reference.Archive(str(path)) if path.is_file() else None
-
-
-def _exported(name: str, place: Path, environ: Mapping[str, str]) -> reference.Reference | None:
-    """Let an engine write out an image that it has.
-
-    Raises UserFault when that is no name of an image.
-    """
-    if name.startswith(("oci:", "archive:")):
-        return None
-    reference.parse(name)  # what is no name in a registry is none in an engine
-    found = engine.find(environ)
-    return reference.Archive(str(place)) if found and engine.save(found, name, place) else None

@@ -126,7 +126,7 @@ def _first(name: str, left: Mapping[str, str], right: Mapping[str, str]) -> Diff
 def _listing(layer: Path, bytecode: bool) -> dict[str, str]:
     """Describe every entry of a layer, or all but bytecode: sha256 of the content, and what else decides the bytes.
 
-    A path that is there twice is none of ours: a hard link between the two would lead to the first.
+    No layer that we write has a path twice: a hard link between the two would lead to the first.
     """
     found: dict[str, str] = {}
     for info, data in entries(layer):
@@ -162,7 +162,7 @@ def _kind(info: tarfile.TarInfo) -> str:
 def _configuration(inside: Inside, made: Image, first_uncompiled: int | None) -> Difference | None:
     """Compare every value of the configurations; an engine may have written the same values in another order."""
     config = json.loads(made.config)
-    if first_uncompiled is not None:  # ours are other layers; what the image says of its own must be true
+    if first_uncompiled is not None:  # without bytecode, our layers are others: the image's own are hashed
         config["rootfs"]["diff_ids"] = [f"sha256:{_unpacked(layer)}" for layer in inside.layers]
     theirs, mine = dict(_values(inside.config)), dict(_values(config))
     for path in [*mine, *(path for path in theirs if path not in mine)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import tarfile
@@ -11,12 +12,18 @@ from types import SimpleNamespace
 import pytest
 
 from images import cli, commands, pipeline
-from images.host.errors import Damaged
+from images.host.errors import Damaged, WorldFault
 from images.inspection.opened import SBOM
 from images.lock import lockfile
 from images.oci import image as oci
+from images.oci.reference import Remote
+from images.transport import skopeo, transfer
 from tests.support import locks, stand_in
-from tests.unit.images.test_cli import WORLD
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> cli.World:
+    return cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, datetime.date(2026, 11, 20), lambda: 0.0)
 
 
 def saved(path: Path, sbom: bytes) -> str:
@@ -34,8 +41,9 @@ def saved(path: Path, sbom: bytes) -> str:
 
 
 @pytest.mark.parametrize("char", ["\x1b", "\r", "\x9b", "\u202e"])
-def test_an_sbom_says_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+def test_an_sbom_says_nothing_to_a_terminal(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str
+) -> None:
     name = saved(tmp_path / "image.tar", f'{{\n"name": "{char}[2J"\n}}\n'.encode())
 
     assert cli.main(["sbom", name], world) == 1
@@ -44,9 +52,7 @@ def test_an_sbom_says_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.Captu
     assert told.out == "" and "control characters" in told.err
 
 
-def test_an_sbom_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
-
+def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
     assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
 
@@ -57,9 +63,8 @@ def test_an_sbom_is_printed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
 )
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
 def test_a_link_to_itself_is_no_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str, kind: bytes
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str, kind: bytes
 ) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
         info = tarfile.TarInfo(name)
         info.type, info.linkname = kind, name
@@ -71,18 +76,15 @@ def test_a_link_to_itself_is_no_file(
 
 @pytest.mark.parametrize("option", ["--base", "--examples", "--wheelhouse", "--bindings-index"])
 def test_verify_takes_what_messages_say_to_type(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
-
     assert cli.main(["verify", option, "here", "archive:image.tar"], world) == 2
     assert "cannot read the archive: archive:image.tar" in capsys.readouterr().err
 
 
 def test_an_image_is_made_once_more_where_a_file_of_the_cache_was_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
     found = [Damaged("the first layer"), Damaged("the second layer"), Damaged("a layer that nobody looks at")]
 
@@ -98,10 +100,30 @@ def test_an_image_is_made_once_more_where_a_file_of_the_cache_was_damaged(
     assert len(found) == 1
 
 
-def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_push_that_is_done_is_said_where_the_next_one_fails(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, WORLD.today, WORLD.clock)
+    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+    made = SimpleNamespace(image=SimpleNamespace(digest="sha256:0"), lock=locks.lock())
+
+    def push(_: object, target: Remote, *__: object) -> None:
+        if target.host == "second:1":
+            raise WorldFault("cannot push", target, "the network")
+
+    monkeypatch.setattr(pipeline, "image", lambda *_: made)
+    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(skopeo, "require", lambda *_: None)
+    monkeypatch.setattr(transfer, "push", push)
+
+    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load", "--json"]
+    assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 1
+
+    assert "pushed first:1/a:1@sha256:0\n" in capsys.readouterr().err
+
+
+def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = lockfile.text(locks.lock(), with_origin=True)
     (tmp_path / "lock").write_text(written)
     (tmp_path / "pylock.image-tar.toml").write_text("that of an earlier image")

@@ -1,0 +1,58 @@
+"""Which of several images that a name may mean is opened, and what is said of where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from images.base import pulled
+from images.host.context import Access
+from images.host.errors import UserFault
+from images.host.store import Store
+from images.inspection import opened
+from images.transport import engine
+from images.transport.engine import Engine
+
+HAS = "host:5000/a/b:1"  # what the engine has
+
+
+@pytest.fixture(autouse=True)
+def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an engine with one image, and open whatever is asked for."""
+    monkeypatch.setattr(engine, "find", lambda _: Engine("docker", {}, client=object()))
+    monkeypatch.setattr(engine, "save", lambda _, name, __: name == HAS)
+    monkeypatch.setattr(pulled, "contents", lambda named, *_: pulled.Contents(str(named).encode(), b"{}", ()))
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "where"),
+    [
+        (HAS, "archive:", "in docker"),
+        (f"docker://{HAS}", HAS, "in the registry host:5000"),
+        ("a/b:1", "docker.io/a/b:1", "in the registry docker.io"),
+        ("docker://a/b:1", "docker.io/a/b:1", "in the registry docker.io"),
+        ("oci:x", "oci:x", "in a layout"),
+        ("archive:x", "archive:x", "in an archive"),
+        ("here", "oci:here", "in a layout"),
+        ("there", "archive:there", "in an archive"),
+    ],
+)
+def test_it_is_said_where_an_image_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, asked: str, where: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here").mkdir()
+    Path("there").touch()
+
+    with opened.opened(name, Store(tmp_path / "store"), Access(environ={})) as found:
+        assert found.manifest.decode().startswith(asked)
+        assert (found.name, found.where) == (name, where)
+
+
+@pytest.mark.parametrize(
+    "name", ["docker://oci:x", "docker:///a.tar", "docker://./a.tar", "docker://", "docker://A B", "A B"]
+)
+def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserFault), opened.opened(name, Store(tmp_path), Access(environ={})):
+        pass
