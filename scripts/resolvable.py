@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from packaging.version import Version
 
+from images.host import process
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.lock import resolve
+from images.lock import resolve, uv_cache
 from images.lock.resolve import Resolved
 from images.plan import compatibility, nearest, planner
 from images.plan.catalog import Catalog, Torch
@@ -123,22 +126,30 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
     """Resolve plans, `jobs` at a time, and yield what became of each, in order.
 
     What was resolved before is resolved again. Where torch or the bindings cannot be had, a stand-in takes their place.
+    What has begun is ended where nobody asks for the rest.
     """
-    end = time.monotonic() + ALL
+    end, stop = time.monotonic() + ALL, threading.Event()
     runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch.version)]
     with _fresh(context) as (fresh, directory), ThreadPoolExecutor(jobs) as pool:
-        for found in pool.map(lambda run: _of_torch(run, fresh, requires, directory, end), runs):
-            yield from found
+        tasks = [partial(_of_torch, run, fresh, requires, directory, end) for run in runs]
+        try:
+            with process.uninterrupted():
+                found = pool.map(partial(process.run_stoppable, stop), tasks)
+            for each in found:
+                yield from each
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
     """Yield a context whose store has nothing but what uv keeps of the indexes, and a directory for stand-ins."""
-    kept = context.store.root / "uv"
+    kept = uv_cache.place(context.store)
     kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "store")
-        (store.root / "uv").symlink_to(kept)
+        uv_cache.place(store).symlink_to(kept)
         yield replace(context, store=store), Path(directory)
 
 

@@ -15,13 +15,13 @@ from typing import IO
 
 from images.foreign import tars
 from images.foreign.paths import flaw
+from images.host import files
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
-from images.oci.image import replacing
-from images.oci.layer import EPOCH
+from images.oci.image import file_header
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
@@ -38,13 +38,8 @@ def write_lock(lock: Lock, place: Path) -> None:
 
     Raises WorldFault when it cannot be written.
     """
-    data = lockfile.text(lock, with_origin=True).encode()
     try:
-        if place.exists() and not place.is_file():  # a device or a pipe, such as /dev/stdout, has to stay what it is
-            place.write_bytes(data)
-            return
-        with replacing(Path(os.path.realpath(place))) as aside:
-            aside.write_bytes(data)
+        files.write_whole(place, lockfile.text(lock, with_origin=True).encode())
     except OSError as error:
         raise WorldFault("cannot write the lock", f"{place} ({error.strerror})", ROOM) from error
 
@@ -52,12 +47,14 @@ def write_lock(lock: Lock, place: Path) -> None:
 def require_free(target: str) -> Path:
     """Return where a bundle can be written, without links: to a new file, or to a directory that is new or empty.
 
-    Raises UserFault when the place is taken.
+    Raises UserFault when the place is taken, or where another disk is mounted, which nothing can be moved onto.
     """
     place = Path(os.path.realpath(target))
     may_be_there = place.is_dir() and place.suffix != ".tar" and not any(place.iterdir())
     if os.path.lexists(place) and not may_be_there:
         raise UserFault("something is there already", target, "another --output, or remove it")
+    if os.path.ismount(place):
+        raise UserFault("a bundle cannot take the place of a mounted disk", target, f"--output {place / 'bundle'}")
     return place
 
 
@@ -67,11 +64,12 @@ def write(lock: Lock, store: Store, target: str) -> Path:
     Raises UserFault when the place is taken, WorldFault when it cannot be written.
     """
     place = require_free(target)
-    texts, files = _contents(lock, store)
+    texts, blobs = _contents(lock, store)
+    write_to = _write_tar if place.suffix == ".tar" else _write_directory
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as aside:
-            _write_tar(aside, texts, files) if place.suffix == ".tar" else _write_directory(aside, texts, files)
+        with files.replacing(place) as aside:
+            write_to(aside, texts, blobs)
     except OSError as error:
         if error.filename2 is None and Path(str(error.filename)).is_relative_to(store.root):
             raise  # a file of the store that cannot be read; of a copy that failed it is the first of two names
@@ -83,37 +81,31 @@ def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Pat
     """List what goes in: short texts by name, and files of the store; SHA256SUMS is as sha256sum(1) reads it."""
     text = lockfile.text(lock, with_origin=True).encode()
     sums = {LOCK: hashlib.sha256(text).hexdigest()}
-    files = {}
+    blobs = {}
     for digest, name in lock.files():
         inside = f"{BASE}/{digest}" if name == BLOB else lockfile.place(name)
         sums[inside] = digest
-        files[inside] = store.place(digest, name)
+        blobs[inside] = store.place(digest, name)
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-    return {LOCK: text, SUMS: listing.encode()}, files
+    return {LOCK: text, SUMS: listing.encode()}, blobs
 
 
-def _write_directory(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
+def _write_directory(place: Path, texts: dict[str, bytes], blobs: dict[str, Path]) -> None:
     place.mkdir(parents=True)
     for name, data in texts.items():
         (place / name).write_bytes(data)
-    for name, source in files.items():
+    for name, source in blobs.items():
         (place / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source, place / name)
 
 
-def _write_tar(place: Path, texts: dict[str, bytes], files: dict[str, Path]) -> None:
+def _write_tar(place: Path, texts: dict[str, bytes], blobs: dict[str, Path]) -> None:
     with tarfile.open(place, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, data in sorted(texts.items()):
-            tar.addfile(_entry(name, len(data)), io.BytesIO(data))
-        for name, source in sorted(files.items()):
+            tar.addfile(file_header(name, len(data)), io.BytesIO(data))
+        for name, source in sorted(blobs.items()):
             with source.open("rb") as file:
-                tar.addfile(_entry(name, source.stat().st_size), file)
-
-
-def _entry(name: str, size: int) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, EPOCH, 0o644
-    return info
+                tar.addfile(file_header(name, source.stat().st_size), file)
 
 
 def take(place: str, store: Store) -> str:

@@ -15,7 +15,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock import resolve, source_only
 from images.lock.lock import BLOB, Artifact, Lock
-from images.lock.missing import gone
+from images.lock.missing import files_missing
 from images.wheels import archive
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
@@ -39,7 +39,7 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     """
     lost = missing(lock, context.store)
     if lost and context.pip is None:
-        raise gone(lost)
+        raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= resolve.places(lock, unknown, context)
@@ -72,7 +72,7 @@ def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock,
         with context.progress.step("downloading Debian's packages"):
             _debs(lock, context)
     if lost and (never := [name for name in missing(lock, context.store) if name not in places]):
-        raise gone(never)
+        raise files_missing(never)
 
 
 def _debs(lock: Lock, context: Context) -> None:

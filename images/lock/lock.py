@@ -24,7 +24,9 @@ Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
 Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
 Flag = Annotated[bool, TrueOrFalse()]
 
-BINDINGS = "oneccl-bind-pt"
+# What Intel's index has of a oneCCL stack: the bindings, and IPEX.
+BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"
+EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
 

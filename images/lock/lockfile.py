@@ -143,7 +143,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     try:
         if DEEP.search(content):
             raise ValueError("it is nested too deep")
-        raw = tomllib.loads(content)
+        raw = tomllib.loads(content.removeprefix("\ufeff"))  # some editors begin a file with it (BOM)
         table = raw["tool"]["multinode"]
         written = table["format"]
         if documents.is_deep(raw):
@@ -169,7 +169,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
 
 def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     for name in ASKED:
-        asked = _named(request.base) if name == "base" else getattr(request, name)
+        asked = _as_locked(request.base) if name == "base" else getattr(request, name)
         if asked is not None and not _same(asked, table.get(name)):
             yield f"--{name} {asked}, but the lock has {table.get(name)}"
     if request.tasks:
@@ -185,8 +185,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
 
 
 def _other_tools(table: Mapping[str, Any]) -> Iterable[str]:
-    there = table.get("tools")
-    there = there if isinstance(there, dict) else {}
+    there = found if isinstance(found := table.get("tools"), dict) else {}
     for name, value in tools().items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
@@ -206,7 +205,7 @@ def on_disk(base: str | None) -> bool:
     return not named and not isinstance(reference.parse(str(base)), reference.Remote)
 
 
-def _named(base: str | None) -> str | None:
+def _as_locked(base: str | None) -> str | None:
     """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
     if base in (None, "debian", "intel"):
         return base
@@ -216,7 +215,8 @@ def _named(base: str | None) -> str | None:
 def _check(lock: Lock) -> None:
     """Raise UserFault or ValueError for what has the right type and makes no sense: odd digests and file names."""
     for digest, name in replace(lock, base_image=None).files():
-        Sha256(digest), FileName(name)
+        Sha256(digest)  # refuses any other text
+        FileName(name)
     parts = lock.base_image.manifest if lock.base_image else None
     digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
     if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:

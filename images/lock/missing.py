@@ -12,14 +12,17 @@ from packaging.utils import canonicalize_name
 from images.host.download import refused
 from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources, without_login
-from images.lock import uv, wheelhouse
-from images.lock.lock import BINDINGS
+from images.lock import uv
+from images.lock.lock import BINDINGS, EXAMPLES
 from images.lock.uv import Question
+from images.wheels import wheelhouse
 
-EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
+# uv's own index, where none is configured: uv documentation, "Package indexes".
+USUAL = "PyPI"
+NO_DAY = "is missing an upload date"  # what uv says of a file
 
 
-def gone(names: Sequence[str]) -> WorldFault:
+def files_missing(names: Sequence[str]) -> WorldFault:
     """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
     value = ", ".join(f"{name} ({origin(name)})" for name in names)
     remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
@@ -40,12 +43,7 @@ def origin(filename: str) -> str:
     return "Intel's wheel index" if name == BINDINGS else "PyPI"
 
 
-# uv's own index, where none is configured: uv documentation, "Package indexes".
-USUAL = "PyPI"
-NO_DAY = "is missing an upload date"
-
-
-def fault(said: str, question: Question, sources: Sources, root: Path) -> Fault:
+def explain(said: str, question: Question, sources: Sources, root: Path) -> Fault:
     """Return what failed: the disk, an address, a file, a place without days, or a requirement that nothing meets.
 
     Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.

@@ -24,16 +24,16 @@ from images.host.context import Background, Context, Started
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
-from images.lock import missing, uv, wheelhouse
+from images.lock import missing, uv
 from images.lock.lock import BINDINGS, Artifact, Debian, Lock, SourceOnly
 from images.lock.uv import TORCH_INDEX, Question
 from images.plan.planner import Plan
+from images.wheels import wheelhouse
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
 
 Making = Started[Base] | None  # a base that is being made
 
@@ -45,7 +45,7 @@ class Resolved(NamedTuple):
     undated: tuple[str, ...]
 
 
-def debs(planned: Plan, context: Context, background: Background | None) -> tuple[Callable[[], Choice], Making]:
+def choose_debs(planned: Plan, context: Context, background: Background | None) -> tuple[Callable[[], Choice], Making]:
     """Choose Debian's packages; with `background`, begin this and the making of their base in the background.
 
     Return what waits for the choice, and the base that is being made; None without `background`.
@@ -78,7 +78,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
 
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
-    question, sources = _named(of_plan(planned), context), _sources(planned.wheelhouse, context)
+    question, sources = _with_bindings_index(of_plan(planned), context), _with_wheelhouse(planned.wheelhouse, context)
     inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store), version("uv")]
 
     def ask() -> str:
@@ -158,18 +158,18 @@ def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[
 
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
-    question = _named(of_lock(lock, context.wheelhouse), context)
+    question = _with_bindings_index(of_lock(lock, context.wheelhouse), context)
     pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in artifacts)
-    sources = _sources(context.wheelhouse, context)
+    sources = _with_wheelhouse(context.wheelhouse, context)
     said, found = uv.search(question, sources, context, pins, "--no-deps")
     if found is None:
-        raise missing.fault(said, question, sources, context.store.root)
+        raise missing.explain(said, question, sources, context.store.root)
     # A file whose index announces another hash is known by its name; its sha256 is checked when it is there.
     files = [file for package in found.packages for file in _files(package)]
     known = {file.hashes.get("sha256") or _filename(file): _place(file) for file in files}
     places = {file.filename: known.get(file.sha256) or known.get(file.filename) for file in artifacts}
     if lost := [name for name, place in places.items() if place is None]:
-        raise missing.gone(lost)
+        raise missing.files_missing(lost)
     return {name: place for name, place in places.items() if place}
 
 
@@ -198,7 +198,7 @@ def of_lock(lock: Lock, directory: str | None) -> Question:
     )  # fmt: skip
 
 
-def _named(question: Question, context: Context) -> Question:
+def _with_bindings_index(question: Question, context: Context) -> Question:
     """Put the index that the user names for the oneCCL bindings in the place of Intel's."""
     places = filter(None, (question.index, question.find_links, context.bindings_index))
     check_addresses("--bindings-index", places)
@@ -212,7 +212,7 @@ def source_only(plan: Plan) -> tuple[SourceOnly, ...]:
     return tuple(SourceOnly(row.name, str(row.version), tuple(row.requires)) for row in plan.source_only)
 
 
-def _sources(directory: str | None, context: Context) -> Sources:
+def _with_wheelhouse(directory: str | None, context: Context) -> Sources:
     """Return pip's sources, the wheelhouse first."""
     assert context.pip is not None, "nothing can be resolved without sources"
     if directory is None:
@@ -224,7 +224,7 @@ def _sources(directory: str | None, context: Context) -> Sources:
 
 
 def _listing(links: Iterable[str], store: Store) -> list[object]:
-    """Return what is in directories of wheels: no day decides about it, so it is part of the question."""
+    """Return what is in directories of wheels: it has no days, so a change of it makes another question for uv."""
     return [wheelhouse.contents(place, store) for place in wheelhouse.directories(links)]
 
 
@@ -233,7 +233,7 @@ def _resolve(question: Question, sources: Sources, context: Context) -> Pylock:
     root = context.store.root
     said, found = uv.search(question, sources, context, question.requirements)
     if found is None:
-        raise missing.fault(said, question, sources, root)
+        raise missing.explain(said, question, sources, root)
     if unfit := uv.for_gpu(found, question):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
         raise UserFault("the resolution has packages for a GPU", ", ".join(unfit), remedy)

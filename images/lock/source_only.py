@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
@@ -11,8 +10,7 @@ from pathlib import Path
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.lock.lock import SourceOnly
-from images.wheels import source_archive
-from images.wheels.record import hash_of
+from images.wheels import record, source_archive
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published it"
@@ -77,11 +75,9 @@ def _metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
 
 def _pack(files: Mapping[str, bytes], info: str) -> bytes:
     """Return a zip with fixed times and a RECORD."""
-    every = sorted(files.items())
-    rows = [f"{name},{hash_of(hashlib.sha256(data).hexdigest())},{len(data)}\n" for name, data in every]
-    record = "".join([*rows, f"{info}/RECORD,,\n"])
+    listed = dict(sorted(files.items()))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in [*every, (f"{info}/RECORD", record.encode())]:
+        for name, data in {**listed, f"{info}/RECORD": record.write(listed, info).encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, date_time=(2024, 1, 1, 0, 0, 0)), data)
     return out.getvalue()

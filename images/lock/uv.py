@@ -16,14 +16,14 @@ from packaging.pylock import Package, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from images.foreign import uv_cache
 from images.host import download, process
 from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
-from images.lock import wheelhouse
-from images.lock.lock import BINDINGS, SourceOnly
+from images.lock import uv_cache
+from images.lock.lock import BINDINGS, IPEX, SourceOnly
 from images.plan.planner import FAMILY
+from images.wheels import wheelhouse
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +35,6 @@ else:
 REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
-INTELS = {BINDINGS, "intel-extension-for-pytorch"}  # what Intel's index has
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
@@ -88,7 +87,7 @@ def search(
 
 def with_bindings(question: Question, sources: Sources, requirements: Sequence[str]) -> Sources:
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
-    if sources.no_index or not INTELS & _names(requirements) or _directory(question, sources):
+    if sources.no_index or not {BINDINGS, IPEX} & _names(requirements) or _directory(question, sources):
         return sources
     extra = (question.index,) if question.index and question.index not in sources.extra else ()
     links = (question.find_links,) if question.find_links and question.find_links not in sources.links else ()
@@ -203,6 +202,7 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
 
 
 def options(question: Question, requirements: Sequence[str]) -> list[str]:
+    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the question."""
     glibc = question.glibc.replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", question.python, "--python-platform", f"x86_64-manylinux_{glibc}"]

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
-from images.plan import faults, schema
+from images.plan import mistakes, schema
 from images.plan.schema import Base, IntelBase, SourceOnly, Undeclared
 
 __all__ = ["TABLE", "Base", "Catalog", "SourceOnly", "Torch", "Transformers", "load"]
@@ -112,9 +112,9 @@ def _read(path: Path) -> schema.Table:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserFault("the version table is not TOML", f"{path}: {error}", "correct that line") from error
     except Mistakes as error:
-        found = faults.inside_sections(error.mistakes)
+        found = mistakes.inside_sections(error.mistakes)
     else:
-        found = faults.between_sections(table)
+        found = mistakes.between_sections(table)
     if found:
         raise UserFault("the version table has faults", "; ".join(found), f"correct them in {path}")
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -59,7 +59,7 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
 
     Raises UserFault that names every conflict of the request at once, and the nearest request that works.
     """
-    _refuse(problems(request, catalog, today), request, catalog)
+    _refuse(problems(request, catalog, today), catalog)
     chosen = select(request, catalog)
     torch, transformers = chosen.torch, chosen.transformers
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
@@ -88,28 +88,23 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
     )
 
 
-def _refuse(found: list[Problem], request: Request, catalog: Catalog) -> None:
-    if not found:
-        return
-    fact, value, remedy = found[0]
-    if len(found) > 1:
-        fact = "several values cannot be used"
-        value = "; ".join(f"{fact}: {value}" for fact, value, _ in found)
-        remedy = " ".join(remedy for _, _, remedy in found)
-    elif (asked := _corrected(remedy, request)) is not None:
+def _refuse(found: list[Problem], catalog: Catalog) -> None:
+    """Raise UserFault that names every problem; a single one gets a remedy that works with the rest of the request."""
+    if len(found) == 1:
+        raise UserFault(found[0].fact, found[0].value, _remedy(found[0], catalog))
+    if found:
+        values = "; ".join(f"{each.fact}: {each.value}" for each in found)
+        raise UserFault("several values cannot be used", values, " ".join(each.remedy for each in found))
+
+
+def _remedy(problem: Problem, catalog: Catalog) -> str:
+    """Return what to type instead; where the corrected request has conflicts, the nearest request that works."""
+    if problem.corrected is not None:
         try:
-            resolve(asked, catalog)
+            resolve(problem.corrected, catalog)
         except UserFault as further:
-            remedy = further.remedy
-    raise UserFault(fact, value, remedy)
-
-
-def _corrected(remedy: str, request: Request) -> Request | None:
-    """Put the version that a remedy names into the request."""
-    option, _, version = remedy.partition(" ")
-    if option == "--torch":
-        return replace(request, torch=version)
-    return replace(request, transformers=version) if option == "--transformers" else None
+            return further.remedy
+    return problem.remedy
 
 
 def _base_name(choice: BaseChoice, catalog: Catalog) -> str:

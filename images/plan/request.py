@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -19,8 +20,6 @@ MEDIA = (
     "audio-classification", "contrastive-image-text", "image-classification", "image-pretraining",
     "instance-segmentation", "object-detection", "semantic-segmentation", "speech-pretraining", "speech-recognition",
 )  # fmt: skip
-# A fault in three parts: fact, value, remedy.
-Problem = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,40 +45,58 @@ class Request:
         return Constraints(python=self.python, base=self.base, backend=self.backend)
 
 
+class Problem(NamedTuple):
+    """A value that cannot be used, in the three parts of a message.
+
+    `corrected` is the request with the value that the remedy names, where that is a version.
+    """
+
+    fact: str
+    value: str
+    remedy: str
+    corrected: Request | None = None
+
+
 def problems(request: Request, catalog: Catalog, today: datetime.date) -> list[Problem]:
     """Return every value that cannot be understood or does not exist, such as a day after `today` (UTC)."""
     return [
-        *_version("torch", request.torch, catalog.default_torch, catalog.torch),
-        *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
-        *_base(request, catalog),
+        *_version("torch", request, catalog.default_torch, catalog.torch),
+        *_version("transformers", request, catalog.default_transformers, catalog.transformers),
+        *_constraints(request, catalog),
         *_day(request.as_of, catalog, today),
         *(problem for task in request.tasks for problem in _task(task, catalog)),
     ]
 
 
-def _version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> Iterable[Problem]:
+def _version(name: str, request: Request, default: Version, known: Collection[Version]) -> Iterable[Problem]:
+    asked: str | None = getattr(request, name)
     if asked is None:
         return
     try:
         version = Version(asked)
     except ValueError:  # also of a number with more digits than Python reads
-        yield f"that is not a version of {name}", repr(asked), f"--{name} {default}"
-        return
-    if version not in known:
-        near = nearest_version(version, known)
-        yield f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}"
+        fact, value, instead = f"that is not a version of {name}", repr(asked), default
+    else:
+        if version in known:
+            return
+        fact, value = f"no such release of {name} in images/versions.toml", asked
+        instead = nearest_version(version, known)
+    text = str(instead)
+    corrected = replace(request, torch=text) if name == "torch" else replace(request, transformers=text)
+    yield Problem(fact, value, f"--{name} {text}", corrected)
 
 
-def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
+def _constraints(request: Request, catalog: Catalog) -> Iterable[Problem]:
     if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
-        yield "that is not a minor release of Python", repr(request.python), f"--python {catalog.debian.python}"
+        remedy = f"--python {catalog.debian.python}"
+        yield Problem("that is not a minor release of Python", repr(request.python), remedy)
     if request.base is not None and not request.base.strip():
-        yield "that is not a base", repr(request.base), "--base debian"
+        yield Problem("that is not a base", repr(request.base), "--base debian")
     elif request.base not in (None, "debian", "intel") and request.python is None:
         remedy = f"--base {request.base} --python {catalog.debian.python}"
-        yield "the Python of an image must be given", str(request.base), remedy
+        yield Problem("the Python of an image must be given", str(request.base), remedy)
     if request.backend not in (None, "ccl", "gloo"):
-        yield "no such backend on a CPU", repr(request.backend), "--backend gloo"
+        yield Problem("no such backend on a CPU", repr(request.backend), "--backend gloo")
 
 
 def _day(text: str | None, catalog: Catalog, today: datetime.date) -> Iterable[Problem]:
@@ -91,20 +108,17 @@ def _day(text: str | None, catalog: Catalog, today: datetime.date) -> Iterable[P
     except ValueError:
         day = None
     if day is None:
-        yield "that is not a date", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}"
+        yield Problem("that is not a date", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}")
     elif day > today:
-        yield (
-            "nothing can be known as of a day that has not come",
-            f"{day} (today: {today}, UTC)",
-            f"--as-of {today - datetime.timedelta(days=1)}",
-        )
+        remedy = f"--as-of {today - datetime.timedelta(days=1)}"
+        yield Problem("nothing can be known as of a day that has not come", f"{day} (today: {today}, UTC)", remedy)
 
 
 def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
     if task in MEDIA:
         remedy = "pip install what `docker run IMAGE tasks` names for it, in an image FROM this one"
-        yield "the builder has the requirements of text tasks only", f"--tasks {task}", remedy
+        yield Problem("the builder has the requirements of text tasks only", f"--tasks {task}", remedy)
     elif task not in catalog.tasks:
         guess = close_match(task, catalog.tasks.keys())
         remedy = f"--tasks {guess}" if guess else "--tasks with one or more of " + ", ".join(catalog.tasks)
-        yield "no directory of the examples for text has that name", repr(task), remedy
+        yield Problem("no directory of the examples for text has that name", repr(task), remedy)

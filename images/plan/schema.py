@@ -182,6 +182,6 @@ class Table:
 def parse(raw: Mapping[str, Any]) -> Table:
     """Return the table as typed dataclasses.
 
-    Raises typed.Mistakes with everything that is wrong inside the sections; faults.py puts it into words.
+    Raises typed.Mistakes with everything that is wrong inside the sections; mistakes.py puts it into words.
     """
     return typed.read(Table, raw)

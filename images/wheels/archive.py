@@ -7,6 +7,7 @@ outside of a directory, run out of memory or end in an assertion, a wheel is ref
 from __future__ import annotations
 
 import configparser
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
 # 2.7.0 the version lost its "+cpu", so that RECORD has the sizes and hashes of the files before.
 EDITED = {"intel_extension_for_pytorch": ("intel_extension_for_pytorch/version.py",)}
 NEEDED = ("METADATA", "RECORD", "WHEEL")
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # What an archive unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Of a thousand
 # wheels of PyPI one had 18 times and no other more than 8; deflate can reach 1032.

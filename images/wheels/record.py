@@ -39,6 +39,12 @@ def row(name: str, data: bytes) -> RecordEntry:
     return RecordEntry(name, hash_of(hashlib.sha256(data).hexdigest()), len(data))
 
 
+def write(files: Mapping[str, bytes], info: str) -> str:
+    """Return the text of a RECORD in the directory `info`; `files` maps the paths in the wheel to their contents."""
+    rows = [f"{name},{hash_of(hashlib.sha256(data).hexdigest())},{len(data)}\n" for name, data in files.items()]
+    return "".join([*rows, f"{info}/RECORD,,\n"])
+
+
 def hash_of(sha256: str) -> Hash:
     """Return a sha256, given in hexadecimal, as RECORD writes it."""
     return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("="))

@@ -77,7 +77,7 @@ def test_an_image_is_what_its_lock_says(layout: tuple[Path, dict[str, Any]]) -> 
     done = build("verify", str(layout[0]))
 
     assert done.code == 0
-    assert layout[1]["id"] in done.out
+    assert layout[1]["id"] in done.out and f"{layout[0]} (in a layout)" in done.out
 
 
 def test_an_image_is_compared_with_the_lock_that_is_named(
@@ -103,6 +103,7 @@ def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path
 
     assert done.code == 1
     found = json.loads(done.out)["difference"]
+    assert json.loads(done.out)["where"] == "in a layout"
     assert found["path"] == changed
     assert found["image"].split()[0] != found["rebuilt"].split()[0]
     assert changed in done.err

@@ -19,8 +19,9 @@ import pytest
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import collect, resolve, wheelhouse
+from images.lock import collect, resolve
 from images.plan import catalog, planner
+from images.wheels import wheelhouse
 from tests.support import locks
 from tests.support.web import Server, own_certificate, serving
 from tests.support.wheels import WHEEL, record

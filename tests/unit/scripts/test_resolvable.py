@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.version import Version
 
+from images.host import process
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -26,6 +31,7 @@ TABLE = catalog.load()
 PLANS = resolvable.chosen(TABLE)
 CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.3", base="debian"), TABLE)
 GLOO = planner.resolve(planner.Request(torch="2.4.0", transformers="5.14.1", base="debian"), TABLE)
+NEWER = planner.resolve(planner.Request(torch="2.13.0", transformers="5.14.1", base="debian"), TABLE)
 NOTHING = UserFault("no set of packages fits", "six>=99 cannot be had", "another")
 NO_TORCH = WorldFault("pip's sources have no build of torch", "torch 2.4.0, https://torch.example", "a mirror")
 NO_BINDINGS = WorldFault("pip's sources have no bindings", "oneccl_bind_pt 2.4.0, https://ccl.example", "a mirror")
@@ -208,3 +214,34 @@ def test_the_stand_in_of_the_bindings_requires_nothing(tmp_path: Path) -> None:
     archive.check(path)
     assert path.name == "oneccl_bind_pt-2.4.0-py3-none-any.whl"
     assert b"Requires-Dist" not in zipfile.ZipFile(path).read("oneccl_bind_pt-2.4.0.dist-info/METADATA")
+
+
+@pytest.mark.parametrize("ends", [lambda asked: asked.close(), lambda asked: asked.throw(KeyboardInterrupt)])
+def test_what_has_begun_ends_where_nobody_asks_for_the_rest(
+    ends: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After ^C, or where the reader of the lines is gone, all other rows were resolved first."""
+    begun, ended = threading.Event(), list[Plan]()
+
+    def of_torch(plans: Sequence[Plan], *_: object) -> list[Outcome]:
+        if plans[0] == GLOO:
+            assert begun.wait(10)
+            return [Outcome(GLOO)]
+        begun.set()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            try:
+                process.end_if_stopped()
+            except process.Stopped:
+                ended.append(plans[0])
+                raise
+        return []
+
+    monkeypatch.setattr(resolvable, "_of_torch", of_torch)
+    context = locks.context(Store(tmp_path), Sources(), {})
+    asked = resolvable.outcomes([GLOO, NEWER], context, lambda _: [], 2)
+
+    assert next(asked) == Outcome(GLOO)
+    with suppress(KeyboardInterrupt):
+        ends(asked)
+    assert ended == [NEWER]

@@ -132,6 +132,12 @@ def test_only_a_lock_beside_an_image_has_the_release_of_mmdebstrap(lock: Lock) -
     assert lockfile.read(lockfile.text(made, with_origin=True), "x", NOTHING).debian.mmdebstrap == "1.3.5"
 
 
+def test_a_lock_that_an_editor_saved_with_a_byte_order_mark_is_read(lock: Lock) -> None:
+    saved = "\ufeff" + lockfile.text(lock).replace("\n", "\r\n")
+
+    assert lockfile.text(lockfile.read(saved, "x", NOTHING)) == lockfile.text(lock)
+
+
 def changed(lock: Lock, path: str, value: object) -> str:
     """Write a lock with one value set to another, or removed by None."""
     raw = lockfile.fields(lock)

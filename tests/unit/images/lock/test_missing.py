@@ -18,7 +18,7 @@ SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
 def fault(told: str) -> Fault:
-    return missing.fault(told, resolve.of_plan(PLAN), SOURCES, Path("/store"))
+    return missing.explain(told, resolve.of_plan(PLAN), SOURCES, Path("/store"))
 
 
 def test_an_unreachable_index_is_named_without_its_password() -> None:
@@ -55,7 +55,7 @@ CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), cat
 def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Plan, place: str, release: str) -> None:
     told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
 
-    found = missing.fault(told, resolve.of_plan(made), SOURCES, Path("/store"))
+    found = missing.explain(told, resolve.of_plan(made), SOURCES, Path("/store"))
 
     assert found.value == f"{release}, {place}"
     assert found.remedy.startswith("--wheelhouse DIR")
@@ -122,4 +122,4 @@ def test_the_wheelhouse_comes_before_uvs_words(tmp_path: Path, told: str) -> Non
     planned = dataclasses.replace(PLAN, wheelhouse=str(tmp_path))
 
     with pytest.raises(UserFault, match=r"damaged.*six-1.17.0-py3-none-any.whl"):
-        missing.fault(told, resolve.of_plan(planned), SOURCES, tmp_path)
+        missing.explain(told, resolve.of_plan(planned), SOURCES, tmp_path)

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
-from images.plan import catalog, faults, schema
+from images.plan import catalog, mistakes, schema
 from tests.support.toml import tomllib
 
 TEXT = catalog.TABLE.read_text()
@@ -156,9 +156,9 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
 
 def found(raw: Mapping[str, Any]) -> list[str]:
     try:
-        return faults.between_sections(schema.parse(raw))
+        return mistakes.between_sections(schema.parse(raw))
     except Mistakes as error:
-        return faults.inside_sections(error.mistakes)
+        return mistakes.inside_sections(error.mistakes)
 
 
 @pytest.mark.parametrize(

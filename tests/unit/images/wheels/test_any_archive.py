@@ -20,12 +20,11 @@ from images.host.errors import Fault
 from images.host.store import Store, sha256
 from images.inspection import components, sonames
 from images.layers import examples, wheel
-from images.lock import wheelhouse
 from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
 from images.oci.layer import Directories, Layer
-from images.wheels import archive
+from images.wheels import archive, wheelhouse
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
 

@@ -46,3 +46,13 @@ def test_content_is_compared_by_each_algorithm(algorithm: str) -> None:
     record.refuse_content(row, DATA, SHA256)
     with pytest.raises(ValueError, match="another hash of 'a'"):
         record.refuse_content(row, b"changed", hashlib.sha256(b"changed").hexdigest())
+
+
+def test_what_is_written_is_read() -> None:
+    files = {"a.py": DATA, "a-1.dist-info/WHEEL": b""}
+
+    text = record.write(files, "a-1.dist-info")
+
+    assert text.endswith("\na-1.dist-info/RECORD,,\n")
+    for name, row in record.read(text, {name: len(data) for name, data in files.items()}).items():
+        record.refuse_content(row, files[name], hashlib.sha256(files[name]).hexdigest())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,6 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.wheels import archive
 
-METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 LONGEST = 1 << 20  # bytes of METADATA that are read: the name and the version come first
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
 DAMAGED = (*archive.UNREADABLE, RuntimeError, OSError)  # an encrypted file is a RuntimeError
@@ -58,10 +58,14 @@ def tags(python: str, glibc: str) -> list[Tag]:
 
 
 def holds(directory: str | None, url: str | None) -> bool:
-    """Return whether an address is that of a file in a directory, however its characters are encoded."""
+    """Return whether an address is that of a file in a directory, however its characters are encoded.
+
+    uv leaves `..` out of an address, and follows no links.
+    """
     if directory is None or url is None or not url.startswith("file:"):
         return False
-    return Path(url2pathname(urlsplit(url).path)).parent == Path(directory).absolute()
+    file = os.path.normpath(url2pathname(urlsplit(url).path))
+    return Path(file).parent == Path(os.path.normpath(Path(directory).absolute()))
 
 
 def has(directory: Path, name: str, version: str) -> bool:
@@ -184,7 +188,7 @@ def _metadata(path: Path) -> tuple[str, str]:
     Raises one of DAMAGED when it has none that can be read.
     """
     with zipfile.ZipFile(path) as file:
-        info = next((info for info in file.infolist() if METADATA.fullmatch(info.filename)), None)
+        info = next((info for info in file.infolist() if archive.METADATA.fullmatch(info.filename)), None)
         if info is None:
             raise zipfile.BadZipFile("no METADATA")
         if info.header_offset < 0:

@@ -13,7 +13,7 @@ import pytest
 
 from images.host.errors import UserFault
 from images.host.store import Store, sha256
-from images.lock import wheelhouse
+from images.wheels import wheelhouse
 from tests.support.wheels import WHEEL, record
 
 
@@ -185,6 +185,10 @@ def test_everything_is_said_at_once(tmp_path: Path) -> None:
     [
         ("/a+b c", "file:///a+b%20c/d-1-py3-none-any.whl", True),
         ("/a+b c", "file:///a%2Bb%20c/d-1-py3-none-any.whl", True),
+        ("/b/../a", "file:///a/d-1-py3-none-any.whl", True),
+        ("/b/./c/../../a/", "file:///a/d-1-py3-none-any.whl", True),
+        ("/a", "file:///b/../a/d-1-py3-none-any.whl", True),
+        ("/a/..", "file:///a/d-1-py3-none-any.whl", False),
         ("/a", "file:///ab/d-1-py3-none-any.whl", False),
         ("/a", "https://host/a/d-1-py3-none-any.whl", False),
         ("/a", None, False),

@@ -1,0 +1,54 @@
+"""uv's own cache in the store: where it is, and what is done when uv cannot use it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from images.host.context import Context
+from images.host.errors import ELSEWHERE, REMEDIES, WorldFault
+from images.host.process import Result
+from images.host.store import Store
+
+UNUSABLE = re.compile("Failed to (deserialize cache entry|initialize cache)")
+
+
+def place(store: Store) -> Path:
+    """Return the directory of the cache."""
+    return store.root / "uv"
+
+
+def renewed(run: Callable[[], Result], context: Context) -> Result:
+    """Run uv; once more without its cache where it cannot use what is there.
+
+    Raises WorldFault when the cache cannot be removed, or uv cannot use a new one either.
+    """
+    found = place(context.store)
+    fault = WorldFault("uv cannot use its cache", found, f"rm -rf {shlex.quote(str(found))}; or {ELSEWHERE}")
+    done = run()
+    if not _is_unusable(done):
+        return done
+    context.progress.say(f"note: {fault.fact}, which is removed: {fault.value}")
+    try:
+        _remove(found, context.store)
+    except OSError as error:  # as of a mounted directory
+        raise fault from error
+    done = run()
+    if _is_unusable(done):
+        raise fault
+    return done
+
+
+def _is_unusable(done: Result) -> bool:
+    """Return whether uv failed for what its cache has, and not for a disk or a directory that refuses."""
+    refused = re.search(r"\(os error (\d+)\)", done.err)
+    return bool(done.code and UNUSABLE.search(done.err)) and not (refused and int(refused[1]) in REMEDIES)
+
+
+def _remove(found: Path, store: Store) -> None:
+    """Remove the cache, or what is in its place, in one step for other builds; what a link leads to stays."""
+    with store.aside(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
+        found.rename(aside / found.name)
