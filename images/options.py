@@ -48,39 +48,42 @@ def _all() -> list[argparse.ArgumentParser]:
     return [_request(), _parts(), _mirror(), _result(), _effort()]
 
 
-def _named(command: str, *parents: argparse.ArgumentParser) -> Parser:
+def _command_parser(command: str, *parents: argparse.ArgumentParser) -> Parser:
     return Parser(prog=f"build.py {command}", description=COMMANDS[command], allow_abbrev=False, parents=list(parents))
 
 
 def _list_parser(command: str) -> Parser:
-    made = _named(command)
+    made = _command_parser(command)
     made.add_argument("--markdown", action="store_true", help="print the table of docs/versions.md")
     return made
 
 
 def _lock_parser(command: str) -> Parser:
-    made = _named(command, _request(), _mirror())
+    made = _command_parser(command, _request(), _mirror())
     made.add_argument("--output", type=_place, metavar="FILE", help="write the lock there instead of on stdout")
     return made
 
 
 def _bundle_parser(command: str) -> Parser:
-    made = _named(command, _request(), _parts(), _mirror(), _effort())
+    made = _command_parser(command, _request(), _parts(), _mirror(), _effort())
     made.add_argument("--output", type=_place, metavar="DIR|FILE.tar", required=True, help="where the bundle goes")
     return made
 
 
 def _image_parser(command: str) -> Parser:
-    made = _named(command, _mirror(), *([_parts(), _copies(), _effort()] if command == "verify" else []))
+    made = _command_parser(command, _mirror(), *([_parts(), _copies(), _effort()] if command == "verify" else []))
     made.add_argument(
-        "image", type=_text, metavar="IMAGE|ARCHIVE", help="in an engine here, in a file, a layout or a registry"
+        "image",
+        type=_text,
+        metavar="IMAGE|ARCHIVE",
+        help="in an engine here, in a file, a layout or a registry (docker://NAME: there)",
     )
     return made
 
 
 _PARSERS: Mapping[str, Callable[[str], Parser]] = {
-    "build": lambda command: _named(command, *_all()),
-    "plan": lambda command: _named(command, _request()),
+    "build": lambda command: _command_parser(command, *_all()),
+    "plan": lambda command: _command_parser(command, _request()),
     "list": _list_parser,
     "lock": _lock_parser,
     "bundle": _bundle_parser,

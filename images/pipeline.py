@@ -17,7 +17,7 @@ from images.inspection import base_layer, import_check, sbom, sonames
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.lock import Artifact, BaseImage, Examples, Lock
+from images.lock.lock import EXAMPLES, Artifact, BaseImage, Examples, Lock
 from images.lock.resolve import Making
 from images.oci import image as oci
 from images.oci import reference
@@ -51,9 +51,9 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
     """
     if planned.base_reference and planned.bytecode:
         _refuse_unprotected(planned.base_name, context)
-    base = _pull(planned, context) if planned.base_reference else None
+    base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
-        choose, making = resolving.debs(planned, context, background)
+        choose, making = resolving.choose_debs(planned, context, background)
     else:
         added = _choose_additions(base, planned, context)
         choose, making = lambda: added, None
@@ -64,11 +64,11 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
     lock = Lock(
         torch=str(planned.torch.version), transformers=str(planned.transformers.version), python=planned.python,
         glibc=planned.base.glibc, backend=planned.backend, module=planned.torch.module,
-        base=_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
+        base=_base_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
         bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
         index=planned.index, find_links=planned.find_links, undated=found.undated,
         debian=resolving.recipe(planned, chosen, None if base else debian.mmdebstrap(context.store, context.environ)),
-        examples=_examples(planned, context), base_image=base_image,
+        examples=_planned_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, base, making)
 
@@ -79,7 +79,7 @@ def _refuse_unprotected(base: str | None, context: Context) -> None:
         bytecode.refuse(found, base)
 
 
-def _pull(planned: Plan, context: Context) -> Base:
+def _planned_base(planned: Plan, context: Context) -> Base:
     """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
     assert planned.base_reference, "a base that is made here is not pulled"
     named = reference.parse(planned.base_reference)
@@ -114,19 +114,19 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
     return BaseImage(base.manifest, tuple(project for project, _ in decision.keep), base.name)
 
 
-def _name(planned: Plan, image: BaseImage | None) -> str:
+def _base_name(planned: Plan, image: BaseImage | None) -> str:
     """Return what to ask for again: a base from disk by its digest, since a lock holds no place."""
     if image is None or planned.base_name == "intel":
         return planned.base_name
     return image.reference or image.manifest.digest
 
 
-def _examples(planned: Plan, context: Context) -> Examples | None:
+def _planned_examples(planned: Plan, context: Context) -> Examples | None:
     if planned.examples is None:
         return None
     with or_else("--examples none"), context.progress.step("fetching the examples"):
         taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
-    return Examples(examples.NAME, taken[0]) if taken else None
+    return Examples(EXAMPLES, taken[0]) if taken else None
 
 
 def download(locked: Locked, context: Context) -> None:
@@ -135,8 +135,8 @@ def download(locked: Locked, context: Context) -> None:
     Raises WorldFault that names what is missing and cannot be had.
     """
     if locked.base is None and locked.lock.base_image:
-        _parts(locked.lock.base_image, context)
-    _archive(locked.lock, context)
+        _fetch_locked_base(locked.lock.base_image, context)
+    _locked_examples(locked.lock, context)
     collect.packages(locked.lock, context)
 
 
@@ -145,18 +145,17 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     lock = locked.lock
     if lock.base_image and lock.bytecode:
         _refuse_unprotected(lock.base, context)
-    base = locked.base or (_pulled(lock, lock.base_image, context) if lock.base_image else None)
-    taken = _archive(lock, context)
+    base = locked.base or (_locked_base(lock, lock.base_image, context) if lock.base_image else None)
+    taken = _locked_examples(lock, context)
     found = collect.packages(lock, context)
     if locked.making:
         assemble.compile_beside(locked.making, lock, found, context)
-    base = on_base.with_bindings(base or _made(locked, context), lock, found)
+    base = on_base.with_bindings(base or _debian_base(locked, context), lock, found)
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
-    above = assemble.layers(
-        lock, found, base, extras, taken, lambda: sbom.write(lock, found, base, context.store), context
-    )
+    ingredients = assemble.Ingredients(lock, found, base, taken)
+    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store), context)
     parts = (*base.layers, *above)
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
@@ -183,7 +182,7 @@ def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base
     return None  # an earlier build has made it
 
 
-def _made(locked: Locked, context: Context) -> Base:
+def _debian_base(locked: Locked, context: Context) -> Base:
     lock = locked.lock
     unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
@@ -201,12 +200,12 @@ def _made(locked: Locked, context: Context) -> Base:
     return base
 
 
-def _pulled(lock: Lock, known: BaseImage, context: Context) -> Base:
-    base = pulled.read(_parts(known, context), lock.python, lock.glibc, context.store)
+def _locked_base(lock: Lock, known: BaseImage, context: Context) -> Base:
+    base = pulled.read(_fetch_locked_base(known, context), lock.python, lock.glibc, context.store)
     return replace(base, name=known.reference)
 
 
-def _parts(known: BaseImage, context: Context) -> pulled.Parts:
+def _fetch_locked_base(known: BaseImage, context: Context) -> pulled.Parts:
     """Fetch the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
@@ -224,7 +223,7 @@ def _parts(known: BaseImage, context: Context) -> pulled.Parts:
     return parts
 
 
-def _archive(lock: Lock, context: Context) -> tuple[str, Path] | None:
+def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:
     """Return sha256 and place of the examples of a lock; what the store lacks comes from where the user says, or from
     the release's own address.
 

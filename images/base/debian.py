@@ -18,8 +18,9 @@ from images.debs.apt import ALWAYS, Deb
 from images.debs.mirrors import REMEDY
 from images.host import process
 from images.host.context import temporary
-from images.host.errors import WorldFault
+from images.host.errors import WorldFault, require_programs, shortened
 from images.host.store import Store
+from images.oci.image import file_header
 from images.oci.layer import EPOCH, Directories, Layer, Part, Written
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
@@ -136,6 +137,7 @@ def scripts_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
     env = scripts_environment(environ)
+    require_programs(Path(temporary(env)), "the directory of temporary files", "set TMPDIR to one where they can")
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)
@@ -161,7 +163,7 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
         remedy = f"check that the disk and {temporary(env)} have 1 GB free; not root? " + (
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
-        raise WorldFault("mmdebstrap could not make the base", done.complaint, remedy)
+        raise WorldFault("mmdebstrap could not make the base", shortened(done.complaint), remedy)
 
 
 def _own_mounts(env: Mapping[str, str]) -> list[str]:
@@ -172,7 +174,10 @@ def _own_mounts(env: Mapping[str, str]) -> list[str]:
 
 
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
-    """Refuse a base that is not what the lock says: an archive may call a package required that does not say so."""
+    """Refuse a base with other packages than the lock.
+
+    An index may call a package required that does not do so itself.
+    """
     left = {(deb.package, deb.version) for deb in debs} ^ set(installed.items())
     if left:
         names = ", ".join(sorted(f"{name} {version}" for name, version in left))
@@ -217,15 +222,9 @@ def pack(store: Store, debs: Sequence[Deb], more: Mapping[str, str], out: Path, 
             size = path.stat().st_size
             index.append(paragraph(_control(path, environ), deb.sha256, size))
             with path.open("rb") as data:
-                tar.addfile(_entry(f"{REPOSITORY}/{deb.sha256}.deb", size), data)
+                tar.addfile(file_header(f"{REPOSITORY}/{deb.sha256}.deb", size), data)
         for name, text in {f"{REPOSITORY}/Packages": "\n".join(index), **more}.items():
-            tar.addfile(_entry(name, len(text.encode())), io.BytesIO(text.encode()))
-
-
-def _entry(name: str, size: int) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime = size, EPOCH
-    return info
+            tar.addfile(file_header(name, len(text.encode())), io.BytesIO(text.encode()))
 
 
 def paragraph(control: str, sha256: str, size: int) -> str:

@@ -14,8 +14,6 @@ from images.base.overlay import Tree
 
 # name-version.dist-info by the specification; setuptools and distutils wrote .egg-info in several forms.
 INFO = re.compile(r"(?P<name>.+?)(?:-(?P<version>[^-]+))?(?:-py[0-9.]+)?\.(dist|egg)-info")
-
-
 FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 BLANK = re.compile(r"\n[ \t\r]*\n")
 

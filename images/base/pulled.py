@@ -15,10 +15,11 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci import compression, layout, manifest, reference, transfer
+from images.oci import compression, layout, manifest, reference
 from images.oci.layer import Part, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reference import Reference
+from images.transport import transfer
 
 CONFIG_LIMIT = 8 << 20  # bytes
 

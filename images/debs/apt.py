@@ -16,7 +16,7 @@ from images.debs.mirrors import REMEDY
 from images.foreign.grammar import Grammar
 from images.host import fingerprint, process
 from images.host.context import Context
-from images.host.errors import WorldFault, disk_fault, require_room
+from images.host.errors import Unwritable, WorldFault, disk_fault, require_room
 from images.host.store import Store, key_of, sha256
 
 ARCHIVES, SIGNED = "cache/archives", "signed debs"  # where apt downloads to; records of what signed indexes had
@@ -91,13 +91,13 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
     """Choose the packages of a base that is made here, once a day, and download each into the store.
 
     When the mirror cannot be reached, an older choice is better than none, and the user is told its day. Raises
-    WorldFault where there is none, and Unverified even if there is one.
+    WorldFault where there is none, and Unverified or Unwritable even if there is one.
     """
 
     def choose() -> Choice:
         listed = mirrors.default_sources(suite, context.environ)
         names = (MINBASE.format(suite=suite), *ALWAYS, *packages)
-        return Choice(_from_either(listed, suite, ("install", "--", *names), context), listed)
+        return Choice(_choose_from_mirrors(listed, suite, ("install", "--", *names), context), listed)
 
     return _daily([suite, packages], context, choose)
 
@@ -126,7 +126,7 @@ def _daily(inputs: Sequence[object], context: Context, choose: Callable[[], Choi
     try:
         found = choose()
     except WorldFault as fault:
-        if record is None or known is None or isinstance(fault, Unverified):
+        if record is None or known is None or isinstance(fault, Unverified | Unwritable):
             raise
         context.progress.say(f"note: Debian's packages as of {record['day']}: {fault.fact}: {fault.value}")
         return known
@@ -140,15 +140,15 @@ def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     return [deb for deb in debs if not store.whole(deb.sha256, deb.filename)]
 
 
-def _from_either(listed: str, suite: str, question: Sequence[str], context: Context) -> tuple[Deb, ...]:
-    """Choose from Debian's own mirror, and where that cannot be reached from those of the machine's apt, aloud.
+def _choose_from_mirrors(listed: str, suite: str, selection: Sequence[str], context: Context) -> tuple[Deb, ...]:
+    """Choose from Debian's own mirror; where that cannot be reached, from those of the machine's apt, with a note.
 
-    In this order, so that everybody who reaches the former gets the same image.
+    In this order, so that everybody who reaches Debian's own mirror gets the same image.
     """
     store, environ = context.store, context.environ
     try:
-        return _choose(store, listed, question, environ)
-    except Unverified:
+        return _choose(store, listed, selection, environ)
+    except (Unverified, Unwritable):
         raise
     except WorldFault:
         near = mirrors.machine_sources(suite, environ)
@@ -156,20 +156,20 @@ def _from_either(listed: str, suite: str, question: Sequence[str], context: Cont
             raise
         places = " and ".join(mirrors.addresses(near))
         context.progress.say(f"note: Debian's own mirror does not answer; its packages come from {places}")
-        return _choose(store, near, question, environ)
+        return _choose(store, near, selection, environ)
 
 
-def _choose(store: Store, listed: str, question: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
-    """Ask apt-get which packages `question`, a command of its own with arguments, takes, and download them."""
+def _choose(store: Store, listed: str, selection: Sequence[str], environ: Mapping[str, str]) -> tuple[Deb, ...]:
+    """Return the packages that apt-get takes, and download them; `selection` is its command with the names."""
     with store.aside(directory=True) as place:
         aside = place.resolve()
         _lay_out(aside, listed)
         _apt(store, aside, ("update",), environ)
-        found = chosen(_apt(store, aside, ("--print-uris", *question), environ))
+        found = chosen(_apt(store, aside, ("--print-uris", *selection), environ))
         if lacking := missing(store, found):
             for deb in (deb for deb in found if deb not in lacking):  # apt does not download what it finds here
                 shutil.copyfile(store.place(deb.sha256, deb.filename), aside / ARCHIVES / deb.filename)
-            _apt(store, aside, ("--yes", "--download-only", *question), environ)
+            _apt(store, aside, ("--yes", "--download-only", *selection), environ)
             for deb in lacking:
                 path = aside / ARCHIVES / deb.filename
                 if not path.is_file() or sha256(path) != deb.sha256:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
 from images.lock import collect, lockfile
 from images.lock.collect import Wheel
-from images.lock.lock import Lock
+from images.lock.lock import BINDINGS, Lock
 from images.oci.layer import Directories, Layer, Part, Written
 from images.plan.planner import FAMILY
 
@@ -31,6 +31,20 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("hugging face", lambda name: name in FAMILY and name != "transformers"),
     ("transformers", lambda name: name == "transformers"),
 )
+WITH_EXAMPLES = "transformers"  # the layer that has them, for they are of the same release
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What the layers of an image are made of: its lock, the wheels of it in order, its base, and its examples.
+
+    `examples` are the sha256 and the path of their archive.
+    """
+
+    lock: Lock
+    wheels: Sequence[Wheel]
+    base: Base
+    examples: tuple[str, Path] | None
 
 
 @dataclass(frozen=True)
@@ -42,22 +56,22 @@ class Extra:
     fill: Callable[[Layer], None]
 
 
-def layers(
-    lock: Lock, found: Sequence[Wheel], base: Base, extras: Sequence[Extra], archive: tuple[str, Path] | None,
-    sbom: Callable[[], str], context: Context,
-) -> list[Part]:  # fmt: skip
+def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Part]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
-    `sbom` writes the software bill of materials, which takes as long as a small layer.
+    `extras` are the layers directly above the base. `sbom` writes the software bill of materials, which takes as long
+    as a small layer.
     """
-    store, compiler, below = context.store, _compiler(lock, base, context), base.facts.directories
+    store, below = context.store, ingredients.base.facts.directories
+    compiler = _compiler(ingredients.lock, ingredients.base, context)
     tasks: list[Callable[[], Part]] = [partial(_part, store, e.name, e.inputs, below, e.fill) for e in extras]
     for name, belongs in GROUPS:
-        members = [wheel for wheel in found if belongs(wheel.project)]
-        scripts = archive if name == "transformers" else None
+        members = [wheel for wheel in ingredients.wheels if belongs(wheel.project)]
+        scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
-            tasks.append(partial(_wheel_layer, name, members, scripts, lock, base, store, compiler))
-    tasks.append(lambda: _own_layer(lock, base, sbom(), store, compiler))
+            part = replace(ingredients, wheels=members, examples=scripts)
+            tasks.append(partial(_wheel_layer, name, part, store, compiler))
+    tasks.append(lambda: _own_layer(ingredients, sbom(), store, compiler))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
@@ -107,18 +121,18 @@ def _compiler(lock: Lock, base: Base | None, context: Context) -> Compiler | Non
     return Compiler(store, bytecode.unpacked(store, source, found, trusted=trusted), lock.trim)
 
 
-def _wheel_layer(
-    name: str, members: Sequence[Wheel], archive: tuple[str, Path] | None, lock: Lock, base: Base, store: Store,
-    compiler: Compiler | None,
-) -> Part:  # fmt: skip
-    compiled = compiler.compiled(members) if compiler else {}
-    inputs = [[wheel.sha256 for wheel in members], compiled, archive and archive[0], lock.trim, astuple(base.site)]
+def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Part:
+    """Write a layer of some of the wheels, or of the examples, or of both."""
+    lock, base, archive = part.lock, part.base, part.examples
+    compiled = compiler.compiled(part.wheels) if compiler else {}
+    inputs = [[wheel.sha256 for wheel in part.wheels], compiled, archive and archive[0], lock.trim, astuple(base.site)]
 
     def fill(layer: Layer) -> None:
-        of_ipex = oneccl.shared_files({wheel.project: wheel.path for wheel in members}, lock.module, trimmed=lock.trim)
-        for wheel in members:
+        paths = {wheel.project: wheel.path for wheel in part.wheels}
+        of_ipex = oneccl.shared_files(paths, lock.module, trimmed=lock.trim)
+        for wheel in part.wheels:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            shared = of_ipex if wheel.project == oneccl.BINDINGS else {}
+            shared = of_ipex if wheel.project == BINDINGS else {}
             wheels.write(layer, wheel.path, base.site, pyc, shared, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])
@@ -126,7 +140,9 @@ def _wheel_layer(
     return _part(store, name, inputs, base.facts.directories, fill)
 
 
-def _own_layer(lock: Lock, base: Base, sbom: str, store: Store, compiler: Compiler | None) -> Part:
+def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Compiler | None) -> Part:
+    """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
+    lock, base = ingredients.lock, ingredients.base
     files = entrypoint_layer.files(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
     texts = {

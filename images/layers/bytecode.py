@@ -12,10 +12,10 @@ from pathlib import Path
 
 from images.foreign.sandbox import Given, Sandbox
 from images.host import process
-from images.host.errors import Damaged, WorldFault
+from images.host.errors import ELSEWHERE, Damaged, WorldFault, require_programs
 from images.host.store import Store, sha256
 from images.layers import interpreter, trim
-from images.layers.interpreter import Source
+from images.layers.interpreter import PythonSource
 from images.oci.layer import EPOCH
 
 WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
@@ -46,7 +46,7 @@ class Interpreter:
     """
 
     root: Path
-    source: Source
+    source: PythonSource
     sandbox: Sandbox | None
     beside: tuple[Path, ...] = ()
 
@@ -59,14 +59,18 @@ class Interpreter:
         return [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
-        """Run it to its end, with nothing but its own files and what it is `given`."""
+        """Run it to its end, with nothing but its own files and what it is `given`.
+
+        Raises WorldFault where the disk of the store lets no program start.
+        """
+        require_programs(self.root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
         command = [*self.command, *arguments]
         if self.sandbox is None:
             return process.run(command, given.environment, remedy)
         return self.sandbox.run(command, Given(given.environment, (self.root, *given.reads), given.writes), remedy)
 
 
-def unpacked(store: Store, source: Source, found: Sandbox, *, trusted: bool) -> Interpreter:
+def unpacked(store: Store, source: PythonSource, found: Sandbox, *, trusted: bool) -> Interpreter:
     """Unpack the Python of a base, once; a `trusted` one also runs where there is no sandbox.
 
     Raises WorldFault for another one there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,22 +12,24 @@ from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
-from images.lock.missing import EXAMPLES
+from images.lock.lock import EXAMPLES
 from images.oci.layer import Layer
+from images.plan.planner import ARCHIVE
 from images.wheels import source_archive
 from images.wheels.source_archive import Member
 
-NAME = EXAMPLES
 PLACE = "workspace/transformers"
 # The rest of the archive is the library itself, which comes as a wheel, with its tests and documentation.
 TAKEN = ("examples/", "LICENSE", "README.md")
 SCRIPTS = "examples/pytorch"
+# Where a release is, which does not change; any other address may have something else tomorrow, as that of a branch.
+RELEASE = re.compile(r"[0-9][0-9A-Za-z.]*".join(map(re.escape, ARCHIVE.split("{version}"))))
 
 
 def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) -> tuple[str, Path] | None:
     """Bring the examples into the store as an archive; return its sha256 and its path, None where nobody asked for any.
 
-    An archive that was fetched once is taken again: a release does not change.
+    The archive of a release that was fetched once is taken again; any other address is asked each time.
     Raises UserFault for a path that is neither an archive nor a directory, WorldFault where an address is out of reach.
     """
     if asked is None:
@@ -39,15 +42,15 @@ def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) 
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address"
         raise UserFault("no such file or directory", asked, remedy)
-    return _kept(store, fetch(store, local.absolute().as_uri(), None, NAME, sources, advance), asked)
+    return _kept(store, fetch(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), asked)
 
 
 def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
-    known = store.record("archives", key_of(url))
-    if known and store.whole(known, NAME):
+    known = store.record("archives", key_of(url)) if RELEASE.fullmatch(url) else None
+    if known and store.whole(known, EXAMPLES):
         return _kept(store, known, url)
     try:
-        digest = fetch(store, url, None, NAME, sources, advance)
+        digest = fetch(store, url, None, EXAMPLES, sources, advance)
     except WorldFault as error:
         remedy = "--examples PATH with a copy of the archive"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
@@ -57,7 +60,7 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
 
 
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
-    path = store.place(digest, NAME)
+    path = store.place(digest, EXAMPLES)
     if not any(_is_script(member) for member in members(path)):
         remedy = "an archive with examples/pytorch in it, as a release of transformers has"
         raise UserFault("no examples in that archive", asked, _find_above(asked) or remedy)
@@ -88,7 +91,7 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
                 with path.open("rb") as file:
                     tar.addfile(info, file)
         digest = sha256(aside)
-        store.keep(aside, digest, NAME)
+        store.keep(aside, digest, EXAMPLES)
     return _kept(store, digest, str(directory))
 
 

@@ -24,7 +24,6 @@ from images.oci.manifest import DAMAGED
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
 
-
 # What Debian's Python needs to compile, and what the modules that it imports for that try to import.
 PACKAGED = (
     "python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libexpat1", "zlib1g", "libbz2-1.0",
@@ -34,7 +33,7 @@ MERGED = Directories({}, {name: f"usr/{name}" for name in ("bin", "lib", "lib64"
 
 
 @dataclass(frozen=True)
-class Source:
+class PythonSource:
     """Where a Python comes from, and what bytecode of it depends on (`identity`).
 
     `name` is what messages call it, `path` its own in the image, `site` where packages go. `fill` unpacks it into a
@@ -49,16 +48,16 @@ class Source:
     packaged: bool = False
 
 
-def of_base(store: Store, base: Base) -> Source:
+def of_base(store: Store, base: Base) -> PythonSource:
     """Return the Python that lies in the layers of a base."""
 
     def fill(root: Path) -> None:
         _extract(store, base.layers, base.facts.directories, root, _needed(base.interpreter))
 
-    return Source(base.name, base.interpreter, base.site, base.identity, fill)
+    return PythonSource(base.name, base.interpreter, base.site, base.identity, fill)
 
 
-def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, environ: Mapping[str, str]) -> Source:
+def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, environ: Mapping[str, str]) -> PythonSource:
     """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
@@ -78,10 +77,10 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, envi
                 _unpack(tar, root, MERGED, needed)
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
-    return Source(f"debian:{suite}", path, of_debian(python), identity, fill, packaged=True)
+    return PythonSource(f"debian:{suite}", path, of_debian(python), identity, fill, packaged=True)
 
 
-def unpack(store: Store, source: Source, ready: Callable[[Path], None] = lambda _: None) -> Path:
+def unpack(store: Store, source: PythonSource, ready: Callable[[Path], None] = lambda _: None) -> Path:
     """Unpack an interpreter once and return its root directory; any user may, because owners are not kept.
 
     `ready` is called with the directory that the interpreter is in before it is moved to its place.

@@ -12,7 +12,7 @@ from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.layers.assemble import Extra
 from images.lock.collect import Wheel
-from images.lock.lock import Lock
+from images.lock.lock import BINDINGS, Lock
 from images.oci.layer import Layer
 
 
@@ -42,7 +42,7 @@ def with_bindings(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
     """Return the base with links to oneCCL's bindings, whether a wheel or the base brings them."""
     if lock.backend != "ccl" or lock.module is None:
         return base
-    path = next((wheel.path for wheel in found if wheel.project == oneccl.BINDINGS), None)
+    path = next((wheel.path for wheel in found if wheel.project == BINDINGS), None)
     listing = base.facts.listing
     taken = {place for place in oneccl.PLACES if place.rpartition("/")[2] in listing.get(place.rpartition("/")[0], ())}
     if any(artifact.name == "impi-rt" for artifact in lock.artifacts):
@@ -55,5 +55,5 @@ def with_bindings(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
 def _names(base: Base) -> list[str]:
     """List the files of bindings that the base has, as a wheel would."""
     site, installed = base.site.directory, base.facts.distributions
-    files = next((d.files for d in installed if (d.name, d.directory) == (oneccl.BINDINGS, site)), None)
+    files = next((d.files for d in installed if (d.name, d.directory) == (BINDINGS, site)), None)
     return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.layers import trim
+from images.lock.lock import BINDINGS, IPEX
 from images.wheels import archive
 
-BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"
 STACK = (BINDINGS, IPEX)
 
 IPEX_MODULE = "intel_extension_for_pytorch"

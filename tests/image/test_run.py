@@ -242,8 +242,8 @@ def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path)
     done = run(image, "ctc", options=("--volume", f"{tmp_path}/ctc.py:{script}:ro"))
 
     assert done.code == 2
-    assert "no requirements for ctc, it lacks: jiwer, librosa\n" in done.err
-    assert "pip install jiwer librosa" in done.err
+    assert "no requirements for ctc, it lacks: jiwer, librosa, torchcodec\n" in done.err
+    assert "jiwer librosa torchcodec as USER root in an image FROM this one" in done.err
 
 
 def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:

@@ -29,6 +29,15 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 sys.exit(7)
 """
+STEP = {"SLURM_STEP_ID": "0"}
+# Slurm's own process of a step. It stays until it has been looked at.
+DAEMON = """
+import os, signal, sys, time
+with open("/proc/self/comm", "w") as comm:
+    comm.write("slurmstepd")
+os.killpg(int(sys.argv[1]), signal.SIGUSR1)
+time.sleep(0.3)
+"""
 
 
 def start(end: Path, step: dict[str, str], stdin: int | None = None) -> subprocess.Popen[str]:
@@ -62,9 +71,10 @@ def read_end(made: subprocess.Popen[str], end: Path) -> str:
     return (first + rest).strip()
 
 
+@pytest.mark.parametrize("step", [{}, STEP])
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_us_is_passed_on(tmp_path: Path, number: int) -> None:
-    made = start(tmp_path / "end", {})
+def test_a_signal_to_us_is_passed_on(tmp_path: Path, number: int, step: dict[str, str]) -> None:
+    made = start(tmp_path / "end", step)
 
     os.kill(made.pid, number)
 
@@ -72,9 +82,9 @@ def test_a_signal_to_us_is_passed_on(tmp_path: Path, number: int) -> None:
 
 
 def test_a_signal_to_every_process_of_a_step_comes_once(tmp_path: Path) -> None:
-    made = start(tmp_path / "end", {"SLURM_STEP_ID": "0"})
+    made = start(tmp_path / "end", STEP)
 
-    os.killpg(made.pid, signal.SIGUSR1)
+    subprocess.run([sys.executable, "-c", DAEMON, str(made.pid)], check=True, timeout=SECONDS)
 
     assert read_end(made, tmp_path / "end") == str(int(signal.SIGUSR1))
 

@@ -14,7 +14,7 @@ from images.host.context import background
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.layers import bytecode, interpreter
-from images.layers.interpreter import Source
+from images.layers.interpreter import PythonSource
 from tests.support.packages import make
 
 NONE = Sandbox("", "no bwrap in PATH")
@@ -47,7 +47,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
     return [make(store, tmp_path / "packages", name, files) for name, files in FILES.items()]
 
 
-def source(store: Store, debs: list[Deb]) -> Source:
+def source(store: Store, debs: list[Deb]) -> PythonSource:
     return interpreter.of_packages(store, "bookworm", debs, "3.11", os.environ)
 
 

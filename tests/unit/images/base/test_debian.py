@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -165,3 +167,31 @@ def test_where_room_for_temporary_files_may_lack_is_named(
     with pytest.raises(WorldFault, match="mmdebstrap could not make the base") as caught:
         debian._bootstrap((), tmp_path / "parts", tmp_path / "raw", env)
     assert f"the disk and {place} have 1 GB free" in caught.value.remedy
+
+
+def test_no_base_is_begun_where_temporary_files_lie_on_a_disk_without_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hardened machine mounts /tmp so: mmdebstrap failed after the downloads, with the command lines of dpkg."""
+    ran: list[object] = []
+    monkeypatch.setattr(process, "run", lambda command, *_, **__: ran.append(command))
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC if path == tmp_path else 0))
+
+    with pytest.raises(WorldFault) as caught:
+        debian.make(Store(tmp_path / "s"), Debian("bookworm", (), "", ()), "3.11", {"TMPDIR": str(tmp_path)})
+
+    assert caught.value.fact == "programs cannot be started in the directory of temporary files"
+    assert (caught.value.value, ran) == (f"{tmp_path} (noexec)", [])
+    assert caught.value.remedy == "set TMPDIR to one where they can"
+
+
+def test_of_a_long_complaint_beginning_and_end_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"E: setup failed: E: dpkg --install{' /debs/./0123.deb' * 400} failed\nE: mmdebstrap failed to run"
+    monkeypatch.setattr(process, "run", lambda *_, **__: Result(1, "", said))
+
+    with pytest.raises(WorldFault) as caught:
+        debian._bootstrap((), tmp_path / "parts", tmp_path / "raw", {"PATH": "/usr/bin"})
+
+    assert len(caught.value.value) <= 300
+    assert caught.value.value.startswith("E: setup failed: E: dpkg --install")
+    assert caught.value.value.endswith("failed E: mmdebstrap failed to run")

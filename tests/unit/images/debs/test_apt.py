@@ -16,7 +16,7 @@ from rich.console import Console
 from images.debs import apt
 from images.debs.apt import SIGNED, Deb, chosen, configuration, missing, unsigned
 from images.host import process
-from images.host.errors import WorldFault
+from images.host.errors import Unwritable, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store, sha256
 from tests.support import locks
@@ -178,6 +178,33 @@ def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
 
     assert found == asked
     assert capsys.readouterr().err.startswith(note)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_full_disk_is_no_mirror_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    asked: list[Sequence[str]] = []
+    err = "" if known else "E: Write error - write (28: No space left on device)"
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        if command[0] == "mmdebstrap":
+            return process.Result(1, "", USUAL)
+        if "update" in command:
+            asked.append(command)
+            return process.Result(100 if err else 0, "", err)
+        return process.Result(0, MINE if "indextargets" in command else "", "")
+
+    context = replace(locks.context(Store(tmp_path / "store"), None, {}), progress=Progress(Console(stderr=True)))
+    monkeypatch.setattr(process, "run", run)
+    if known:  # yesterday's choice is not taken either
+        apt.resolve("suite", ("x",), context)
+        err, asked = "E: Write error - write (28: No space left on device)", []
+        context = replace(context, today=context.today + datetime.timedelta(days=1))
+
+    with pytest.raises(Unwritable, match="cannot write to the store"):
+        apt.resolve("suite", ("x",), context)
+    assert len(asked) == 1 and capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("left", [b"another package", b""])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 import zipfile
 from contextvars import copy_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.base import Site
-from images.foreign.sandbox import Sandbox
+from images.foreign.sandbox import Given, Sandbox
 from images.host import process
 from images.host.errors import Fault, WorldFault
 from images.host.process import Result
@@ -83,13 +85,29 @@ def test_sets_have_one_order(
         return Result(0, "", "")
 
     monkeypatch.setattr(process, "run", run)
-    source = interpreter.Source("a/b:1", "usr/bin/python", Site(release, "site", "/usr/bin/python"), "", lambda _: None)
+    source = interpreter.PythonSource(
+        "a/b:1", "usr/bin/python", Site(release, "site", "/usr/bin/python"), "", lambda _: None
+    )
     out, wheel = tmp_path / "out", tmp_path / "a.whl"
     bytecode.compile_to(out, wheel, "site", Interpreter(tmp_path, source, None), "(?!)")
 
     ((command, given),) = ran
     assert given == environment
     assert command[command.index(options[0]) : command.index(str(wheel))] == [*options, *map(str, programs)]
+
+
+@pytest.mark.parametrize("sandbox", [None, Sandbox("/usr/bin/bwrap")])
+def test_a_store_on_a_disk_without_programs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox | None
+) -> None:
+    """To remove the store's trees, as the message said before, changed nothing."""
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    python = Interpreter(tmp_path, interpreter.of_base(Store(tmp_path), base(SYSTEM)), sandbox)
+
+    with pytest.raises(WorldFault, match=r"programs cannot be started in the store: .* \(noexec\)") as caught:
+        python.run(["-c", "pass"], Given({}, ()), bytecode.BROKEN)
+
+    assert caught.value.remedy == f"set XDG_CACHE_HOME to a directory where they can, or {bytecode.WITHOUT}"
 
 
 def test_bytecode_is_read(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
 from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, HOME, IF_SET, USUAL, compiled, files
-from images.layers.interpreter import Source, of_base
+from images.layers.interpreter import PythonSource, of_base
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
 
@@ -101,7 +101,7 @@ def test_the_program_runs_where_it_is_there_and_torch_was_imported(
 class Compiling:
     """This Python in the place of a base's, and how many times it was asked."""
 
-    source: Source
+    source: PythonSource
     asked: list[str] = field(default_factory=list)
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:

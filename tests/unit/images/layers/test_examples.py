@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import zstandard
 
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store
+from images.host.store import Store, sha256
 from images.layers import examples
 from images.oci.layer import Directories, Layer
+from images.plan.planner import ARCHIVE
 
 
 def tar(path: Path, *names: str) -> Path:
@@ -140,6 +142,37 @@ def test_a_path_is_no_address(tmp_path: Path, name: str) -> None:
     found = examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
 
     assert found is not None and found[1].read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("url", "again"),
+    [
+        (ARCHIVE.format(version="5.8.1"), False),
+        (ARCHIVE.format(version="5.8.1").replace("tags/v5.8.1", "heads/main"), True),
+        ("https://host/main.tar.gz", True),
+        (ARCHIVE.format(version="5.8.1") + "?v=2", True),
+    ],
+)
+def test_only_the_archive_of_a_release_is_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, again: bool
+) -> None:
+    """The file behind any other address changes, as that of a branch; the lock was that of the first day for ever."""
+    store, served = Store(tmp_path / "s"), tmp_path / "main.tar.gz"
+
+    def fetched(store: Store, _url: str, _digest: None, name: str, *_: object) -> str:
+        digest = sha256(served)
+        with store.aside() as aside:
+            shutil.copyfile(served, aside)
+            store.keep(aside, digest, name)
+        return digest
+
+    monkeypatch.setattr(examples, "fetch", fetched)
+    tar(served, "t-1/examples/pytorch/a.py")
+    first = examples.obtain(store, url, Sources(), lambda _: None)
+    tar(served, "t-1/examples/pytorch/b.py")
+    second = examples.obtain(store, url, Sources(), lambda _: None)
+
+    assert first and second and (first != second) is again
 
 
 @pytest.mark.parametrize("cut", [20, 60])

@@ -10,9 +10,9 @@ import pytest
 
 from images.host.store import Store
 from images.layers import on_base
-from images.layers.oneccl import BINDINGS, GUIDE
+from images.layers.oneccl import GUIDE
 from images.lock.collect import Wheel
-from images.lock.lock import Lock
+from images.lock.lock import BINDINGS, Lock
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from images.layers import oneccl
-from images.layers.oneccl import BINDINGS, GUIDE, IPEX, MPI
+from images.layers.oneccl import GUIDE, MPI
+from images.lock.lock import BINDINGS, IPEX
 from tests.support import ccl_wheels
 
 MODULE = ccl_wheels.BINDINGS
