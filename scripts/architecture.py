@@ -15,14 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from images import terminal  # noqa: E402
+
 PAGE = ROOT / "docs/architecture.md"
 
 # The packages, and the modules outside of packages, of each program; imports lead from a later row to earlier ones.
 LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     "images": (
+        ("terminal",),
         ("host",),
         ("foreign",),
         ("debs", "plan", "oci"),
+        ("transport",),
         ("base", "wheels"),
         ("lock",),
         ("layers",),
@@ -63,8 +69,8 @@ FLOWS: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("lock.collect", "layers.assemble", "wheels"),
         ("base.base", "layers.assemble", "base"),
         ("layers.assemble", "oci.image", "layers"),
-        ("oci.image", "oci.engine", "image"),
-        ("oci.engine", "inspection.import_check", "loaded image"),
+        ("oci.image", "transport.engine", "image"),
+        ("transport.engine", "inspection.import_check", "loaded image"),
     ),
     "entrypoint": (
         ("__main__", "training.job", "arguments"),
@@ -222,4 +228,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    terminal.end_at_interrupt()
     sys.exit(main(sys.argv[1:]))

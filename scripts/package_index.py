@@ -24,9 +24,9 @@ from pypi_simple import (
 from images.host import download
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
+from images.wheels.archive import METADATA
 
 LINUX = re.compile(r"linux.*x86_64\.whl")
-METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 UNREADABLE = (
     requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError, KeyError, RecursionError,
     zipfile.BadZipFile,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Callable, Iterable
@@ -10,10 +9,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from images.lock.source_only import WHEEL
 from images.plan.planner import Plan
 from images.wheels import record
 
-WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 # What PyPI's torch requires beside its build for the CPU: setup.py of torch adds these from a variable of its builders.
 FOR_GPU = re.compile(r"(nvidia|cuda|triton|pytorch-triton)\b")
 
@@ -32,12 +31,12 @@ def of(name: str, plan: Plan, requires: Requires, directory: Path) -> Path:
 def write(directory: Path, name: str, version: str, requires: Iterable[str]) -> Path:
     """Write a wheel for any Python and system."""
     info = f"{name}-{version}.dist-info"
-    files = {f"{info}/METADATA": metadata(name, version, requires), f"{info}/WHEEL": WHEEL}
-    rows = [f"{path},{_hash(text)},{len(text.encode())}\n" for path, text in files.items()]
+    texts = {f"{info}/METADATA": metadata(name, version, requires), f"{info}/WHEEL": WHEEL}
+    files = {member: text.encode() for member, text in texts.items()}
     path = directory / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        for member, text in {**files, f"{info}/RECORD": "".join([*rows, f"{info}/RECORD,,\n"])}.items():
-            archive.writestr(member, text)
+        for member, data in {**files, f"{info}/RECORD": record.write(files, info).encode()}.items():
+            archive.writestr(member, data)
     return path
 
 
@@ -45,7 +44,3 @@ def metadata(name: str, version: str, requires: Iterable[str]) -> str:
     """Return METADATA that says what a release requires, and nothing else."""
     lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {text}" for text in requires)]
     return "\n".join(["Metadata-Version: 2.1", *lines, ""])
-
-
-def _hash(text: str) -> str:
-    return str(record.hash_of(hashlib.sha256(text.encode()).hexdigest()))

@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from entrypoint.launchers.table import detect, read_world
 from entrypoint.training import job
 from tests.support.definitions import schema
 from tests.support.documents import Page, pages
@@ -24,7 +25,7 @@ def shown_in(page: Page) -> list[dict[str, Any]]:
 
 
 SHOWN = [each for page in pages() for each in shown_in(page)]
-JOBS = [each for each in SHOWN if each["kind"] != "Pod"]
+JOBS = [each for each in SHOWN if each["apiVersion"].startswith(("kubeflow.org/", "trainer.kubeflow.org/"))]
 
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
@@ -71,6 +72,13 @@ def test_the_validation_lets_the_mpi_job_in() -> None:
     assert replicas["Launcher"]["replicas"] == 1
 
 
+def test_the_workers_of_the_mpi_job_end_with_its_launcher() -> None:
+    """The default is None (setDefaultsRunPolicy of the MPI operator), and a worker never ends by itself."""
+    [each] = of_kind("MPIJob")
+
+    assert each["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+
+
 @pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
 def test_a_pod_keeps_its_cores_and_mounts_what_it_has(each: dict[str, Any]) -> None:
     for pod in pods(each):
@@ -90,9 +98,23 @@ def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> N
             assert read.trains or read.kind == job.WORKER
 
 
-def test_kubernetes_takes_the_pods() -> None:
-    shown = [each for each in SHOWN if each["kind"] == "Pod"]
+def test_kubernetes_takes_what_is_its_own() -> None:
+    shown = [each for each in SHOWN if each not in JOBS]
 
-    assert shown
+    assert {each["kind"] for each in shown} == {"Pod", "Service", "Job"}
     for each in shown:
         kubernetes_validate.validate(each, "1.37", strict=True)
+
+
+def test_the_pods_of_the_indexed_job_find_each_other() -> None:
+    [service], [indexed] = ([each for each in SHOWN if each["kind"] == kind] for kind in ("Service", "Job"))
+    spec, name = indexed["spec"], indexed["metadata"]["name"]
+    [container] = spec["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    world = read_world(pod := {**variables, "JOB_COMPLETION_INDEX": "1"}, detect(pod), None)
+
+    assert service["spec"] == {"clusterIP": "None", "selector": {"batch.kubernetes.io/job-name": name}}
+    assert spec["template"]["spec"]["subdomain"] == service["metadata"]["name"]
+    assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == world.nodes[1]
+    assert (world.node_rank, world.master) == (1, f"{name}-0.{service['metadata']['name']}")
+    assert job.read_job(container["args"], {}, lambda *_: None).trains
