@@ -1,10 +1,11 @@
-"""Limits that end or slow a training long after its start: shared memory, memory, a processor without bf16."""
+"""Limits that end or slow a training after its start: shared memory, memory, a processor without bf16."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.container.cgroup import list_directories
+from entrypoint.errors import Refusal
 from entrypoint.numbers import is_yes, whole
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 # Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
 # bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
 AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
+# What IPEX wants for bf16, and refuses to train without: one of these sets. Before 2.1 it was not always so
+# (intel_extension_for_pytorch/frontend.py, optimize, and onednn_has_bf16_support).
+OF_IPEX = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
+ALWAYS_REFUSED = (2, 1)
+WITHOUT = "the same command without --bf16, or without --use_ipex"
 
 
 class Limits(NamedTuple):
@@ -125,6 +131,16 @@ def warn_bf16(limits: Limits, demand: Demand) -> str | None:
     if has_bf16(limits.flags):
         return None
     return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
+
+
+def check_ipex(flags: frozenset[str], given: Mapping[str, object]) -> None:
+    """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
+    if not (is_yes(given.get("use_ipex")) and is_yes(given.get("bf16"))):
+        return
+    if flags and not any(each <= flags for each in OF_IPEX):
+        lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)
+        value = f"--use_ipex --bf16, and this processor has neither {lacking}"
+        raise Refusal("IPEX cannot train in bf16 on this processor", value, WITHOUT)
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from entrypoint.container.limits import SHM, write_size
+from entrypoint.container.limits import SHM, WITHOUT, write_size
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_DISK, Disk, write_disk
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
@@ -54,6 +54,8 @@ NO_HOST = "or no node has this address, as that of a Service: name the pod of wo
 OTHER_NODE = "the log of the node that the endpoint names; when it is back, start this node again, and it joins anew"
 # A rank of mpirun or srun has one of these, and torchrun's workers have them from outside.
 STARTED = ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
+# What IPEX says (intel_extension_for_pytorch/frontend.py, optimize).
+NO_BF16 = r"BF16 weight prepack needs the cpu support ([a-z0-9_, ]+ and avx512dq)"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -186,6 +188,11 @@ def explain_peer(text: str, found: str, place: Place) -> Refusal:
     return Refusal(f"{name_rank(place.environ)} has lost another rank", value, OTHER_RANK, WORLD)
 
 
+def explain_bf16(text: str, found: str, place: Place) -> Refusal:
+    """Return what IPEX wants of the processor."""
+    return Refusal("IPEX cannot train in bf16 on this processor, which has not", found, WITHOUT)
+
+
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (NO_SHM, explain_shm),
     (NO_SPACE, explain_disk),
@@ -196,5 +203,6 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (FEW, explain_few),
     (SILENT, explain_silent),
     (STRANGERS, explain_strangers),
+    (NO_BF16, explain_bf16),
     (GONE, explain_peer),
 )

@@ -15,17 +15,19 @@ class Era(NamedTuple):
     """A flag, the releases [since, until) of transformers that know it, and what replaces it elsewhere.
 
     `instead` is another flag, which takes over the value; `flag=value`, if the flag was on; `$NAME` or `$NAME=value`,
-    a variable of the environment; or nothing, where nothing is lost by leaving the flag out.
+    a variable of the environment; or nothing, where nothing is lost by leaving the flag out. lacking: what it needs and
+    only images with oneCCL have; empty for nothing.
     """
 
     name: str
     since: tuple[int, int]
     until: tuple[int, int]
     instead: str = ""
+    lacking: str = ""
 
 
 class Choice(NamedTuple):
-    """One value of a flag, the releases that know it, and what replaces it elsewhere, as in Era.
+    """One value of a flag, the releases that know it, what replaces it elsewhere, and what it may lack, as in Era.
 
     why: the reason, where it is no release of transformers.
     """
@@ -36,6 +38,7 @@ class Choice(NamedTuple):
     until: tuple[int, int]
     instead: str = ""
     why: str = ""
+    lacking: str = ""
 
 
 class Table(NamedTuple):
@@ -59,7 +62,7 @@ ERAS = (
     Era("evaluation_strategy", ALWAYS, (4, 51), "eval_strategy"),
     Era("eval_strategy", (4, 41), STILL, "evaluation_strategy"),
     Era("xpu_backend", ALWAYS, (4, 32), "ddp_backend"),
-    Era("use_ipex", ALWAYS, (4, 57)),
+    Era("use_ipex", ALWAYS, (4, 57), lacking="IPEX"),
     Era("jit_mode_eval", ALWAYS, (5, 0)),
     Era("torchdynamo", ALWAYS, (5, 0), "torch_compile_backend"),
     Era("fp16_backend", ALWAYS, (5, 0)),
@@ -98,8 +101,8 @@ ERAS = (
 )
 
 CHOICES = (
-    Choice("ddp_backend", "ccl", ALWAYS, CCL_DROPPED, "ddp_backend=gloo"),
-    Choice("xpu_backend", "ccl", ALWAYS, CCL_DROPPED, "xpu_backend=gloo"),
+    Choice("ddp_backend", "ccl", ALWAYS, CCL_DROPPED, "ddp_backend=gloo", lacking="oneCCL bindings"),
+    Choice("xpu_backend", "ccl", ALWAYS, CCL_DROPPED, "xpu_backend=gloo", lacking="oneCCL bindings"),
     Choice("optim", "adamw_hf", ALWAYS, (4, 50), "optim=adamw_torch"),
     Choice("warmup_steps", SHARE, (5, 0), STILL, "warmup_ratio"),
     Choice("train_sampling_strategy", "group_by_length", (5, 2), STILL, "group_by_length=True"),

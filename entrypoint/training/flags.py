@@ -187,9 +187,8 @@ def renew(flag: Flag, stack: Stack, rows: dict[str, Era], choices: Sequence[Choi
 
 
 def knows(row: Era | Choice, stack: Stack) -> bool:
-    """Return whether the installed release knows a flag, or a value; ccl needs the bindings too."""
-    is_ccl = isinstance(row, Choice) and row.value == "ccl"
-    return row.since <= release(stack.transformers) < row.until and (not is_ccl or stack.backend == "ccl")
+    """Return whether the installed release knows a flag, or a value, and the image has what it needs."""
+    return row.since <= release(stack.transformers) < row.until and (not row.lacking or stack.backend == "ccl")
 
 
 def find_choice(flag: Flag, stack: Stack, choices: Sequence[Choice]) -> Choice | None:
@@ -231,7 +230,7 @@ def reason(row: Era | Choice, stack: Stack) -> str:
         return row.why
     installed = release(stack.transformers)
     if row.since <= installed < row.until:
-        return "this image has no oneCCL bindings"
+        return f"this image has no {row.lacking}"
     if row.since == row.until:
         return "that is the Trainer's, which this script does without"
     gone = installed >= row.until

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.container.limits import OF_IPEX, read_flags
 from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_guide import (
     MPIRUN_ON_ONE_NODE,
@@ -33,6 +34,11 @@ OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 SMOKE = ("smoke", "--bf16")
 # The same, where the guide's commands have run_qa.py; the small script in the place of that one only forms the group.
 SCRIPT = "/opt/multinode/smoke.py"
+# IPEX trains in bf16 on some processors only, and in float32 on all.
+FLAGS = read_flags(Path("/proc/cpuinfo").read_text())
+IPEX_HAS_BF16 = any(each <= FLAGS for each in OF_IPEX)
+TYPE = "bfloat16" if IPEX_HAS_BF16 else "float32"
+IPEX = ["--use_ipex", *(["--bf16"] if IPEX_HAS_BF16 else [])]
 
 # A rank of a script that ends right after its work, without destroying the group: its backend's thread wants Python's
 # lock to drop a tensor. FAILS is a rank 0 that fails while the other waits for it in a collective.
@@ -77,14 +83,21 @@ def pods(ccl_image: str, keys: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def passed(done: Done, size: int) -> bool:
+def passed(done: Done, size: int, dtype: str = "bfloat16") -> bool:
     """Say whether smoke trained with ccl on so many ranks."""
-    line = rf"(?m)^smoke: passed: world_size={size} backend={'ccl' if size > 1 else 'none'} dtype=bfloat16 "
+    line = rf"(?m)^smoke: passed: world_size={size} backend={'ccl' if size > 1 else 'none'} dtype={dtype} "
     return done.code == 0 and len(re.findall(line, done.text)) == 1
 
 
 def test_alone_and_without_a_network(ccl_image: str) -> None:
     assert passed(run(ccl_image, *SMOKE), 1)
+
+
+def test_ipex_trains_in_bf16_or_is_refused_before(ccl_image: str) -> None:
+    done = run(ccl_image, *SMOKE, "--use_ipex")
+
+    refused = done.code == 2 and "IPEX cannot train in bf16 on this processor: --use_ipex --bf16" in done.err
+    assert passed(done, 1) if IPEX_HAS_BF16 else refused
 
 
 def test_two_ranks_in_one_container_without_a_network(ccl_image: str) -> None:
@@ -160,15 +173,15 @@ def test_launch_over_ssh_on_two_nodes(pods: Cluster) -> None:
 def test_the_guides_mpirun_trains_past_the_entrypoint(pods: Cluster) -> None:
     """As in `kubectl exec`: the image's own environment has to do, and the end has to be a good one."""
     variables = "export CCL_WORKER_COUNT=1\nexport MASTER_ADDR=127.0.0.1\n"
-    mpirun = f"mpirun -n 2 -genv OMP_NUM_THREADS=1 python3 {SCRIPT} --bf16 --use_ipex"
+    mpirun = f"mpirun -n 2 -genv OMP_NUM_THREADS=1 python3 {SCRIPT} {' '.join(IPEX)}"
 
-    assert passed(pods.nodes[0].shell(SETVARS + variables + mpirun, seconds=300), 2)
+    assert passed(pods.nodes[0].shell(SETVARS + variables + mpirun, seconds=300), 2, TYPE)
 
 
 def test_the_command_of_a_pod_trains_past_the_entrypoint(pods: Cluster) -> None:
-    done = run_job(pods, ["env", "OMP_NUM_THREADS=1", "torchrun", SCRIPT, "--bf16", "--use_ipex"])
+    done = run_job(pods, ["env", "OMP_NUM_THREADS=1", "torchrun", SCRIPT, *IPEX])
 
-    assert passed(Done(0, done[0].text + done[1].text, ""), 2)
+    assert passed(Done(0, done[0].text + done[1].text, ""), 2, TYPE)
 
 
 @pytest.mark.slow

@@ -133,4 +133,17 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
 ) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
     monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: small)
-    assert ["/dev/shm" in note for note in warn_early(Job(kind, "x", []), {}, World("alone", ""))] == [True] * is_warned
+    notes = warn_early(Job(kind, "x", []), {}, World("alone", ""), "2.13.0")
+    assert ["/dev/shm" in note for note in notes] == [True] * is_warned
+
+
+@pytest.mark.parametrize(("kind", "torch", "refused"), [("smoke", "2.4.0", True), ("script", "2.0.1", False)])
+def test_a_training_that_ipex_will_refuse_is_refused_first(
+    monkeypatch: pytest.MonkeyPatch, kind: str, torch: str, refused: bool
+) -> None:
+    """Old releases of IPEX are not known to refuse it."""
+    plenty = Limits(1 << 30, 64 << 30, frozenset({"avx2"}))
+    monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: plenty)
+    given = {"use_ipex": True, "bf16": True}
+    with pytest.raises(Refusal, match="IPEX cannot train in bf16") if refused else contextlib.nullcontext():
+        warn_early(Job(kind, "x", []), given, World("alone", ""), torch)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext as does
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.container.limits import DEFAULT_SHM, MEMORY, SMOKE_MEMORY, Demand, Limits, read_flags, read_limits, warn
+from entrypoint.container.limits import (
+    DEFAULT_SHM,
+    MEMORY,
+    SMOKE_MEMORY,
+    Demand,
+    Limits,
+    check_ipex,
+    read_flags,
+    read_limits,
+    warn,
+)
+from entrypoint.errors import Refusal
 
 GB = 1 << 30
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
@@ -82,3 +95,25 @@ TASK = Demand({}, 1, MEMORY, known=True)
 def test_a_job_is_warned_of_what_it_will_reach(limits: Limits, demand: Demand, said: list[str]) -> None:
     lines = warn(limits, demand)
     assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+SKYLAKE, SIERRA = "fpu avx2 avx512bw avx512dq avx512vl", "fpu avx2 avx_ne_convert"
+BOTH = {"use_ipex": True, "bf16": "True"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments", "refused"),
+    [
+        ("fpu avx2", BOTH, True),
+        ("fpu avx2 avx512bw avx512dq", BOTH, True),
+        (SKYLAKE, BOTH, False),
+        (SIERRA, BOTH, False),
+        ("fpu avx2", {"use_ipex": True}, False),
+        ("fpu avx2", {"bf16": True, "use_ipex": "False"}, False),
+        ("", BOTH, False),
+    ],
+)
+def test_what_ipex_refuses_is_refused_before(flags: str, arguments: dict[str, object], refused: bool) -> None:
+    """Where nothing is known of the processor, IPEX has the last word."""
+    with pytest.raises(Refusal, match="neither avx512bw, avx512dq, avx512vl nor avx_ne_convert") if refused else does():
+        check_ipex(frozenset(flags.split()), arguments)

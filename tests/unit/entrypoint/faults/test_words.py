@@ -19,6 +19,7 @@ FILES = {
 FULL = [Disk("/workspace/output", 64 << 20, 0)]
 SHM = {"/dev/shm": Disk("/dev/shm", 32 << 20, 32 << 20)}
 NO_SPACE = "No space left on device"
+IPEX = "BF16 weight prepack needs the cpu support"
 LIMIT = "the memory limit of this container, 800 MB, was reached"
 
 
@@ -84,6 +85,14 @@ def hidden(error: Exception, context: Exception) -> Exception:
         (
             RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. "),
             ("a DataLoader worker of rank 3", LIMIT, "--dataloader_num_workers"),
+        ),
+        (
+            AssertionError(f"{IPEX} avx_ne_convert or avx512bw, avx512vl and avx512dq, but the desired"),
+            ("this processor, which has not: avx_ne_convert or avx512bw, avx512vl and avx512dq", "without --use_ipex"),
+        ),
+        (
+            AssertionError(f"{IPEX} avx512bw, avx512vl and avx512dq, please set dtype to torch.float"),
+            ("which has not: avx512bw, avx512vl and avx512dq\n", "without --bf16"),
         ),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),

@@ -121,6 +121,7 @@ def test_ccl_stays_where_the_bindings_are() -> None:
     assert turn("--ddp_backend ccl", "4.46.0", "ccl")[0] == "--ddp_backend ccl"
     assert turn("--xpu_backend ccl", "4.31.0", "ccl")[0] == "--xpu_backend ccl"
     assert turn("--ddp_backend ccl", "5.1.0", "ccl")[0] == "--ddp_backend gloo"
+    assert turn("--use_ipex --bf16", "4.46.0", "ccl")[0] == "--use_ipex --bf16"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,7 @@ def test_ccl_stays_where_the_bindings_are() -> None:
     [
         ("--no_cuda", "5.23.0", "--no_cuda became --use_cpu: removed in transformers 5.0, installed is 5.23.0"),
         ("--use_ipex", "5.0.0", "--use_ipex is left out: removed in transformers 4.57, installed is 5.0.0"),
+        ("--use_ipex", "4.46.0", "--use_ipex is left out: this image has no IPEX"),
         ("--use_cpu", "4.31.0", "--use_cpu became --no_cuda: new in transformers 4.32, installed is 4.31.0"),
         ("--ddp_backend ccl", "4.46.0",
          "--ddp_backend ccl became --ddp_backend gloo: this image has no oneCCL bindings"),
