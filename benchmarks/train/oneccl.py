@@ -32,7 +32,7 @@ def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
         two = Two(workshop, image)
         for number in range(runs):
             workshop.say(f"oneCCL against gloo, {number + 1} of {runs}")
-            figures.add("stack with oneCCL apart 8x128", apart := two.apart(SMALL))
+            apart = two.apart(SMALL)
             for backend in ("ccl", "gloo"):
                 seconds = step(two.together([*SMALL.words, "--backend", backend]))
                 keep(figures, f"8x128 {backend}", apart, seconds)

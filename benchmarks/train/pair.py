@@ -50,11 +50,11 @@ class Two:
     workshop: Workshop
     image: str
 
-    def apart(self, shape: Shape) -> float:
-        """Return the mean seconds of a step of two containers that train at the same time, each for itself."""
+    def apart(self, shape: Shape) -> list[float]:
+        """Return the seconds of a step of two containers that train at the same time, each for itself."""
         with contextlib.ExitStack() as stack:
             made = [stack.enter_context(self._start(core, shape.words, Setting())) for core in CORES]
-            return statistics.mean(step(outcome(each, MOST)) for each in made)
+            return [step(outcome(each, MOST)) for each in made]
 
     def together(self, words: Sequence[str], gradients: str = "", *, limited: bool = False) -> str:
         """Train as two ranks and return what rank 0 printed.
@@ -105,11 +105,16 @@ def measure(workshop: Workshop, figures: Figures, image: str, runs: int) -> None
         variants(figures, two)
 
 
-def keep(figures: Figures, name: str, apart: float, together: float) -> None:
-    """Keep both, and the share of a step that is spent on the other rank."""
-    figures.add(f"apart {name}", apart)
+def keep(figures: Figures, name: str, apart: Sequence[float], together: float) -> None:
+    """Keep the mean of those apart, and the share of a step that is spent on the other rank.
+
+    The slower of the two tells how uneven the cores are: together, both train as fast as that one.
+    """
+    mean = statistics.mean(apart)
+    figures.add(f"apart {name}", mean)
+    figures.add(f"slower {name}", max(apart))
     figures.add(f"together {name}", together)
-    figures.add(f"share {name}", 1 - apart / together, "ratio")
+    figures.add(f"share {name}", 1 - mean / together, "ratio")
 
 
 def variants(figures: Figures, two: Two) -> None:
