@@ -69,7 +69,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
             context = dataclasses.replace(context, compiles=False)
         finished = pipeline.image(Locked(lock, own_base), (options.image,), context, "zstd")
         made = finished.image
-        own = [context.store.place(part.written.digest) for part in made.parts]
+        own = [context.store.place(layer.written.digest) for layer in made.layers]
         left_out = verify.left_out(lock, found, given=own_base is not None)
         first_uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
         difference = verify.compare(inside, made, own, first_uncompiled)
@@ -81,7 +81,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     if left_out:
         rest = f"{'; '.join(each.what for each in left_out)}, of {name}"
         raise WorldFault("the rest is what the lock says, but not everything was compared", rest, left_out[0].remedy)
-    said = f"verified       {name}: {len(made.parts)} layers, id {inside.id}"
+    said = f"verified       {name}: {len(made.layers)} layers, id {inside.id}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 

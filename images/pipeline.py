@@ -156,12 +156,12 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, taken)
     above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store), context)
-    parts = (*base.layers, *above)
+    layers = (*base.layers, *above)
     settings = entrypoint_layer.settings(lock, base)
-    config = oci.config(parts, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
-    manifest = oci.registry_manifest(config, parts, context.store, of_registry(compression))
+    config = oci.config(layers, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
+    manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
     modules = import_check.modules_of(context.store, ((wheel.sha256, wheel.path) for wheel in found))
-    return Finished(oci.Image(tags, config, manifest, parts), base, lock, modules)
+    return Finished(oci.Image(tags, config, manifest, layers), base, lock, modules)
 
 
 def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:

@@ -28,11 +28,11 @@ class Outcome:
 def show(outcome: Outcome, out: Console) -> None:
     """Print a line per layer, then what the image is called and where it went."""
     image = outcome.image
-    for part in image.parts:
-        state = "reused" if part.reused else "new"
-        out.print(f"{part.name:<14} {part.written.size / 1e6:7.1f} MB  {state}", highlight=False, markup=False)
-    total = sum(part.written.size for part in image.parts)
-    unpacked = sum(part.written.unpacked for part in image.parts)
+    for layer in image.layers:
+        state = "reused" if layer.reused else "new"
+        out.print(f"{layer.name:<14} {layer.written.size / 1e6:7.1f} MB  {state}", highlight=False, markup=False)
+    total = sum(layer.written.size for layer in image.layers)
+    unpacked = sum(layer.written.unpacked for layer in image.layers)
     out.print(f"{'total':<14} {total / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
     lines = [("id", image.id), ("digest", image.digest), *(("tag", tag) for tag in image.tags)]
     lines += [("archive", outcome.archive or ""), ("loaded", f"into {outcome.engine}" if outcome.engine else "")]
@@ -47,11 +47,14 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     image = outcome.image
     layers = [
         {"name": p.name, "digest": f"sha256:{p.written.digest}", "size": p.written.size, "reused": p.reused}
-        for p in image.parts
+        for p in image.layers
     ]
     named = {"image": image.tag, "tags": list(image.tags), "id": image.id, "digest": image.digest}
     places = {"archive": outcome.archive, "pushed": list(outcome.pushed)}
-    sizes = {"size": sum(p.written.size for p in image.parts), "unpacked": sum(p.written.unpacked for p in image.parts)}
+    sizes = {
+        "size": sum(p.written.size for p in image.layers),
+        "unpacked": sum(p.written.unpacked for p in image.layers),
+    }
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 

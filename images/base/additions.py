@@ -17,7 +17,7 @@ from images.debs.apt import Deb
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci.layer import Layer
+from images.oci.layer import LayerWriter
 
 LIBRARY = "usr/lib/x86_64-linux-gnu"
 TCMALLOC = "libtcmalloc.so.4"
@@ -132,7 +132,7 @@ def member(tar: tarfile.TarFile, path: str) -> bytes:
     return file.read()
 
 
-def write(layer: Layer, files: Mapping[str, bytes], facts: Facts) -> None:
+def write(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
     """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)

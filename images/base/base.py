@@ -11,7 +11,7 @@ from packaging.version import Version
 from images.base.installed import Distribution
 from images.host.errors import UserFault
 from images.host.store import key_of
-from images.oci.layer import Directories, Part
+from images.oci.layer import Directories, Layer
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Base:
     """
 
     name: str | None
-    layers: tuple[Part, ...]
+    layers: tuple[Layer, ...]
     facts: Facts
     site: Site
     links: Mapping[str, str]
@@ -130,7 +130,7 @@ class Base:
     @property
     def identity(self) -> str:
         """Return what bytecode depends on: the layers, and which Python of them."""
-        return key_of([[part.written.diff_id for part in self.layers], self.interpreter, self.site.directory])
+        return key_of([[layer.written.diff_id for layer in self.layers], self.interpreter, self.site.directory])
 
 
 def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:

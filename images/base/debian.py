@@ -21,7 +21,7 @@ from images.host.context import temporary
 from images.host.errors import WorldFault, require_programs, shortened
 from images.host.store import Store
 from images.oci.image import file_header
-from images.oci.layer import EPOCH, Directories, Layer, Part, Written
+from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
@@ -85,11 +85,11 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
         "bases", inputs, build,
         lambda known: store.blob(known["written"][1], size=known["written"][2]) is not None,
     )  # fmt: skip
-    part = Part("debian base", Written(*made.value["written"]), made.reused)
-    return read(recipe, part, inspect.from_plain(made.value["facts"]), python)
+    layer = Layer("debian base", Written(*made.value["written"]), made.reused)
+    return read(recipe, layer, inspect.from_plain(made.value["facts"]), python)
 
 
-def read(recipe: Recipe, part: Part, facts: Facts, python: str) -> Base:
+def read(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
     """Return a layer as a base, with the facts that were read from it.
 
     Raises WorldFault when it has another Python, or other packages than the recipe.
@@ -99,7 +99,7 @@ def read(recipe: Recipe, part: Part, facts: Facts, python: str) -> Base:
     _check(recipe.debs, facts.packages)
     return Base(
         name=f"debian:{recipe.suite}",
-        layers=(part,),
+        layers=(layer,),
         facts=facts,
         site=of_debian(python),
         links=additions.links(facts, facts.pythons[python]),
@@ -141,7 +141,7 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)
-        with tarfile.open(raw) as source, Layer(out, Directories()) as layer:
+        with tarfile.open(raw) as source, LayerWriter(out, Directories()) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()

@@ -16,7 +16,7 @@ from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression, layout, manifest, reference
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reference import Reference
 from images.transport import transfer
@@ -159,11 +159,11 @@ def contents(named: Reference, store: Store, access: Access, advance: Advance) -
         return Contents(source.manifest(found.digest), config, tuple(source.layers(found, advance)))
 
 
-def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Part]:
+def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Layer]:
     rows = zip(parts.manifest.layers, parts.diff_ids, parts.layers, sizes, strict=True)
     for number, (layer, diff_id, path, unpacked) in enumerate(rows, 1):
         written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)
-        yield Part(f"base {number}", written, reused=True, packed=compression.detect(path))
+        yield Layer(f"base {number}", written, reused=True, packed=compression.detect(path))
 
 
 def _history(parts: Parts) -> tuple[Mapping[str, Any], ...]:

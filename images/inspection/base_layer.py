@@ -10,7 +10,7 @@ from images.base.base import Base
 from images.host.store import Store, sha256
 from images.lock.lock import Lock
 from images.oci import compression
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 
 
 def read(lock: Lock, layer: Path, store: Store) -> Base:
@@ -27,4 +27,4 @@ def read(lock: Lock, layer: Path, store: Store) -> Base:
         shutil.copyfile(layer, path)
         store.keep(path, digest)
     written = Written(diff_id, digest, layer.stat().st_size, unpacked)
-    return debian.read(lock.debian, Part("debian base", written, reused=True), facts, lock.python)
+    return debian.read(lock.debian, Layer("debian base", written, reused=True), facts, lock.python)

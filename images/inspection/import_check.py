@@ -94,7 +94,7 @@ def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: 
             raise WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
         return sorted(names)
 
-    diff_ids = [part.written.diff_id for part in image.parts[:-1]]  # the last layer is our own
+    diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]  # the last layer is our own
     return not store.cached("import checks", [diff_ids, sorted(names)], check).reused
 
 
@@ -120,7 +120,7 @@ def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
 
     def run(arguments: Sequence[str]) -> str | None:
         with store.aside(directory=True) as root:
-            interpreter.importable(store, base, image.parts[len(base.layers) :], root)
+            interpreter.importable(store, base, image.layers[len(base.layers) :], root)
             beside = tuple(root / directory for directory in LIBRARIES)
             source = interpreter.of_base(store, base)
             python = Interpreter(interpreter.unpack(store, source), source, sandbox, beside)

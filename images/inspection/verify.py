@@ -19,7 +19,7 @@ from images.layers.entrypoint_layer import HOME
 from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
-from images.oci.layer import Part
+from images.oci.layer import Layer
 
 ABSENT, TWICE = "absent", "there twice"
 CACHE, RECORD = "__pycache__", ".dist-info/RECORD"
@@ -88,18 +88,18 @@ def compare(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: 
 
 
 def _layers(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: int | None) -> Difference | None:
-    for number, (part, theirs, mine) in enumerate(zip_longest(made.parts, inside.layers, own)):
-        if theirs is None or part is None:
-            name = f"layer {part.name}" if part else "the layers above"
-            return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.parts)} layers")
-        if found := _layer(part, theirs, mine, bytecode=first_uncompiled is None or number < first_uncompiled):
+    for number, (layer, theirs, mine) in enumerate(zip_longest(made.layers, inside.layers, own)):
+        if theirs is None or layer is None:
+            name = f"layer {layer.name}" if layer else "the layers above"
+            return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.layers)} layers")
+        if found := _layer(layer, theirs, mine, bytecode=first_uncompiled is None or number < first_uncompiled):
             return found
     return None
 
 
-def _layer(part: Part, theirs: Path, mine: Path, *, bytecode: bool) -> Difference | None:
+def _layer(layer: Layer, theirs: Path, mine: Path, *, bytecode: bool) -> Difference | None:
     """Return what differs in one layer; without `bytecode` that of either side is left out."""
-    name, expected, digest = f"layer {part.name}", part.written.diff_id, _unpacked(theirs)
+    name, expected, digest = f"layer {layer.name}", layer.written.diff_id, _unpacked(theirs)
     if digest == expected:
         return None
     if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)):

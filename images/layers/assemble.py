@@ -18,7 +18,7 @@ from images.layers.bytecode import Interpreter
 from images.lock import collect, lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import BINDINGS, Lock
-from images.oci.layer import Directories, Layer, Part, Written
+from images.oci.layer import Directories, Layer, LayerWriter, Written
 from images.plan.planner import FAMILY
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
@@ -53,10 +53,10 @@ class Extra:
 
     name: str
     inputs: object
-    fill: Callable[[Layer], None]
+    fill: Callable[[LayerWriter], None]
 
 
-def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Part]:
+def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Layer]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
     `extras` are the layers directly above the base. `sbom` writes the software bill of materials, which takes as long
@@ -64,7 +64,7 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
     """
     store, below = context.store, ingredients.base.facts.directories
     compiler = _compiler(ingredients.lock, ingredients.base, context)
-    tasks: list[Callable[[], Part]] = [partial(_part, store, e.name, e.inputs, below, e.fill) for e in extras]
+    tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
     for name, belongs in GROUPS:
         members = [wheel for wheel in ingredients.wheels if belongs(wheel.project)]
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
@@ -121,13 +121,13 @@ def _compiler(lock: Lock, base: Base | None, context: Context) -> Compiler | Non
     return Compiler(store, bytecode.unpacked(store, source, found, trusted=trusted), lock.trim)
 
 
-def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Part:
+def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive = part.lock, part.base, part.examples
     compiled = compiler.compiled(part.wheels) if compiler else {}
     inputs = [[wheel.sha256 for wheel in part.wheels], compiled, archive and archive[0], lock.trim, astuple(base.site)]
 
-    def fill(layer: Layer) -> None:
+    def fill(layer: LayerWriter) -> None:
         paths = {wheel.project: wheel.path for wheel in part.wheels}
         of_ipex = oneccl.shared_files(paths, lock.module, trimmed=lock.trim)
         for wheel in part.wheels:
@@ -137,10 +137,10 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
         if archive:
             examples.write(layer, archive[1])
 
-    return _part(store, name, inputs, base.facts.directories, fill)
+    return _layer(store, name, inputs, base.facts.directories, fill)
 
 
-def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Compiler | None) -> Part:
+def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Compiler | None) -> Layer:
     """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base = ingredients.lock, ingredients.base
     files = entrypoint_layer.files(base.site)
@@ -158,7 +158,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
         base.site.python,
         sorted(base.links.items()),
     ]
-    return _part(
+    return _layer(
         store,
         "multinode",
         inputs,
@@ -167,12 +167,12 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
     )
 
 
-def _part(store: Store, name: str, inputs: object, below: Directories, fill: Callable[[Layer], None]) -> Part:
+def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Callable[[LayerWriter], None]) -> Layer:
     """Take a layer from the store by the hash of its inputs, or write it."""
 
     def write() -> list[object]:
         with store.aside() as path:
-            with Layer(path, below) as layer:
+            with LayerWriter(path, below) as layer:
                 fill(layer)
                 written = layer.finish()
             store.keep(path, written.digest)
@@ -180,7 +180,7 @@ def _part(store: Store, name: str, inputs: object, below: Directories, fill: Cal
 
     decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
     made = store.cached("layers", decisive, write, lambda known: store.blob(known[1], size=known[2]) is not None)
-    return Part(name, Written(*made.value), made.reused)
+    return Layer(name, Written(*made.value), made.reused)
 
 
 def _owners(below: Directories) -> list[object]:

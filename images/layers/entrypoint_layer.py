@@ -15,7 +15,7 @@ from images.layers import bytecode, oneccl
 from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
-from images.oci.layer import Layer
+from images.oci.layer import LayerWriter
 
 HERE = Path(__file__).parents[1]
 HOME = "opt/multinode"
@@ -182,7 +182,7 @@ def _cached(name: str, python: str) -> str:
 
 
 def write(
-    layer: Layer, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
+    layer: LayerWriter, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
 ) -> None:
     """Fill the layer."""
     for path in DIRECTORIES:

@@ -13,7 +13,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
 from images.lock.lock import EXAMPLES
-from images.oci.layer import Layer
+from images.oci.layer import LayerWriter
 from images.plan.planner import ARCHIVE
 from images.wheels import source_archive
 from images.wheels.source_archive import Member
@@ -112,7 +112,7 @@ def members(path: Path) -> Iterator[Member]:
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error
 
 
-def write(layer: Layer, path: Path) -> None:
+def write(layer: LayerWriter, path: Path) -> None:
     """Write the examples below /workspace/transformers, where the Hugging Face guide has them.
 
     Of two members of one path the later one is taken, as tar does; links and devices are left out.

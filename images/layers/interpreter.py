@@ -19,7 +19,7 @@ from images.foreign.paths import OPAQUE, WHITEOUT, below_root
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression
-from images.oci.layer import Directories, Part
+from images.oci.layer import Directories, Layer
 from images.oci.manifest import DAMAGED
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles
@@ -99,7 +99,7 @@ def unpack(store: Store, source: PythonSource, ready: Callable[[Path], None] = l
     return root
 
 
-def importable(store: Store, base: Base, above: Sequence[Part], root: Path) -> None:
+def importable(store: Store, base: Base, above: Sequence[Layer], root: Path) -> None:
     """Write what can be imported in an image to a directory: the packages of its base, and all that is above it."""
     sites = tuple(f"{site}/" for site in base.sites)
     _extract(store, base.layers, base.facts.directories, root, lambda path: path.startswith(sites))
@@ -116,13 +116,13 @@ def _prefix(interpreter: str) -> str:
 
 
 def _extract(
-    store: Store, parts: Sequence[Part], below: Directories, root: Path, needed: Callable[[str], bool]
+    store: Store, layers: Sequence[Layer], below: Directories, root: Path, needed: Callable[[str], bool]
 ) -> None:
     root.mkdir(exist_ok=True)
-    for part in parts:
-        path = store.whole(part.written.digest, "blob")
+    for layer in layers:
+        path = store.whole(layer.written.digest, "blob")
         if path is None:
-            raise Damaged(store.place(part.written.digest))
+            raise Damaged(store.place(layer.written.digest))
         with compression.untarred(path) as (tar, _):
             _unpack(tar, root, below, needed)
 

@@ -13,7 +13,7 @@ from images.layers import wheel as wheels
 from images.layers.assemble import Extra
 from images.lock.collect import Wheel
 from images.lock.lock import BINDINGS, Lock
-from images.oci.layer import Layer
+from images.oci.layer import LayerWriter
 
 
 def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
         debs, facts = lock.debian.debs, base.facts
         inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]
 
-        def add(layer: Layer) -> None:
+        def add(layer: LayerWriter) -> None:
             additions.write(layer, additions.read(context.store, debs, names, facts, context.environ), facts)
 
         found.append(Extra("additions", inputs, add))

@@ -20,7 +20,7 @@ from images.base.base import Site
 from images.host.store import CHUNK
 from images.layers import trim
 from images.layers.oneccl import SharedFile
-from images.oci.layer import Layer
+from images.oci.layer import LayerWriter
 from images.wheels import archive, symbols
 from images.wheels.archive import CheckedWheel
 from images.wheels.record import hash_of, refuse_content, sha256_of
@@ -44,7 +44,7 @@ class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
     def __init__(
-        self, layer: Layer, wheel: CheckedWheel, site: Site, pyc: Mapping[str, bytes],
+        self, layer: LayerWriter, wheel: CheckedWheel, site: Site, pyc: Mapping[str, bytes],
         shared: Mapping[str, SharedFile], *, trimmed: bool,
     ) -> None:  # fmt: skip
         project = wheel.distribution.replace("_", "-").lower()
@@ -175,7 +175,13 @@ def names(wheel: Path) -> list[str]:
 
 
 def write(
-    layer: Layer, wheel: Path, site: Site, pyc: Mapping[str, bytes], shared: Mapping[str, SharedFile], *, trimmed: bool
+    layer: LayerWriter,
+    wheel: Path,
+    site: Site,
+    pyc: Mapping[str, bytes],
+    shared: Mapping[str, SharedFile],
+    *,
+    trimmed: bool,
 ) -> None:
     """Install a wheel into a layer; `pyc` maps the paths of its modules to their bytecode.
 

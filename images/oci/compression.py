@@ -16,7 +16,7 @@ import zstandard
 from images.foreign import tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
-from images.oci.layer import Part
+from images.oci.layer import Layer
 
 COMPRESSIONS = ("none", "gzip", "zstd")
 
@@ -114,17 +114,17 @@ def untarred(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
             raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error
 
 
-def uncompressed(store: Store, part: Part) -> Iterator[bytes]:
+def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
     """Yield a layer of the store uncompressed; its bytes are hashed as they pass.
 
     Raises Damaged when they are not the layer's.
     """
-    path = stored(store, part)
+    path = stored(store, layer)
     try:
         with opened(path) as source:
             while chunk := source.read(CHUNK):
                 yield chunk
-            if source.sha256 == part.written.diff_id:
+            if source.sha256 == layer.written.diff_id:
                 return
     except WorldFault as fault:
         store.drop(path)
@@ -133,33 +133,33 @@ def uncompressed(store: Store, part: Part) -> Iterator[bytes]:
     raise Damaged(path)
 
 
-def stored(store: Store, part: Part) -> Path:
+def stored(store: Store, layer: Layer) -> Path:
     """Return where a layer is in the store.
 
     Raises Damaged where it is gone or has another size.
     """
-    path = store.blob(part.written.digest, size=part.written.size)
+    path = store.blob(layer.written.digest, size=layer.written.size)
     if path is None:
-        raise Damaged(store.place(part.written.digest))
+        raise Damaged(store.place(layer.written.digest))
     return path
 
 
-def packed(store: Store, part: Part, compression: str) -> tuple[str, int, str]:
+def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]:
     """Return sha256, size in bytes and compression of a layer in one of the COMPRESSIONS; zstd is what the store has.
 
     A layer of somebody else's base is what its registry has, however it is compressed.
     """
-    if compression == "zstd" or part.packed is not None:
-        return part.written.digest, part.written.size, part.packed or compression
+    if compression == "zstd" or layer.packed is not None:
+        return layer.written.digest, layer.written.size, layer.packed or compression
 
     def repack() -> tuple[str, int]:
         with store.aside() as path:
-            _repack(path, uncompressed(store, part), compression)
+            _repack(path, uncompressed(store, layer), compression)
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)
         return digest, size
 
-    inputs = [compression, part.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
+    inputs = [compression, layer.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
     digest, size = store.cached(
         "packed", inputs, repack, lambda known: store.blob(known[0], size=known[1]) is not None
     ).value

@@ -17,7 +17,7 @@ from images.host.files import link, replacing
 from images.host.store import Store, sha256
 from images.oci import manifest
 from images.oci.compression import packed, uncompressed
-from images.oci.layer import EPOCH, Part
+from images.oci.layer import EPOCH, Layer
 from images.oci.manifest import digest_of, encode
 
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout
@@ -33,7 +33,7 @@ class Image:
     tags: tuple[str, ...]
     config: bytes
     manifest: bytes
-    parts: tuple[Part, ...]
+    layers: tuple[Layer, ...]
 
     @property
     def tag(self) -> str:
@@ -50,15 +50,15 @@ class Image:
 
 
 def config(
-    parts: Sequence[Part], settings: Mapping[str, Any], created: str, below: Sequence[Mapping[str, Any]] = ()
+    layers: Sequence[Layer], settings: Mapping[str, Any], created: str, below: Sequence[Mapping[str, Any]] = ()
 ) -> bytes:
     """Write the configuration; `settings` is the part that a container starts from, `created` an RFC 3339 time.
 
     `below` is the history of somebody else's base, which speaks for its layers.
     """
-    own = [part for part in parts if part.packed is None]
-    history = [*below, *({"created": created, "created_by": f"multinode: {part.name}"} for part in own)]
-    diff_ids = [f"sha256:{part.written.diff_id}" for part in parts]
+    own = [layer for layer in layers if layer.packed is None]
+    history = [*below, *({"created": created, "created_by": f"multinode: {layer.name}"} for layer in own)]
+    diff_ids = [f"sha256:{layer.written.diff_id}" for layer in layers]
     return encode(
         {
             "architecture": "amd64",
@@ -76,23 +76,23 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
 
     The first `skip` layers are named in it and not contained.
     """
-    diff_ids = [part.written.diff_id for part in image.parts]
+    diff_ids = [layer.written.diff_id for layer in image.layers]
     written = archived_manifest(image)
     yield from _entry("oci-layout", LAYOUT)
     yield from _entry("index.json", manifest.write_index(written, image.tags))
     yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tags))
     for data in (image.config, written):
         yield from _entry(_blob(digest_of(data)), data)
-    for part in image.parts[skip:]:
-        yield _header(_blob(part.written.diff_id), part.written.unpacked)
-        yield from uncompressed(store, part)
-        yield bytes(-part.written.unpacked % tarfile.BLOCKSIZE)
+    for layer in image.layers[skip:]:
+        yield _header(_blob(layer.written.diff_id), layer.written.unpacked)
+        yield from uncompressed(store, layer)
+        yield bytes(-layer.written.unpacked % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
 def archived_manifest(image: Image) -> bytes:
     """Write the manifest of the archive, by whose digest containerd knows what was loaded."""
-    return manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.parts])
+    return manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.layers])
 
 
 def write_archive(path: Path, image: Image, store: Store) -> None:
@@ -177,21 +177,21 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     the store where there can be links, for a reader that hashes them.
     Raises Damaged when a layer is not what it should be.
     """
-    written = registry_manifest(image.config, image.parts, store, compression)
+    written = registry_manifest(image.config, image.layers, store, compression)
     blobs = path / "blobs" / "sha256"
     path.mkdir(parents=True, exist_ok=True)
     (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
     blobs.mkdir(parents=True, exist_ok=True)
-    for part in image.parts:
-        _write_layer(blobs, part, store, compression, linked=linked)
+    for layer in image.layers:
+        _write_layer(blobs, layer, store, compression, linked=linked)
     for data in (image.config, written):
         with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)
     _write_index(path, written, image.tags)
 
 
-def _write_layer(blobs: Path, part: Part, store: Store, compression: str, *, linked: bool) -> None:
-    digest, size, _ = packed(store, part, compression)
+def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
+    digest, size, _ = packed(store, layer, compression)
     if _is_there(blobs / digest, digest, linked=linked):
         return
     source = store.blob(digest, size=size)
@@ -219,6 +219,6 @@ def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
     return place.is_file() and (linked or sha256(place) == digest)
 
 
-def registry_manifest(config: bytes, parts: tuple[Part, ...], store: Store, compression: str) -> bytes:
+def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Store, compression: str) -> bytes:
     """Write the manifest as a registry has it."""
-    return manifest.write(config, [packed(store, part, compression) for part in parts])
+    return manifest.write(config, [packed(store, layer, compression) for layer in layers])

@@ -39,7 +39,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Part:
+class Layer:
     """One layer of an image: its name, what was written, and whether it was there already.
 
     `packed` is how a layer of a pulled base is compressed, which it stays; all others are zstd in the store.
@@ -109,7 +109,7 @@ class Sink:
         self._file.write(data)
 
 
-class Layer:
+class LayerWriter:
     """A layer while it is written: fixed times, parents first, equal files as hard links. Errors name the `source`."""
 
     def __init__(self, path: Path, below: Directories) -> None:
@@ -120,7 +120,7 @@ class Layer:
         self._files: dict[tuple[str, int], str] = {}
         self._resolved: dict[str, str] = {}
 
-    def __enter__(self) -> Layer:
+    def __enter__(self) -> LayerWriter:
         return self
 
     def __exit__(self, *_: object) -> None:

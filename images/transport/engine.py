@@ -113,7 +113,7 @@ def _count_present(engine: Engine, image: Image) -> int:
 
     Return 0 for containerd's store: an image may be there without the tars of its layers, and a load does not say so.
     """
-    diff_ids = [f"sha256:{part.written.diff_id}" for part in image.parts]
+    diff_ids = [f"sha256:{layer.written.diff_id}" for layer in image.layers]
     try:
         if CONTAINERD in (engine.client.info().get("DriverStatus") or []):
             return 0

@@ -6,7 +6,7 @@ import zstandard
 
 from images.host.store import Store
 from images.oci import image as oci
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 from tests.support.stand_in import Files, digest, layer
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
@@ -16,17 +16,17 @@ def finished(
     store: Store, *layers: Files, compression: str = "zstd", tags: tuple[str, ...] = ("multinode:a", "multinode:b")
 ) -> oci.Image:
     """Put the layers of an image into the store, as a build does."""
-    parts = tuple(_part(store, number, files) for number, files in enumerate(layers))
-    config = oci.config(parts, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
-    manifest = oci.registry_manifest(config, parts, store, compression)
-    return oci.Image(tags, config, manifest, parts)
+    made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
+    config = oci.config(made, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    manifest = oci.registry_manifest(config, made, store, compression)
+    return oci.Image(tags, config, manifest, made)
 
 
-def _part(store: Store, number: int, files: Files) -> Part:
+def _layer(store: Store, number: int, files: Files) -> Layer:
     tar = layer(files)
     data = zstandard.ZstdCompressor().compress(tar)
     names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
     with store.aside() as path:
         path.write_bytes(data)
         store.keep(path, names[1])
-    return Part(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
+    return Layer(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)

@@ -15,7 +15,7 @@ from images.base import inspect, replaced
 from images.base.base import Facts
 from images.base.overlay import Tree
 from images.host.errors import UserFault
-from images.oci.layer import EPOCH, Layer
+from images.oci.layer import EPOCH, LayerWriter
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
 
 OLD = f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info"
@@ -143,7 +143,7 @@ def test_without_a_list_of_files_nothing_can_be_replaced() -> None:
 
 def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> None:
     found = known()
-    with (tmp_path / "layer").open("wb"), Layer(tmp_path / "layer", found.directories) as whiteouts:
+    with (tmp_path / "layer").open("wb"), LayerWriter(tmp_path / "layer", found.directories) as whiteouts:
         replaced.write(whiteouts, hidden(found))
         whiteouts.finish()
     data = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "layer").read_bytes())

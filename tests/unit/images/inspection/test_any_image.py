@@ -29,7 +29,7 @@ from images.inspection.opened import LOCK, Inside
 from images.inspection.sbom import _distro
 from images.layers import interpreter
 from images.oci import compression, image, reference
-from images.oci.layer import Layer, Part, Written
+from images.oci.layer import Layer, LayerWriter, Written
 from tests.support import hostile, stand_in
 from tests.support.hostile import entry, named, watched
 from tests.support.stand_in import SETTINGS, SYSTEM, digest
@@ -85,11 +85,11 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
 
 def compare(inside: Inside, parts: pulled.Parts) -> None:
     """Compare an image with one that differs from it in every layer."""
-    written = [Part("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
+    written = [Layer("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
     settings: Mapping[str, Any] = {}
     ours = image.Image(("x:y",), image.config(written, settings, "x"), b"", tuple(written))
     verify.compare(inside, ours, inside.layers)
-    alike = [Part("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
+    alike = [Layer("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
     theirs = image.Image(("x:y",), image.config(alike, settings, "x"), b"", tuple(alike))
     verify.compare(inside, theirs, inside.layers)
 
@@ -104,7 +104,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
         Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, 1)
         for layer, diff_id in zip(parts.manifest.layers, parts.diff_ids, strict=True)
     ]
-    layers = tuple(Part("x", one, reused=True, packed="none") for one in written)
+    layers = tuple(Layer("x", one, reused=True, packed="none") for one in written)
     base = Base(name=None, layers=layers, facts=facts, site=Site(PYTHON, site, f"/{path}"), links={})
     additions.lacking(facts), additions.links(facts, path)
     listed = components.of_debian(facts.status, distro=_distro(facts))
@@ -123,7 +123,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
 
 def hide(facts: Facts, path: Path) -> None:
     decided = replaced.decide(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
-    with Layer(path, facts.directories) as layer:
+    with LayerWriter(path, facts.directories) as layer:
         replaced.write(layer, replaced.hidden(facts, decided.replaced))
         layer.finish()
 

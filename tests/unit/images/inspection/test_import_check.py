@@ -12,9 +12,9 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import import_check
 from images.oci.image import Image
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 
-PARTS = tuple(Part(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
+PARTS = tuple(Layer(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
 
 
 class Python:
@@ -34,14 +34,14 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def look(store: Store, python: Python, parts: tuple[Part, ...] = PARTS) -> bool:
+def look(store: Store, python: Python, parts: tuple[Layer, ...] = PARTS) -> bool:
     return import_check.imports(Image(("a:b",), b"{}", b"{}", parts), ["six", "torch"], python, store, "what to do")
 
 
 def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
     python = Python(None)
-    ours = Part("multinode", Written("other", "other", 1, 1), reused=False)
-    new = Part("torch", Written("new", "new", 1, 1), reused=False)
+    ours = Layer("multinode", Written("other", "other", 1, 1), reused=False)
+    new = Layer("torch", Written("new", "new", 1, 1), reused=False)
 
     done = [look(store, python, parts) for parts in (PARTS, PARTS, (*PARTS[:2], ours), (PARTS[0], new, ours))]
 

@@ -14,7 +14,7 @@ from images.foreign.sandbox import Sandbox
 from images.inspection import verify
 from images.inspection.opened import Inside
 from images.oci.image import Image
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 from tests.support.locks import lock
 
 Files = dict[str, str]
@@ -39,7 +39,7 @@ def compared(
     right = [tmp_path / f"ours{n}" for n in range(len(ours))]
     ids = [f"sha256:{layer(path, files, mode)}" for path, files in zip(left, theirs, strict=True)]
     mine = [layer(path, files) for path, files in zip(right, ours, strict=True)]
-    parts = tuple(Part(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
+    parts = tuple(Layer(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
     config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
     inside = Inside("x", MANIFEST, config, tuple(left))
     own = json.dumps({"rootfs": {"diff_ids": [f"sha256:{each}" for each in mine]}}).encode()
@@ -173,7 +173,7 @@ def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_sa
     mine = layer(tmp_path / "mine", SAME)
     layer(tmp_path / "theirs", {**SAME, "backdoor": "x"})
     config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{mine}"]}}).encode()
-    made = Image(("x",), config, b"", (Part("part 0", Written(mine, mine, 1, 1), reused=True),))
+    made = Image(("x",), config, b"", (Layer("part 0", Written(mine, mine, 1, 1), reused=True),))
 
     found = verify.compare(Inside("x", MANIFEST, config, (tmp_path / "theirs",)), made, [tmp_path / "mine"])
 
@@ -224,7 +224,7 @@ def test_the_ids_of_layers_that_differ_in_bytecode_must_be_true(tmp_path: Path) 
     mine = layer(tmp_path / "mine", PLAIN)
     layer(tmp_path / "theirs", COMPILED)
     config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{mine}"]}}).encode()
-    made = Image(("x",), config, b"", (Part("part 0", Written(mine, mine, 1, 1), reused=True),))
+    made = Image(("x",), config, b"", (Layer("part 0", Written(mine, mine, 1, 1), reused=True),))
 
     found = verify.compare(Inside("x", MANIFEST, config, (tmp_path / "theirs",)), made, [tmp_path / "mine"], 0)
 
@@ -268,7 +268,7 @@ def test_what_a_listing_could_hide_is_a_difference(
             tar.addfile(first, io.BytesIO(b"good"))
             tar.addfile(link)
     digest = hashlib.sha256(one.read_bytes()).hexdigest()
-    parts = (Part("part", Written(digest, digest, 1, 1), reused=True),)
+    parts = (Layer("part", Written(digest, digest, 1, 1), reused=True),)
     inside = Inside("x", MANIFEST, b"{}", (other,))
 
     found = verify.compare(inside, Image(("x",), b'{"rootfs": {}}', b"", parts), [one], first_uncompiled)

@@ -14,7 +14,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import examples
-from images.oci.layer import Directories, Layer
+from images.oci.layer import Directories, LayerWriter
 from images.plan.planner import ARCHIVE
 
 
@@ -63,7 +63,7 @@ def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> Non
             info.type, info.linkname = kind, "t-1/examples/twice"
             archive.addfile(info)
 
-    with Layer(tmp_path / "layer", Directories()) as layer:
+    with LayerWriter(tmp_path / "layer", Directories()) as layer:
         examples.write(layer, tmp_path / "a.tar")
         layer.finish()
 

@@ -13,7 +13,7 @@ from images.base.base import Base, of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter
-from images.oci.layer import EPOCH, Directories, Layer, Part, Written
+from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 from tests.support.facts import known
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -34,14 +34,14 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def part(store: Store, name: str, files: dict[str, bytes], below: Directories) -> Part:
+def part(store: Store, name: str, files: dict[str, bytes], below: Directories) -> Layer:
     with store.aside() as path:
-        with Layer(path, below) as layer:
+        with LayerWriter(path, below) as layer:
             for place, data in files.items():
                 layer.file(place, data)
             written = layer.finish()
         store.keep(path, written.digest)
-    return Part(name, written, reused=False)
+    return Layer(name, written, reused=False)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
     assert (found / SITE / "one.py").stat().st_mtime == EPOCH
 
 
-def tar(store: Store, *entries: tarfile.TarInfo) -> Part:
+def tar(store: Store, *entries: tarfile.TarInfo) -> Layer:
     """Keep a layer with these entries, every regular file of them with the content `evil`."""
     with store.aside() as path:
         with tarfile.open(path, "w") as archive:
@@ -90,7 +90,7 @@ def tar(store: Store, *entries: tarfile.TarInfo) -> Part:
         digest = sha256(path)
         size = path.stat().st_size
         store.keep(path, digest)
-    return Part("hostile", Written(digest, digest, size, size), reused=False)
+    return Layer("hostile", Written(digest, digest, size, size), reused=False)
 
 
 def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:

@@ -17,7 +17,7 @@ from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers import wheel as wheels
-from images.oci.layer import Directories, Layer
+from images.oci.layer import Directories, LayerWriter
 from tests.support.elf import debuggable
 from tests.support.wheels import pack
 
@@ -27,7 +27,7 @@ SITE = "usr/local/lib/python3.11/dist-packages"
 def lay_out(
     tmp_path: Path, wheel: Path, pyc: Mapping[str, bytes], *, trimmed: bool = True
 ) -> dict[str, tuple[int, bytes]]:
-    with Layer(tmp_path / "layer", Directories()) as layer:
+    with LayerWriter(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), pyc, {}, trimmed=trimmed)
         layer.finish()
     return opened(tmp_path / "layer")
@@ -84,7 +84,7 @@ def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) 
 def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
     wheel = pack(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
     other = oneccl.SharedFile("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
-    with Layer(tmp_path / "layer", Directories()) as layer:
+    with LayerWriter(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), {}, {"thing/lib/libx.so": other}, trimmed=True)
         layer.finish()
 
@@ -163,7 +163,7 @@ def test_the_wheels_own_installer_is_not_taken(tmp_path: Path) -> None:
 
 def together(tmp_path: Path, *wheels_: Path) -> dict[str, tuple[int, bytes]]:
     """Install wheels into one layer, and read it back."""
-    with Layer(tmp_path / "layer", Directories()) as layer:
+    with LayerWriter(tmp_path / "layer", Directories()) as layer:
         for wheel in wheels_:
             wheels.write(layer, wheel, of_debian("3.11"), {}, {}, trimmed=True)
         layer.finish()

@@ -15,7 +15,7 @@ from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.oci import compression
 from images.oci.compression import detect, opened, uncompressed
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
 ZSTD = zstandard.ZstdCompressor()
@@ -53,13 +53,13 @@ def test_a_damaged_layer_is_refused(tmp_path: Path, packed: bytes) -> None:
         plain.rest()
 
 
-def kept(store: Store, packed: bytes) -> Part:
+def kept(store: Store, packed: bytes) -> Layer:
     """Keep a layer in the store."""
     with store.aside() as path:
         path.write_bytes(packed)
         digest = sha256(path)
         store.keep(path, digest)
-    return Part("torch", Written(hashlib.sha256(ONE).hexdigest(), digest, len(packed), len(ONE)), reused=True)
+    return Layer("torch", Written(hashlib.sha256(ONE).hexdigest(), digest, len(packed), len(ONE)), reused=True)
 
 
 def flipped(data: bytes) -> bytes:
@@ -83,10 +83,10 @@ def test_a_damaged_layer_of_the_store_is_found_when_it_is_used_and_removed(
 
 
 def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, read = Store(tmp_path), list[Part]()
+    store, read = Store(tmp_path), list[Layer]()
     part = kept(store, ZSTD.compress(ONE))
 
-    def counted(store: Store, part: Part) -> Iterator[bytes]:
+    def counted(store: Store, part: Layer) -> Iterator[bytes]:
         read.append(part)
         return uncompressed(store, part)
 

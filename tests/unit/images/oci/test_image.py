@@ -16,11 +16,11 @@ import pytest
 from images.host.errors import UserFault
 from images.host.store import Store, sha256
 from images.oci import image, manifest
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 
 PARTS = (
-    Part("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),
-    Part("torch", Written("c" * 64, "d" * 64, 20, 200), reused=False),
+    Layer("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),
+    Layer("torch", Written("c" * 64, "d" * 64, 20, 200), reused=False),
 )
 
 
@@ -33,7 +33,7 @@ def test_the_configuration_names_uncompressed_layers_in_order() -> None:
 
 
 def test_whether_a_layer_was_reused_does_not_show() -> None:
-    again = tuple(Part(part.name, part.written, not part.reused) for part in PARTS)
+    again = tuple(Layer(part.name, part.written, not part.reused) for part in PARTS)
 
     assert image.config(PARTS, {}, "t") == image.config(again, {}, "t")
 
@@ -104,7 +104,7 @@ def image_in(store: Store) -> image.Image:
     with store.aside() as path:
         path.write_bytes(b"a layer")
         kept = store.keep(path, sha256(path))
-    part = Part("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
+    part = Layer("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
     return image.Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
     made = image_in(store)
     image.save(place, made, store, "zstd")
-    blob = tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest
+    blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
     blob.write_bytes(b"a l@yer")
 
     image.save(place, made, store, "zstd")
@@ -137,7 +137,7 @@ def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pyt
 
     image.write_layout(tmp_path / "layout", made, store, "zstd", linked=True)
 
-    assert (tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest).read_bytes() == b"a layer"
+    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
 
 @pytest.mark.parametrize("text", ["layout/", "image.tar"])
@@ -172,7 +172,7 @@ def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch:
 
     image.save(place, made, store, "zstd")
 
-    assert (tmp_path / "layout/blobs/sha256" / made.parts[0].written.digest).read_bytes() == b"a layer"
+    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
 
 def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:

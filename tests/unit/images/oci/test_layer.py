@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
-from images.oci.layer import EPOCH, Directories, Layer, Written
+from images.oci.layer import EPOCH, Directories, LayerWriter, Written
 
 Files = list[tuple[str, bytes, int]]
 
 
 def write(path: Path, files: Files, below: Directories | None = None) -> Written:
-    with Layer(path, below or Directories()) as layer:
+    with LayerWriter(path, below or Directories()) as layer:
         for name, data, mode in files:
             layer.file(name, data, mode)
         return layer.finish()
@@ -49,7 +49,7 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
     stop, written = threading.Event(), []
 
     def task() -> None:
-        with Layer(tmp_path / "a", Directories()) as layer:
+        with LayerWriter(tmp_path / "a", Directories()) as layer:
             for number in range(9):
                 layer.file(f"{number}", bytes([number]) * CHUNK)
                 written.append(number)
@@ -115,7 +115,7 @@ def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
-    with Layer(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
+    with LayerWriter(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
         layer.source = "a wheel"
         for add in (lambda: layer.file(path, b"x"), lambda: layer.link(path, "x"), lambda: layer.whiteout(path)):
             with pytest.raises(WorldFault, match=r"a path cannot be in a layer: .* \(a wheel\)"):
@@ -126,7 +126,7 @@ def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> No
 
 
 def test_only_a_whiteout_hides_what_is_below(tmp_path: Path) -> None:
-    with Layer(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
+    with LayerWriter(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
         layer.whiteout("lib/old")
         layer.finish()
 
@@ -134,7 +134,7 @@ def test_only_a_whiteout_hides_what_is_below(tmp_path: Path) -> None:
 
 
 def test_a_link_of_the_base_to_a_directory_stays_one(tmp_path: Path) -> None:
-    with Layer(tmp_path / "a", Directories(links={"run": "var/run"})) as layer:
+    with LayerWriter(tmp_path / "a", Directories(links={"run": "var/run"})) as layer:
         layer.directory("run/sshd")
         layer.finish()
 
@@ -154,7 +154,7 @@ def test_a_path_may_be_deep(tmp_path: Path) -> None:
 
 
 def test_one_path_has_one_file(tmp_path: Path) -> None:
-    with Layer(tmp_path / "a", Directories()) as layer:
+    with LayerWriter(tmp_path / "a", Directories()) as layer:
         layer.file("a", b"1")
         layer.file("a", b"1")
         for add in (lambda: layer.file("a", b"2"), lambda: layer.file("a", b"1", 0o755), lambda: layer.link("a", "b")):
@@ -170,7 +170,7 @@ def test_a_large_file_is_written_by_the_hash_that_it_is_said_to_have(tmp_path: P
     data = bytes(range(256)) * 10_000
     digest = hashlib.sha256(data).hexdigest()
 
-    with Layer(tmp_path / "streamed", Directories()) as layer:
+    with LayerWriter(tmp_path / "streamed", Directories()) as layer:
         for name in ("a", "b"):
             sha256 = digest if said == "of the file" else said
             assert layer.stream(name, [data[:9], data[9:]], sha256, len(data), 0o755) == digest
@@ -181,7 +181,7 @@ def test_a_large_file_is_written_by_the_hash_that_it_is_said_to_have(tmp_path: P
 
 def test_a_file_that_is_cut_short_has_another_hash(tmp_path: Path) -> None:
     data = bytes(3 << 20)
-    with Layer(tmp_path / "a", Directories()) as layer:
+    with LayerWriter(tmp_path / "a", Directories()) as layer:
         found = layer.stream("a", [data[:-1]], digest := hashlib.sha256(data).hexdigest(), len(data))
 
     assert found != digest

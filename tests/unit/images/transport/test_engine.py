@@ -22,7 +22,7 @@ from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.image import Image, archived_manifest, config
-from images.oci.layer import Part, Written
+from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
 from images.transport import engine
@@ -141,7 +141,7 @@ def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
             path.write_bytes(data)
             digest = sha256(path)
             store.keep(path, digest)
-        parts.append(Part("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
+        parts.append(Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
     return Image(tags, config(parts, {}, CREATED), b"{}", tuple(parts))
 
 

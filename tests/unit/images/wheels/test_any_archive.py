@@ -23,7 +23,7 @@ from images.layers import examples, wheel
 from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
-from images.oci.layer import Directories, Layer
+from images.oci.layer import Directories, LayerWriter
 from images.wheels import archive, wheelhouse
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
@@ -61,7 +61,7 @@ def assert_in_place(layer: Path) -> None:
 
 
 def install(path: Path) -> None:
-    with Layer(path.parent / "layer", Directories()) as layer:
+    with LayerWriter(path.parent / "layer", Directories()) as layer:
         wheel.write(layer, path, of_debian("3.11"), {}, {}, trimmed=False)
         layer.finish()
     assert_in_place(path.parent / "layer")
@@ -77,7 +77,7 @@ def describe(path: Path) -> None:
 
 
 def take_examples(path: Path) -> None:
-    with Layer(path.parent / "layer", Directories()) as layer:
+    with LayerWriter(path.parent / "layer", Directories()) as layer:
         examples.write(layer, path)
         layer.finish()
     assert_in_place(path.parent / "layer")
