@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint import programs
-from entrypoint.container.files import make_private, read_file, read_text, which, write_private
+from entrypoint.container.files import NETWORK, list_directory, make_private, read_file, read_text, which, write_private
 from entrypoint.container.image import list_sites, read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, USER, WORLD, Refusal
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.explain import Decision
-    from entrypoint.launchers.world import World
 
 # Where metrics are mounted, a directory each.
 METRICS = "/workspace/metrics"
@@ -102,7 +101,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
             decision = explain_launch(job.words, decision, root)
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
-    if joins(job, decision) and is_late(decision.world, environ):
+    if joins(job, decision) and is_late(decision, environ):
         # What was unknown before the master had a name, as the interface that leads to it, is decided now.
         decision = decide(job, environ, stack, options.nproc, root)
     print_start(job, decision)
@@ -142,13 +141,13 @@ def joins(job: jobs.Job, decision: Decision) -> bool:
     return (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1
 
 
-def is_late(world: World, environ: Mapping[str, str]) -> bool:
-    """Return whether the name of another node had to be waited for."""
-    if not world.several_nodes:
-        return False
-    from entrypoint.launchers.ready import wait_for_master  # a world on one node pays nothing for it
+def is_late(decision: Decision, environ: Mapping[str, str]) -> bool:
+    """Return whether the name of another node had to be waited for; what can be checked is checked before."""
+    from entrypoint.faults.interfaces import check_interfaces  # a process on its own pays nothing for it
+    from entrypoint.launchers.ready import wait_for_master
 
-    return wait_for_master(world, environ)
+    check_interfaces(environ, list_directory(NETWORK), decision.backend)
+    return wait_for_master(decision.world, environ)
 
 
 def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:

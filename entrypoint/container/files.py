@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
 MOST = 1 << 24
+# A directory for each network interface of this container.
+NETWORK = "/sys/class/net"
 
 
 def read_text(path: str) -> str | None:
@@ -36,6 +38,14 @@ def is_path(text: str) -> bool:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
+
+
+def list_directory(path: str) -> list[str]:
+    """List a directory in order; empty if there is none."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
 
 
 def can_write(path: str) -> bool:

@@ -9,6 +9,7 @@ from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
+from entrypoint.faults.interfaces import BACKENDS, find_wrong
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
 
 if TYPE_CHECKING:
@@ -115,10 +116,9 @@ def check_network(view: View) -> Finding:
     value = ", ".join(f"{each.name} {each.state}" for each in view.interfaces) or "no interface"
     if view.decision.world.several_nodes and set(names) <= {"lo"}:
         return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
-    for variable in ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE"):
-        chosen = environ.get(variable, "")
-        if chosen and not set(chosen.split(",")) <= set(names):
-            return Finding(f"{variable}={chosen}, and there is only: {value}", WRONG, f"unset {variable}")
+    wrong = find_wrong(environ, names, BACKENDS)
+    if wrong:
+        return Finding(f"{wrong}={environ[wrong]}, and there is only: {value}", WRONG, f"unset {wrong}")
     if view.decision.world.launcher == MPIJOB_LAUNCHER:
         return Finding(f"{value}; ranks meet on the network of the hosts in the hostfile")
     return Finding(f"{value}; ranks meet on {environ.get('GLOO_SOCKET_IFNAME') or 'what the library picks'}")

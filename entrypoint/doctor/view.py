@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import can_write, file_system_size, read_text
+from entrypoint.container.files import NETWORK, can_write, file_system_size, list_directory, read_text
 from entrypoint.container.image import normalize
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # Importing torch takes seconds, tens of them from a slow disk.
 SECONDS = 120
-NETWORK = "/sys/class/net"
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 
 
@@ -162,14 +161,6 @@ def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 here[normalize(name)] = (*here.get(normalize(name), ()), version)
         found = {**here, **found}
     return found
-
-
-def list_directory(path: str) -> list[str]:
-    """List a directory in order; empty if there is none."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
 
 
 def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:

@@ -101,6 +101,28 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
     assert "GLOO_SOCKET_IFNAME=ib0" in done.err and "eth0" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("argv", "variables", "code"),
+    [
+        (["smoke"], MASTER, 2),
+        (["--nproc", "2", "smoke"], {}, 2),
+        (["torchrun", "--nproc-per-node", "2", "train.py"], {}, 2),
+        (["--nproc", "1", "smoke"], {}, None),
+        (["true"], MASTER, None),
+    ],
+)
+def test_ranks_do_not_meet_on_an_interface_that_is_not_there(
+    start: Start, argv: list[str], variables: dict[str, str], code: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "list_directory", lambda path: ["eth0", "lo"])
+
+    done = start(*argv, **variables, GLOO_SOCKET_IFNAME="ib9")
+
+    assert done.code == code
+    assert ("name one of these: eth0, lo" in done.err) == (code is not None)
+    assert start(*argv, **variables, GLOO_SOCKET_IFNAME="lo,eth0").code is None
+
+
 def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was taken of" not in start("smoke", **MASTER).err
 
