@@ -21,7 +21,7 @@ from entrypoint.container.network import (
     split_addresses,
 )  # fmt: skip
 from entrypoint.errors import LATER, Refusal
-from entrypoint.launchers.torchrun import read_conf
+from entrypoint.launchers.torchrun import C10D_PORT, read_conf
 from entrypoint.launchers.world import HERE, SLURM, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
@@ -156,6 +156,7 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. A port that is
     taken belongs to another agent on this node.
     """
+    check_way(world, environ)
     why = "two jobs at one endpoint do not become one"
     found = [] if environ.get("PET_RDZV_ID") or not world.job else [Setting("PET_RDZV_ID", name_run(world.job), why)]
     if world.launcher != TORCHRUN or not environ.get("PET_RDZV_ENDPOINT") or world.master is None:
@@ -171,6 +172,21 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
         return found
     settings = ",".join(part for part in (environ.get("PET_RDZV_CONF", ""), "is_host=true") if part)
     return [*found, Setting("PET_RDZV_CONF", settings, "the endpoint is this node")]
+
+
+def check_way(world: World, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
+
+    Torchrun reads a master only for `static` (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
+    node waits for the others on its own loopback. Which node is the first would be another in each of both ways.
+    """
+    backend = environ.get("PET_RDZV_BACKEND") or "static"
+    if world.launcher != TORCHRUN or backend == "static" or environ.get("PET_RDZV_ENDPOINT"):
+        return
+    endpoint = f"export PET_RDZV_ENDPOINT={world.master}:{C10D_PORT} in place of the master and of PET_NODE_RANK"
+    remedy = f"unset PET_RDZV_BACKEND, or {endpoint}; of a typed torchrun --rdzv-backend and --rdzv-endpoint"
+    value = f"PET_RDZV_BACKEND={backend} and the master {world.master}"
+    raise Refusal("this backend of a rendezvous meets at an endpoint, and does not read a master", value, remedy)
 
 
 def check_endpoint(name: str) -> None:

@@ -283,6 +283,28 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
 
 
 @pytest.mark.parametrize(
+    ("environ", "refused"),
+    [
+        ({"PET_RDZV_BACKEND": "c10d"}, True),
+        ({"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": ""}, True),
+        ({"PET_RDZV_BACKEND": "etcd-v2"}, True),
+        ({"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "there:29400"}, False),
+        ({"PET_RDZV_BACKEND": "static"}, False),
+        ({"PET_RDZV_BACKEND": ""}, False),
+        ({}, False),
+    ],
+)
+def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None:
+    if not refused:
+        describe_meeting(AGENT, environ)
+        return
+    with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master: PET_RDZV_BACKEND") as caught:
+        describe_meeting(AGENT, environ)
+    assert caught.value.code == USER
+    assert "unset PET_RDZV_BACKEND, or export PET_RDZV_ENDPOINT=there:29400 " in caught.value.remedy
+
+
+@pytest.mark.parametrize(
     ("world", "more", "refused"),
     [
         (AGENT._replace(master="pod"), {}, True),
