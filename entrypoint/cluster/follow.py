@@ -24,9 +24,12 @@ GRACE = 8.0
 PATIENCE = 5.0
 # Bytes of a report; what begins like one and is longer is a rank's own output, which must not be held back for ever.
 LONGEST = 4096
-# What hydra ends with when it has lost the connection to its proxy on a node (mpiexec, "Downstream from host").
-LOST = 255
+# What hydra ends with when it has lost the connection to its proxy on a node (mpiexec, "Downstream from host"), and
+# on its own node.
+LOST = (255, -signal.SIGPIPE)
 REMEDY = "start `worker` again there; if that has run out of memory, with a larger limit; then type the same again"
+# A signal to this process, from which a rank may not be able to report that it has ended.
+STOPPED = (128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 # Hydra would read these and follow them rather than the machinefile.
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
@@ -48,7 +51,17 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         output.join()
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
-    if code == LOST and not codes:
+    return conclude(code, codes, banner)
+
+
+def conclude(code: int, codes: list[int], banner: list[str]) -> int:
+    """Return the exit code of a job, and print what no rank has reported; code: hydra's, codes: those of ranks."""
+    killed = read_killed(banner) if code and (not codes or codes[0] not in STOPPED) else []
+    for rank, host, number in killed:
+        print_note(f"rank {rank} on {host} was killed by signal {number}, and could not report it before")
+    if killed:
+        return 128 + killed[0][2]
+    if code in LOST and not codes:
         print_error(Refusal("hydra has lost a node", "it is named above", REMEDY, WORLD))
         return WORLD
     if code and not codes:
@@ -148,6 +161,22 @@ def note_failure(facts: bytes, codes: list[int]) -> None:
         print_note(f"rank {rank} on {host} {how}; the job is ended")
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     codes.append(code)
+
+
+def read_killed(banner: list[str]) -> list[tuple[str, str, int]]:
+    """Return the rank, host and signal of those that hydra names at its end: processes of ours that were killed.
+
+    The others have ended because they lost these, and were first to report it. SIGTERM is what we end a job by.
+    """
+    found, rank, host = [], "", ""
+    for line in banner:
+        words = line.split()
+        number = whole("".join(words[3:4])) if line.startswith("KILLED BY SIGNAL: ") else None
+        if words[:1] == ["RANK"] and len(words) > 2:
+            rank, host = words[1], words[-1]
+        elif rank and number in signal.valid_signals() and number != signal.SIGTERM:
+            found.append((rank, host, number))
+    return found
 
 
 def verdict(banner: list[str]) -> str:

@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
-from entrypoint.faults.child import explain_kill, run_child
+from entrypoint.faults.child import end_with_parent, explain_kill, run_child
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
-    """Run the command as a child and return its exit code, 128 and more for a signal as in a shell."""
+    """Run the command as a child and return its exit code, 128 and more for a signal as in a shell.
+
+    The parent is hydra's proxy, whose connection every rank inherits: `launch` would wait for ever after a proxy that
+    is killed, for the connection is open until its ranks have ended.
+    """
+    end_with_parent()
     # Not inherited further: a training that a rank starts itself is not supervised.
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
     code = run_child(argv, clean, PASSED_ON)

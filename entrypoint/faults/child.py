@@ -50,12 +50,17 @@ def run_child(
 
 def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
     """Replace this process, a child, by the command, which ends with its parent: a launcher knows only that one."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     try:
         programs.become(argv[0], argv, environ)
     except OSError as error:
         print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends, however that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def watch(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:

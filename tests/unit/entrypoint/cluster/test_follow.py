@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cluster import follow
-from entrypoint.cluster.follow import note_failure, pass_on, run_ranks, split_reports, verdict
+from entrypoint.cluster.follow import LOST, note_failure, pass_on, read_killed, run_ranks, split_reports, verdict
 from entrypoint.cluster.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -62,6 +63,61 @@ def test_the_banner_is_shortened() -> None:
     assert verdict(lines) == ": rank 1 pid 9 running at b"
 
 
+def write_banner(rank: int, host: str, *words: str) -> list[str]:
+    """Return what Intel MPI prints of a process that was killed, as `pass_output` keeps it."""
+    named = f"RANK {rank} PID 64 RUNNING AT {host}"
+    return ["", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", named, *words, ""]
+
+
+KILLED = "KILLED BY SIGNAL: 9 (Killed)"
+
+
+@pytest.mark.parametrize(
+    ("banner", "killed"),
+    [
+        ([], []),
+        (write_banner(1, "node1", KILLED), [("1", "node1", 9)]),
+        ([*write_banner(0, "a", KILLED), *write_banner(2, "b", KILLED)], [("0", "a", 9), ("2", "b", 9)]),
+        (write_banner(1, "node1", "KILLED BY SIGNAL: 15 (Terminated)"), []),  # by this process
+        (write_banner(1, "node1", "EXIT CODE: 9"), []),
+        (write_banner(1, "node1"), []),
+        (["RANK", KILLED], []),
+        (write_banner(1, "node1", "KILLED BY SIGNAL: 900"), []),
+        ([KILLED, "KILLED BY SIGNAL: ", "KILLED BY SIGNAL: x"], []),
+    ],
+)
+def test_the_banner_names_ranks_that_were_killed(banner: list[str], killed: list[tuple[str, str, int]]) -> None:
+    assert read_killed(banner) == killed
+
+
+@pytest.mark.parametrize(
+    ("hydras", "reported", "code", "named"),
+    [
+        (255, [], 137, True),
+        (255, [1], 137, True),  # a rank that has lost the one that was killed
+        (255, [143], 143, False),  # this process was stopped, and with it the ranks
+        (0, [], 0, False),  # a rank has printed what looks like it
+    ],
+)
+def test_a_rank_that_was_killed_is_named(
+    hydras: int,
+    reported: list[int],
+    code: int,
+    named: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [f"=   {line}\n".encode() for line in write_banner(1, "node1", KILLED)]
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: Hydra(hydras, lines))
+    monkeypatch.setattr(follow, "heed_signals", lambda _, codes: codes.extend(reported))
+
+    assert run_ranks(["mpiexec.hydra"], {}) == code
+
+    said = capsys.readouterr().err
+    assert ("rank 1 on node1 was killed by signal 9, and could not report it" in said) == named
+    assert "hydra has lost a node" not in said
+
+
 @pytest.mark.parametrize(
     ("facts", "codes"),
     [
@@ -82,12 +138,13 @@ def test_what_a_rank_prints_is_no_report_of_ours(
 
 
 class Hydra:
-    """A hydra that has ended without a word."""
+    """A hydra that has ended; without a word, or with a banner."""
 
-    stdout, stderr = (), None
+    stderr = None
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, stdout: Sequence[bytes] = ()) -> None:
         self.code = code
+        self.stdout = stdout
 
     def __enter__(self) -> Hydra:
         return self
@@ -106,6 +163,7 @@ class Hydra:
         (7, [], 7),
         (255, [], 1),
         (255, [7], 7),
+        (-13, [], 1),
         (256, [], 1),
         (-9, [], 137),
         (-200, [], 1),
@@ -120,4 +178,4 @@ def test_the_exit_code_of_a_job_is_one_that_a_shell_can_have(
     monkeypatch.setattr(follow, "heed_signals", lambda _, codes: codes.extend(reported))
 
     assert run_ranks(["mpiexec.hydra"], {}) == code
-    assert ("start `worker` again" in capsys.readouterr().err) is (hydras == 255 and not reported)
+    assert ("start `worker` again" in capsys.readouterr().err) is (hydras in LOST and not reported)

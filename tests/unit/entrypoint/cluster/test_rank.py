@@ -17,11 +17,14 @@ def test_a_rank_is_supervised_once_and_its_failure_is_reported(
 ) -> None:
     given: list[Mapping[str, str]] = []
     written: list[tuple[int, bytes]] = []
+    bound: list[bool] = []
 
     def run_child(argv: list[str], environ: Mapping[str, str], numbers: object) -> int:
+        assert bound  # to the proxy that has started it, before it can outlive that
         given.append(environ)
         return code
 
+    monkeypatch.setattr(rank, "end_with_parent", lambda: bound.append(True))
     monkeypatch.setattr(rank, "run_child", run_child)
     monkeypatch.setattr("socket.gethostname", lambda: "node1")
     monkeypatch.setattr(os, "write", lambda number, data: written.append((number, data)))
