@@ -19,6 +19,8 @@ TRAINS = "smoke: first step done"
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
 GRACE = 30  # seconds: terminationGracePeriodSeconds of a pod that says nothing else
 KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
+# The process that waits for a rank, with which the rank ends.
+KILL_A_SUPERVISOR = f"{NEWEST} && kill -9 $(ps -o ppid= -p $pid)"
 # No rank is left, and no process that nobody has waited for.
 UNTIL_CLEAN = (
     f"while {NEWEST} || grep -qs '^State:.Z' /proc/[0-9]*/status; do [ $SECONDS -lt 60 ] || exit 1; sleep 0.2; done"

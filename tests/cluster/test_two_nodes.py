@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
+from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
 from tests.support.faults import Broken, fault
 from tests.support.harness import Done, call
 
@@ -145,6 +145,43 @@ def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) 
     with broken.happens():
         assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
         done = child.finish()
+
+    broken.ended(done)
+
+
+@fault(
+    "a rank is killed under `launch`, and with it the process that would say so",
+    "multinode: rank 1 on node1 was killed by signal 9, and could not report it before",
+    codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
+)  # fmt: skip
+def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Broken) -> None:
+    cluster.start(1, "worker")
+    child = cluster.start(0, *cluster.launch(*ENDLESS))
+    assert one_said(TRAINS, [child])
+
+    with broken.happens():
+        assert cluster.nodes[1].shell(KILL_A_SUPERVISOR).code == 0
+        done = child.finish()
+
+    broken.ended(done)
+
+
+@fault(
+    "the process of Intel MPI on a worker is killed (`hydra_pmi_proxy`)",
+    "Downstream from host node1 ...",
+    "multinode: hydra has lost a node: it is named above",
+    codes=1, within=120,
+    remedy="type the same again: it goes on from the last checkpoint",
+)  # fmt: skip
+def test_a_killed_proxy_of_hydra_ends_the_job(cluster: Cluster, broken: Broken) -> None:
+    cluster.start(1, "worker")
+    child = cluster.start(0, *cluster.launch(*ENDLESS))
+    assert one_said(TRAINS, [child])
+
+    with broken.happens():
+        assert cluster.nodes[1].shell("pkill -9 hydra_pmi_proxy").code == 0
+        done = child.finish()
+        assert cluster.nodes[1].shell(UNTIL_CLEAN).code == 0
 
     broken.ended(done)
 
