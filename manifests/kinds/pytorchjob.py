@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.errors import Refusal
+from entrypoint.launchers.ready import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
 from manifests.request import Job
@@ -13,6 +14,9 @@ from manifests.request import Job
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
 PORT = 23456  # PyTorchJobDefaultPort
 MASTER, WORKER = "Master", "Worker"
+# How long a pod waits for the name of the first Worker. The operator's init container waits for a Master; in an elastic
+# job a pod that gives up is a restart, of which the job has so many.
+WAIT = "MULTINODE_TIMEOUT"
 # What the operator writes into every container after the user's own variables, which are lost by it: envvar.go,
 # master.go and elastic.go of pkg/controller.v1/pytorch.
 OPERATORS = (
@@ -37,10 +41,14 @@ def write_pytorchjob(job: Job) -> dict[str, Any]:
 
 
 def write_spec(job: Job) -> dict[str, Any]:
-    """Return the specification; restarts are torchrun's in an elastic job, and those of pods in any other."""
-    restarts = {} if job.elastic else {"backoffLimit": limit_restarts(job.restarts, job.workers)}
+    """Return the specification; in an elastic job torchrun starts ranks again, before their pod is.
+
+    Without a backoffLimit the operator never fails a job whose pods are restarted OnFailure (PastBackoffLimit in
+    pkg/core/job.go); at the limit it removes the pods, whose logs stay after any other end.
+    """
+    limit = limit_restarts(job.restarts, job.elastic[1] if job.elastic else job.workers)
     spec: dict[str, Any] = {
-        "runPolicy": {"cleanPodPolicy": "None", **restarts},  # pods stay, and with them their logs
+        "runPolicy": {"cleanPodPolicy": "None", "backoffLimit": limit},
         "nprocPerNode": str(job.nproc or "auto"),
     }
     if job.elastic:
@@ -57,6 +65,8 @@ def write_spec(job: Job) -> dict[str, Any]:
 def write_replica(job: Job, count: int) -> dict[str, Any]:
     """Return one kind of replica; restartPolicy belongs here, for the operator writes it over that of the pod."""
     container = write_container(CONTAINER, job.pod, job.words)
+    if job.elastic and WAIT not in job.pod.variables:
+        container["env"] += [{"name": WAIT, "value": str(MASTER_SECONDS)}]
     template = {"spec": write_pod(job.pod, container)}
     return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
 

@@ -10,7 +10,7 @@ from entrypoint.errors import Refusal
 from manifests import options
 from manifests.kinds import pytorchjob
 from tests.support.launchers import left_by
-from tests.support.manifests import IMAGE, change, write
+from tests.support.manifests import IMAGE, change, list_pods, write
 
 
 def made(*words: str) -> dict[str, Any]:
@@ -22,7 +22,6 @@ def test_an_elastic_job_has_workers_only() -> None:
 
     assert list(spec["pytorchReplicaSpecs"]) == ["Worker"]
     assert spec["elasticPolicy"] == {"rdzvBackend": "c10d", "minReplicas": 2, "maxReplicas": 8, "maxRestarts": 3}
-    assert "backoffLimit" not in spec["runPolicy"]
 
 
 @pytest.mark.parametrize(("bounds", "said"), [("1:4", True), ("3:8", True), ("4:4", False), ("4:8", False)])
@@ -59,14 +58,38 @@ def test_the_variables_are_those_of_the_operator(words: dict[str, Any], recorded
 
 
 @pytest.mark.parametrize(
-    ("workers", "restarts", "limit"),
-    [("1", "0", 0), ("1", "1", 2), ("1", "10", 11), ("4", "10", 41), ("16", "0", 0), ("16", "10", 161)],
+    ("elastic", "workers", "restarts", "limit"),
+    [
+        ("off", "1", "0", 0),
+        ("off", "1", "1", 2),
+        ("off", "1", "10", 11),
+        ("off", "4", "10", 41),
+        ("off", "16", "0", 0),
+        ("off", "16", "10", 161),
+        ("1:4", "4", "10", 41),
+        ("2:8", "4", "3", 25),  # it may have become as many as that
+        ("1:4", "4", "0", 0),
+    ],
 )
-def test_restarts_of_all_pods_are_added_up(workers: str, restarts: str, limit: int) -> None:
+def test_restarts_of_all_pods_are_added_up(elastic: str, workers: str, restarts: str, limit: int) -> None:
     """Each pod is restarted after a crash, and the operator fails a job whose restarts reach the limit."""
-    spec = made("--elastic", "off", "--workers", workers, "--max-restarts", restarts)["spec"]
+    spec = made("--elastic", elastic, "--workers", workers, "--max-restarts", restarts)["spec"]
 
     assert spec["runPolicy"]["backoffLimit"] == limit
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        (("--elastic", "1:4"), ["900"]),
+        (("--elastic", "1:4", "--env", "MULTINODE_TIMEOUT=60"), ["60"]),
+        (("--elastic", "off"), []),
+    ],
+)
+def test_pods_wait_for_the_first_as_they_do_for_a_master(words: tuple[str, ...], seconds: list[str]) -> None:
+    [container] = list_pods(made(*words))[-1]["containers"]
+
+    assert [row["value"] for row in container["env"] if row["name"] == "MULTINODE_TIMEOUT"] == seconds
 
 
 REPLICAS = ("spec", "pytorchReplicaSpecs")
