@@ -1,0 +1,63 @@
+"""What `docker save` writes since Docker 1.10, as a registry would have it (Docker image specification 1.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from images.foreign import documents
+from images.host.errors import UserFault
+from images.host.store import Store
+from images.oci import manifest
+from images.oci.manifest import digest_of
+from images.oci.on_disk import REMEDY, Files, OnDisk, listed
+
+AGAIN = "docker save it again"
+
+
+def read(files: Files, store: Store) -> OnDisk:
+    """Read manifest.json, and return the image with the manifest that it would have in a registry.
+
+    Its layers are tars without digests: they get those of the tars as they are. Raises UserFault where it is no image,
+    or more than one.
+    """
+    image = _image(files)
+    config = files.read(image["Config"])
+    measured = [(*_measured(files, path), "none") for path in image["Layers"]]
+    paths = {f"sha256:{sha256}": path for (sha256, *_), path in zip(measured, image["Layers"], strict=True)}
+    paths[digest_of(config)] = image["Config"]
+    written = manifest.write(config, measured)
+    return OnDisk(files, store, lambda _: written, paths.__getitem__)
+
+
+def _image(files: Files) -> Mapping[str, Any]:
+    try:
+        images = documents.parse(files.read("manifest.json"))
+    except (UserFault, ValueError) as error:  # it is not there, or not JSON
+        remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
+        raise UserFault("that is no archive of an image", files.name, remedy) from error
+    if not isinstance(images, list) or not images or not all(map(_is_image, images)):
+        raise UserFault("the list of images in the archive is damaged", files.name, AGAIN)
+    if len(images) > 1:
+        tags = [tag for image in images for tag in image.get("RepoTags") or ["without a tag"]]
+        raise UserFault("there are several images", f"{files.name} ({listed(tags)})", "docker save one image")
+    found: Mapping[str, Any] = images[0]
+    return found
+
+
+def _measured(files: Files, path: str) -> tuple[str, int]:
+    hashed, size = hashlib.sha256(), 0
+    for chunk in files.chunks(path):
+        hashed.update(chunk)
+        size += len(chunk)
+    return hashed.hexdigest(), size
+
+
+def _is_image(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("Config"), str)
+        and isinstance(entry.get("Layers"), list)
+        and all(isinstance(path, str) for path in entry["Layers"])
+    )
