@@ -82,7 +82,7 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     entries = _entries(index)
     names = [_names(entry) for entry in entries]
     tags = listed(name for name, _ in names)
-    if tag is None and len(set(names)) > 1 and len({entry.get("digest") for entry in entries}) > 1:
+    if tag is None and len(set(names)) > 1 and len({str(entry.get("digest")) for entry in entries}) > 1:
         raise UserFault("there are several images", f"{files.name} ({tags})", "oci:DIRECTORY:TAG")
     meant = [entry for entry, known in zip(entries, names, strict=True) if tag is None or tag in known]
     if not meant:

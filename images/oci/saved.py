@@ -58,6 +58,10 @@ def _is_image(entry: object) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("Config"), str)
-        and isinstance(entry.get("Layers"), list)
-        and all(isinstance(path, str) for path in entry["Layers"])
+        and _is_list_of_text(entry.get("Layers"))
+        and _is_list_of_text(entry.get("RepoTags") or [])
     )
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
