@@ -123,13 +123,18 @@ def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
     """
     config = _descriptor(raw.get("config"), name)
     layers = tuple(_descriptor(entry, name) for entry in _list(raw, "layers", name))
-    if len(layers) > MOST_LAYERS:
-        raise WorldFault(f"an image has more than {MOST_LAYERS} layers", f"{name} ({len(layers)})", DAMAGED)
+    refuse_more(len(layers), name)
     for part, known in ((config, CONFIGS), *((layer, LAYERS) for layer in layers)):
         if part.media_type not in known:
             remedy = "a container image for Linux whose layers are all in the registry"
             raise UserFault("that is not an image that can be a base", f"{name} (holds {part.media_type})", remedy)
     return Manifest(digest, config, layers)
+
+
+def refuse_more(layers: int, name: str) -> None:
+    """Raise WorldFault for a number of layers that nobody can run."""
+    if layers > MOST_LAYERS:
+        raise WorldFault(f"an image has more than {MOST_LAYERS} layers", f"{name} ({layers})", DAMAGED)
 
 
 def unusual(data: bytes) -> list[str]:

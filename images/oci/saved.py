@@ -20,14 +20,15 @@ def read(files: Files, store: Store) -> OnDisk:
     """Read manifest.json, and return the image with the manifest that it would have in a registry.
 
     Its layers are tars without digests: they get those of the tars as they are. Raises UserFault where it is no image,
-    or more than one.
+    or more than one, WorldFault where it has more layers than anybody can run, before one is read.
     """
     image = _image(files)
+    manifest.refuse_more(len(image["Layers"]), files.name)
     config = files.read(image["Config"])
-    measured = [(*_measured(files, path), "none") for path in image["Layers"]]
-    paths = {f"sha256:{sha256}": path for (sha256, *_), path in zip(measured, image["Layers"], strict=True)}
+    measured = {path: _measured(files, path) for path in dict.fromkeys(image["Layers"])}
+    paths = {f"sha256:{sha256}": path for path, (sha256, _) in measured.items()}
     paths[digest_of(config)] = image["Config"]
-    written = manifest.write(config, measured)
+    written = manifest.write(config, [(*measured[path], "none") for path in image["Layers"]])
     return OnDisk(files, store, lambda _: written, paths.__getitem__)
 
 
