@@ -22,7 +22,7 @@ REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 class Files:
     """The files of an image by their paths; `name` is what messages call it, `remedy` what to type if one is missing.
 
-    `open` raises KeyError or OSError for a path that is no file.
+    `open` raises KeyError or FileNotFoundError for a path that is no file.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Files:
         """
         try:
             file = self.open(path)
-        except (KeyError, OSError) as error:
+        except (KeyError, FileNotFoundError) as error:
             raise UserFault("the image is not whole", f"{self.name} (no {path})", self.remedy) from error
         size = 0
         try:
