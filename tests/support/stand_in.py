@@ -167,6 +167,16 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
+def write_tar(path: Path, files: Mapping[str, bytes]) -> Path:
+    """Write files as an archive."""
+    with tarfile.open(path, "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
 def derived(source: Path, upper: Files, tag: str) -> tuple[dict[str, bytes], list[str]]:
     """Stand a layer of files on the lowest layer of an image in a layout; answer the new layout and its layers.
 

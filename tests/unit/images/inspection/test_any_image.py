@@ -130,15 +130,7 @@ def hide(facts: Facts, path: Path) -> None:
 
 def use(files: Mapping[str, bytes], scratch: Path, *, as_tar: bool = False, built: bool = False) -> None:
     """Write an image to disk and read it; a Fault is an answer like any other."""
-    if as_tar:
-        path = scratch / "image.tar"
-        with tarfile.open(path, "w") as tar:
-            for name, data in files.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-    else:
-        path = stand_in.write(scratch / "layout", files)
+    path = stand_in.write_tar(scratch / "image.tar", files) if as_tar else stand_in.write(scratch / "layout", files)
     answer(path, scratch, built=built)
 
 

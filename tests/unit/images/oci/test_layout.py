@@ -1,0 +1,255 @@
+"""Images in a directory or a tar: which one is meant, and what is refused; archives are as hostile as they like."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store
+from images.oci import compression, layout, reference
+from images.oci.manifest import Manifest, resolve
+from images.oci.on_disk import OnDisk
+from tests.support import hostile
+from tests.support.hostile import watched
+from tests.support.stand_in import SYSTEM, Image, saved, write, write_tar
+from tests.support.stand_in import layout as laid_out
+
+IMAGE = Image([SYSTEM], compression="none")
+OTHER = Image([{"etc/hostname": b"other\n"}])
+LAYER = "blobs/" + IMAGE.layers[0].replace(":", "/")
+CONTAINERD = "io.containerd.image.name"
+
+
+@contextmanager
+def opened(name: str, store: Path) -> Iterator[OnDisk]:
+    """Open an image as it is named on a command line."""
+    named = reference.parse(name)
+    assert isinstance(named, (reference.Directory, reference.Archive))
+    with (
+        nullcontext(layout.in_directory(named, Store(store)))
+        if isinstance(named, reference.Directory)
+        else layout.in_archive(named, Store(store))
+    ) as image:
+        yield image
+
+
+def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:
+    """Copy an image into a store, and return its manifest, its configuration and its layers."""
+    with opened(name, store) as image:
+        found = resolve(image.manifest, name)
+        config = image.config(found, lambda _: None).read_bytes()
+        return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
+
+
+def index(*entries: Mapping[str, Any]) -> dict[str, bytes]:
+    """Write a layout of two images with another index."""
+    files = laid_out({"1": IMAGE, "2": OTHER})
+    return {**files, "index.json": json.dumps({"schemaVersion": 2, "manifests": [*entries]}).encode()}
+
+
+def named(image: Image, **annotations: str) -> dict[str, Any]:
+    """Name an image in an index: by its tag, and as containerd does with its whole name."""
+    keys = {"tag": "org.opencontainers.image.ref.name", "name": CONTAINERD, "of": "io.containerd.manifest.subject"}
+    return {**image.entry, "annotations": {keys[key]: value for key, value in annotations.items()}}
+
+
+BOTH = index(named(IMAGE, tag="1", name="docker.io/library/a:1"), named(OTHER, tag="2", name="docker.io/library/a:2"))
+
+
+@pytest.mark.parametrize(
+    ("files", "tag", "meant"),
+    [
+        (laid_out({"1": IMAGE}), "", IMAGE),
+        (laid_out({"": IMAGE}), "", IMAGE),
+        (BOTH, ":1", IMAGE),
+        (BOTH, ":2", OTHER),
+        (index(named(IMAGE, tag="1"), named(IMAGE, tag="2")), "", IMAGE),  # one image of two names
+        (index(OTHER.entry), "", OTHER),
+        (index(named(OTHER, of=IMAGE.digest), named(IMAGE, tag="1")), "", IMAGE),  # a signature is no second image
+    ],
+)
+def test_the_image_that_is_meant(tmp_path: Path, files: Mapping[str, bytes], tag: str, meant: Image) -> None:
+    write(tmp_path / "layout", files)
+
+    with opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store") as image:
+        assert resolve(image.manifest, "it").digest == meant.digest
+
+
+def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:
+    write_tar(tmp_path / "saved.tar", saved(IMAGE))
+    write_tar(tmp_path / "oci.tar", laid_out({"1": IMAGE}))
+
+    by_docker = copied(f"archive:{tmp_path}/saved.tar", tmp_path / "store")
+    by_others = copied(f"archive:{tmp_path}/oci.tar", tmp_path / "other")
+
+    assert by_docker[1:] == by_others[1:] == (json.dumps(IMAGE.config).encode(), IMAGE.tars)
+    assert by_docker[0].layers == by_others[0].layers
+
+
+def test_in_an_archive_of_both_kinds_the_layout_counts(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {**saved(OTHER), **laid_out({"1": IMAGE})})
+
+    assert copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")[0].digest == IMAGE.digest
+
+
+@pytest.mark.parametrize("start", ["./", ".//x/../"])
+def test_the_names_of_an_archive_are_written_in_many_ways(tmp_path: Path, start: str) -> None:
+    write_tar(tmp_path / "a.tar", {f"{start}{name}": data for name, data in laid_out({"1": IMAGE}).items()})
+
+    assert copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")[0].digest == IMAGE.digest
+
+
+ONE = laid_out({"1": IMAGE})
+REFUSED: Mapping[str, tuple[Mapping[str, bytes], type[Fault], str, str, str]] = {
+    "nothing": ({}, UserFault, "that is not an OCI layout", "(no index.json)", "oci:DIRECTORY with index.json in it"),
+    "no JSON": ({**ONE, "index.json": b"<html>"}, WorldFault, "a manifest is not JSON", "begins '<html>'", "check the"),
+    "a long index": ({**ONE, "index.json": bytes((4 << 20) + 1)}, WorldFault, "too long", "4194304 bytes", "copy or"),
+    "no list": ({**ONE, "index.json": b'{"manifests": 1}'}, UserFault, "no such image", "(it has none)", "oci:DIR"),
+    "two images": (BOTH, UserFault, "several images", "(docker.io/library/a:1, docker.io/library/a:2)", "oci:DIR"),
+    "one without a tag": (
+        index(IMAGE.entry, named(OTHER, tag="2")), UserFault, "several images", "(without a tag, 2)", "oci:DIRECTORY:"
+    ),
+    "digests that are none": (
+        index({"digest": [], "annotations": {CONTAINERD: "a"}}, {"digest": {}, "annotations": {CONTAINERD: "b"}}),
+        UserFault, "several images", "(a, b)", "oci:DIRECTORY:TAG",
+    ),
+    "another layer": ({**ONE, LAYER: b"other"}, WorldFault, "another sha256 than its name", "d9298a10", "copy or save"),
+    "a longer layer": ({**ONE, LAYER: IMAGE.tars[0] + b"x"}, WorldFault, "too long", f"{len(IMAGE.tars[0])}", "copy"),
+    "no layer": (
+        {path: data for path, data in ONE.items() if path != LAYER}, UserFault, "not whole", f"(no {LAYER})", "oci:DIR"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "kind", "fact", "value", "remedy"), REFUSED.values(), ids=REFUSED)
+def test_a_layout_is_refused_and_leaves_nothing(
+    tmp_path: Path, files: Mapping[str, bytes], kind: type[Fault], fact: str, value: str, remedy: str
+) -> None:
+    (tmp_path / "layout").mkdir()
+    write(tmp_path / "layout", files)
+
+    with pytest.raises(kind) as caught:
+        copied(f"oci:{tmp_path}/layout", tmp_path / "store")
+
+    assert fact in caught.value.fact and value in caught.value.value and remedy in caught.value.remedy
+    assert f"oci:{tmp_path}/layout" in caught.value.value
+    assert list(tmp_path.glob("store/aside/*")) == []
+
+
+def test_a_tag_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    write(tmp_path / "layout", BOTH)
+
+    with pytest.raises(UserFault, match=r"no such image: oci:.*:3 \(it has docker.io/library/a:1, docker.io/librar"):
+        copied(f"oci:{tmp_path}/layout:3", tmp_path / "store")
+
+
+def test_a_device_in_a_layout_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "layout", ONE)
+    (tmp_path / "layout" / LAYER).unlink()
+    (tmp_path / "layout" / LAYER).symlink_to("/dev/null")
+
+    with pytest.raises(UserFault, match="the image is not whole"):
+        copied(f"oci:{tmp_path}/layout", tmp_path / "store")
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"", "(not a whole tar)"), (b"no tar", "(not a wh"), (None, "No such")])
+def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes | None, said: str) -> None:
+    path = tmp_path / "a.tar"
+    if data is not None:
+        path.write_bytes(data)
+
+    with pytest.raises(UserFault, match="cannot read the archive") as caught:
+        copied(str(path), tmp_path / "store")
+
+    assert str(path) in caught.value.value and said in caught.value.value
+    assert caught.value.remedy == "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_an_archive_that_is_cut_is_refused(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
+    whole = packed(write_tar(tmp_path / "a.tar", saved(Image())).read_bytes())
+    (tmp_path / "a.tar").write_bytes(whole[: len(whole) * 2 // 3])
+
+    with pytest.raises(WorldFault) as caught:
+        copied(str(tmp_path / "a.tar"), tmp_path / "store")
+
+    assert str(caught.value).startswith(f"error: the archive is cut short: archive:{tmp_path / 'a.tar'}\n  try: copy")
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"), [("index.json", "the image is not whole"), ("manifest.json", "that is no archive of an image")]
+)
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
+def test_what_is_no_file_is_not_there(tmp_path: Path, name: str, fact: str, kind: bytes) -> None:
+    """A link in this place leads to itself."""
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, name
+        tar.addfile(info)
+
+    with pytest.raises(UserFault, match=fact):
+        copied(str(tmp_path / "a.tar"), tmp_path / "store")
+
+
+SMALL = {name: data for name, data in {**ONE, **saved(IMAGE)}.items() if len(data) < 4096}
+NAMES = st.sampled_from([*SMALL, LAYER, "blobs", ".", "..", "oci-layout"]).map(str.encode)
+MEMBERS = st.builds(
+    hostile.named, NAMES, st.sampled_from([*SMALL.values()]) | hostile.contents, st.sampled_from(hostile.KINDS), NAMES
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any")
+
+
+@given(members=st.lists(MEMBERS, max_size=8), kind=st.sampled_from([bytes, gzip.compress]))
+def test_any_archive_is_an_image_or_a_fault(place: Path, members: list[bytes], kind: Callable[[bytes], bytes]) -> None:
+    with watched(place) as scratch:
+        (scratch / "a.tar").write_bytes(kind(b"".join(members) + hostile.END))
+        try:
+            copied(f"archive:{scratch}/a.tar", scratch / "store")
+        except Fault as fault:
+            assert fault.value and fault.remedy
+
+
+ENTRIES = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={key: hostile.values for key in ("mediaType", "digest", "size", "platform")} | {
+            "annotations": hostile.values | st.dictionaries(
+                st.sampled_from(["org.opencontainers.image.ref.name", CONTAINERD, "io.containerd.manifest.subject"]),
+                hostile.values, max_size=2,
+            ),
+        },
+    ),
+    max_size=4,
+)  # fmt: skip
+
+
+@given(entries=ENTRIES, tag=st.sampled_from(["", ":1"]))
+def test_any_index_is_of_an_image_or_a_fault(place: Path, entries: list[object], tag: str) -> None:
+    with watched(place) as scratch:
+        write(scratch / "layout", {"index.json": json.dumps({"manifests": entries}).encode()})
+        try:
+            copied(f"oci:{scratch}/layout{tag}", scratch / "store")
+        except Fault as fault:
+            assert fault.value and fault.remedy
+
+
+def test_an_archive_may_not_unpack_to_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    whole = write_tar(tmp_path / "a.tar", {**ONE, "more": bytes(4 << 20)}).read_bytes()
+    (tmp_path / "a.tar").write_bytes(gzip.compress(whole))
+
+    with pytest.raises(UserFault, match="cannot read the archive"):
+        copied(str(tmp_path / "a.tar"), tmp_path / "store")
