@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from packaging.version import Version
 
-from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
-from images.plan import catalog, mistakes, schema
-from tests.support.toml import tomllib
+from images.plan import catalog
 
 TEXT = catalog.TABLE.read_text()
 ROW_2_13 = '"2.13.0" = { released = 2026-07-08, impi = "2021.18.0", openmp = "2026.0.0" }'
@@ -110,41 +103,6 @@ def test_a_fault_is_named(tmp_path: Path, old: str, new: str, fault: str) -> Non
     assert fault in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [5, "x y", [], {}, [5], {"a": 5}])
-def test_no_value_of_a_wrong_kind_is_taken_or_ends_in_a_traceback(bad: object) -> None:
-    raw = tomllib.loads(TEXT)
-
-    for section in raw:
-        assert found({**raw, section: bad}) or bad == []
-        for key in raw[section] if isinstance(raw[section], dict) and section != "tasks" else ():
-            assert found({**raw, section: {**raw[section], key: bad}}) or bad == []
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.dates() | st.datetimes(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
-    max_leaves=4,
-)
-SOUND = tomllib.loads(TEXT)
-PLACES = (
-    ("torch", 0), ("torch", 0, "releases"), ("torch", 0, "releases", "1.10.0"), ("torch", 12, "python", 0),
-    ("transformers", 3, "released"), ("transformers", 3, "libraries"), ("transformers", 3, "ccl"), ("base",),
-    ("base", "intel"), ("tasks",), ("tasks", "translation"), ("source-only", 0, "requires"), ("default", "torch"),
-    ("undeclared", 0), ("undeclared", 0, "requires"), ("undeclared", 0, "releases"),
-)  # fmt: skip
-
-
-@given(st.sampled_from(PLACES), VALUES)
-def test_any_value_in_any_place_is_sound_or_named(path: tuple[str | int, ...], value: object) -> None:
-    raw = copy.deepcopy(SOUND)
-    inner: Any = raw
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-
-    assert all(str(path[0]) in fault or "in the table" in fault for fault in found(raw))
-
-
 def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
     made = catalog.load()
     pins = [pin for row in made.undeclared for pin in row.pins]
@@ -152,56 +110,6 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
     asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in made.torch.values() if row.ipex}
     assert asked == set(pins)
     assert len(pins) == len(set(pins))
-
-
-def found(raw: Mapping[str, Any]) -> list[str]:
-    try:
-        return mistakes.between_sections(schema.parse(raw))
-    except Mistakes as error:
-        return mistakes.inside_sections(error.mistakes)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "fault"),
-    [
-        (("torch", 2), 7, "torch row 3 is not a table"),
-        (("torch",), "x", "torch is not a list"),
-        (("torch",), [], "torch is empty"),
-        (("torch", 0, "python"), "3.9", "torch row 1: python = '3.9' is not a list"),
-        (("torch", 0, "python", 1), 3.9, "torch row 1: python has 3.9, which is not a text"),
-        (("torch", 0, "releases"), [], "torch row 1: releases = [] is not a table"),
-        (("torch", 0, "python"), [], "torch row 1: python = [] is empty"),
-        (("torch", 0, "releases"), {}, "torch row 1: releases = {} is empty"),
-        (("torch", 0, "ccl_python"), [], "torch 1.10: backend is ccl, and ccl_python is missing"),
-        (("transformers", 1, "released"), {}, "transformers 4.31: no release"),
-        (("torch", 0, "releases", "1.10.0"), 5, "torch row 1: 1.10.0 = 5 is not a table"),
-        (("torch", 0, "releases", "1.10.0", "ipx"), "1", "torch row 1, 1.10.0: unknown key 'ipx'"),
-        (("torch", 0, "releases", "one"), {}, "torch row 1: 'one' is not a version"),
-        (("transformers", 1, "libraries"), "2023-02-22", "transformers row 2: libraries = '2023-02-22' is not a date"),
-        (("base", "debian"), [], "base.debian is not a table"),
-        (("base", "debian", "glibc"), 2.36, "base.debian: glibc = 2.36 is not a text"),
-        (("undeclared", 1, "releases"), [], "undeclared row 2: releases = [] is empty"),
-        (("undeclared", 1, "releases", 0), "two", "undeclared row 2: releases has 'two', which is not a version"),
-        (("undeclared", 0, "requires"), ["a b"], "undeclared row 1: requires has 'a b', which is not a requirement"),
-        (("tasks",), {}, "tasks is empty"),
-        (("tasks", "translation"), ["a b"], "tasks: translation has 'a b', which is not a requirement"),
-        (("bases",), {}, "unknown section 'bases'"),
-    ],
-)
-def test_a_fault_names_its_place(path: tuple[str | int, ...], value: object, fault: str) -> None:
-    raw = tomllib.loads(TEXT)
-    inner: Any = raw
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-
-    assert fault in found(raw)
-
-
-def test_the_same_release_written_twice_in_two_ways_is_a_fault() -> None:
-    raw = tomllib.loads(TEXT.replace('"4.46.1" = 2024', '"4.46" = 2024-10-24\n"4.46.1" = 2024', 1))
-
-    assert "transformers 4.46.0 is in the table twice" in found(raw)
 
 
 def test_a_table_that_is_not_text_is_refused(tmp_path: Path) -> None:
