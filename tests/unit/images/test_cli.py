@@ -59,23 +59,15 @@ def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "value", "remedy"),
     [
-        (["plan", "--output", "x"], "--output", "build.py plan --help"),
         (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
         (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
         (["plans"], "plans", "build.py --help"),
-        (["build", "--markdown"], "--markdown", "build.py build --help"),
-        (["--tag", "A B C"], "'A B C'", "--tag NAME:TAG"),
-        (["plan", "--tag", "x:1", "--tag", "x:y:z"], "'x:y:z'", "--tag NAME:TAG"),
         (
             ["lock", "--output", "/nowhere/x"],
             "/nowhere/x",
             "--output with the path of a file in a directory that exists",
         ),
         (["lock", "--output", "/tmp"], "/tmp", "--output with the path of a file in a directory that exists"),
-        (["--output", "-"], "'-' does not mean stdout", "build.py --help"),
-        (["build", "--output=-"], "'-' does not mean stdout", "build.py build --help"),
-        (["lock", "--output", "-"], "'-' does not mean stdout", "build.py lock --help"),
-        (["bundle", "--output", "-"], "'-' does not mean stdout", "build.py bundle --help"),
         (["bundle", "--output", "/usr"], "/usr", "another --output, or remove it"),
         (["--push", "oci:layout"], "'oci:layout'", "--push HOST/NAME:TAG"),
         (["--push", "registry.example/UPPER"], "'UPPER'", "--push HOST/NAME:TAG"),
@@ -138,12 +130,6 @@ def test_a_push_without_skopeo_is_refused_before_the_build(capsys: pytest.Captur
     first, second = capsys.readouterr().err.splitlines()
     assert "skopeo" in first and "registry.example/a:1" in first
     assert "apt-get install skopeo" in second
-
-
-def test_the_first_of_several_names_is_the_one_that_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--tag", "host:5000/x", "--tag", "y:1", "--json"]) == 0
-
-    assert json.loads(capsys.readouterr().out)["tag"] == "host:5000/x:latest"
 
 
 def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureFixture[str]) -> None:

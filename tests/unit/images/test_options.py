@@ -1,0 +1,144 @@
+"""The options of each command: what they take and refuse, and the request that they make."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.errors import UserFault
+from images.options import COMMANDS, names, parse, parser, request
+from images.plan.request import Request
+
+EVERY = [None, *COMMANDS]
+IMAGE = {"verify": ["x"], "sbom": ["x"], "bundle": ["--output", "x"]}  # what a command cannot do without
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_a_command_names_itself(command: str | None) -> None:
+    made = parser(command)
+
+    assert made.prog == f"build.py {command}" if command else "build.py"
+    assert all(name in made.format_help() for name in ([] if command else COMMANDS))
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_json_is_printed_by_commands_whose_result_is_no_document(command: str | None) -> None:
+    has = "--json" in parser(command).format_help()
+
+    assert has is (command not in ("lock", "sbom"))
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_no_option_is_abbreviated(command: str | None) -> None:
+    with pytest.raises(UserFault, match="--jso"):
+        parse(command, [*IMAGE.get(command or "", ()), "--jso"])
+
+
+def test_build_takes_what_is_taken_without_a_command() -> None:
+    words = ["--torch", "2.4.0", "--push", "h:1/a", "--push", "h:1/b", "--no-load", "--jobs", "3", "--offline"]
+
+    assert vars(parse("build", words)) == vars(parse(None, words))
+
+
+def test_what_is_not_typed_has_a_default() -> None:
+    options = parse("build", [])
+
+    assert request(options) == Request()
+    assert (options.compression, options.push, options.load, options.jobs) == ("zstd", [], None, os.cpu_count())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--torch", "2.4.0", "--transformers", "4.46.3"], Request(torch="2.4.0", transformers="4.46.3")),
+        (["--python=3.12", "--base=mine:1", "--backend=gloo"], Request(python="3.12", base="mine:1", backend="gloo")),
+        (["--tasks", ",a,,b,"], Request(tasks=("a", "b"))),
+        (["--no-trim", "--bytecode"], Request(trim=False, bytecode=True)),
+        (["--as-of", "2026-11-20", "--examples", "none"], Request(as_of="2026-11-20", examples="none")),
+        (["--wheelhouse", "./-"], Request(wheelhouse="./-")),
+        (["--base", "  "], Request(base="  ")),  # which the planner refuses, with what else is wrong
+        (
+            ["--tag", "host:5000/x", "--tag", "y:1"],
+            Request(tag="host:5000/x:latest"),
+        ),  # the first is shown
+    ],
+)
+@pytest.mark.parametrize("command", [None, "build", "plan", "lock"])
+def test_a_request_is_what_was_typed(command: str | None, words: list[str], expected: Request) -> None:
+    assert request(parse(command, words)) == expected
+
+
+def test_every_name_is_whole() -> None:
+    assert names(parse("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
+
+
+@pytest.mark.parametrize("base", ["A B", "oci:", "x:y:z"])
+def test_a_base_that_cannot_be_one_is_refused(base: str) -> None:
+    with pytest.raises(UserFault):
+        request(parse("plan", ["--base", base, "--python", "3.11"]))
+
+
+@pytest.mark.parametrize(("words", "value"), [(["A B C"], "'A B C'"), (["x:1", "--tag", "x:y:z"], "'x:y:z'")])
+def test_a_name_that_is_none_is_refused(words: list[str], value: str) -> None:
+    with pytest.raises(UserFault, match=value) as caught:
+        names(parse("build", ["--tag", *words]))
+
+    assert caught.value.remedy == "--tag NAME:TAG"
+
+
+REFUSED = [
+    (None, ["--output", "-"], "'-' does not mean stdout here; ./- is a file of that name"),
+    ("build", ["--output=-"], "'-' does not mean stdout"),
+    ("lock", ["--output", "-"], "'-' does not mean stdout"),
+    ("bundle", ["--output", "-"], "'-' does not mean stdout"),
+    ("bundle", [], "--output"),
+    ("plan", ["--output", "x"], "--output"),
+    ("plan", ["--lock", "x"], "--lock"),
+    ("list", ["--torch", "2.4.0"], "--torch"),
+    ("build", ["--markdown"], "--markdown"),
+    ("sbom", [], "IMAGE|ARCHIVE"),
+    ("sbom", ["x", "--jobs", "2"], "--jobs"),
+    ("build", ["--backend", "nccl"], "'nccl'"),
+    ("build", ["--compression", "xz"], "'xz'"),
+    ("build", ["--torch", " "], "' ' is empty; leave the option out for its default"),
+    ("build", ["--lock", "a\0b"], "has a null character"),
+    ("build", ["--output", "a\0b"], "has a null character"),
+    ("build", ["--tasks", " , "], "' , ' has no name; leave the option out for its default"),
+    ("build", ["--tasks", "a,\0"], "has a null character"),
+    ("build", ["--jobs", "\u0662"], "invalid int value"),
+    ("build", ["--jobs", "1_0"], "invalid int value"),
+    ("build", ["--jobs", "1" * 5000], "invalid int value"),
+    ("build", ["--torch=--"], "argument --torch: '--' is no value"),
+    ("build", ["--torch", "2\udcff"], "that is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "said"), REFUSED)
+def test_what_a_command_does_not_take_is_refused(command: str | None, words: list[str], said: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        parse(command, words)
+
+    assert said in f"{caught.value.fact}: {caught.value.value}"
+    assert caught.value.remedy in (parser(command).prog + " --help", "a name in UTF-8, such as that of a link (ln -s)")
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 999_999_999])
+def test_a_number_is_read(number: int) -> None:
+    assert parse("build", [f"--jobs={number}"]).jobs == number
+
+
+TAKING = st.sampled_from(["--torch", "--tasks", "--output", "--lock", "--offline", "--tag", "--as-of"])
+
+
+@given(option=TAKING, text=st.text("aA1-.,:=/ \0\n\u0661\udcff", max_size=6) | st.text(max_size=6))
+def test_any_value_is_as_it_was_typed_or_refused(option: str, text: str) -> None:
+    try:
+        options = parse("build", [f"{option}={text}"])
+    except UserFault as fault:
+        assert fault.value and fault.remedy
+    else:
+        found = getattr(options, option[2:].replace("-", "_"))
+        assert found in (text, [text])
