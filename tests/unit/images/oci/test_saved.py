@@ -6,8 +6,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from images.oci.on_disk import Files, OnDisk
 from tests.support import hostile
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}
+NO_STORE = cast("Store", None)  # nothing is copied here
 PARTS = {"c.json": b"{}", "1/layer.tar": b"lowest", "2/layer.tar": b"above it"}
 
 
@@ -34,7 +34,7 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
             read_paths.append(path)
         return io.BytesIO(files[path])
 
-    return saved.read(Files("it", saved.AGAIN, open_), Store(Path("/nowhere")))
+    return saved.read(Files("it", saved.AGAIN, open_), NO_STORE)
 
 
 def test_layers_get_the_digests_of_their_tars() -> None:
