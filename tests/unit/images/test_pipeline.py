@@ -1,0 +1,187 @@
+"""What of a lock is fetched from where, what is refused before anything is, and which base is read out of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from images import pipeline
+from images.base import debian, pulled
+from images.host.context import Context
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store, sha256
+from images.inspection import base_layer
+from images.layers import examples
+from images.lock import collect
+from images.lock.lock import BaseImage, Examples, Lock
+from images.oci import reference
+from images.pipeline import Locked
+from images.plan import catalog, planner
+from tests.support import locks
+from tests.support.stand_in import SYSTEM, Image, layout, write
+from tests.support.wheels import pack
+
+NO_PROGRAMS = {"PATH": ""}
+
+
+def context(directory: Path, **changes: object) -> Context:
+    """Have a store in a directory, and nothing to download from."""
+    return replace(locks.context(Store(directory / "store"), None, NO_PROGRAMS), **changes)  # type: ignore[arg-type]
+
+
+def lock_of(files: Sequence[Path], store: Store) -> Lock:
+    """Lock wheels, which are put into a store."""
+    digests = [sha256(path) for path in files]
+    artifacts = [locks.artifact("thing", "1.0", path.name, digest) for path, digest in zip(files, digests, strict=True)]
+    for path, digest in zip(files, digests, strict=True):
+        store.keep(path, digest, path.name)
+    return locks.lock(artifacts, debs=())
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Lock:
+    """Lock an image on the base in the directory `layout`, whose wheel is in the store already."""
+    write(tmp_path / "layout", layout({"1": Image([SYSTEM])}))
+    write(tmp_path / "other", layout({"1": Image([{"etc/hostname": b"other\n"}])}))
+    at_hand = context(tmp_path)
+    aside = Store(tmp_path / "aside")
+    found = pulled.fetch(reference.parse(f"oci:{tmp_path}/layout"), aside, at_hand.access, lambda _: None)
+    lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], at_hand.store)
+    return replace(lock, base_image=BaseImage(found.manifest, ()))
+
+
+def test_the_base_of_a_lock_comes_from_where_the_user_says(tmp_path: Path, locked: Lock) -> None:
+    at_hand = context(tmp_path, base=f"oci:{tmp_path}/layout")
+
+    pipeline.download(Locked(locked), at_hand)
+
+    assert all(at_hand.store.whole(digest, name) for digest, name in locked.files())
+
+
+def test_another_base_than_that_of_the_lock_is_refused(tmp_path: Path, locked: Lock) -> None:
+    with pytest.raises(UserFault, match="that is not the base of the lock") as caught:
+        pipeline.download(Locked(locked), context(tmp_path, base=f"oci:{tmp_path}/other"))
+
+    assert locked.base_image
+    other = Image([{"etc/hostname": b"other\n"}]).digest
+    assert caught.value.value == f"oci:{tmp_path}/other ({other}, not {locked.base_image.manifest.digest})"
+    assert caught.value.remedy == "the base that the lock was made with"
+
+
+def test_a_base_that_nobody_names_is_missed_with_its_digest(tmp_path: Path, locked: Lock) -> None:
+    assert locked.base_image
+
+    with pytest.raises(
+        WorldFault, match=f"a part of the base is missing: .*{locked.base_image.manifest.config.digest}"
+    ):
+        pipeline.download(Locked(locked), context(tmp_path))
+
+
+def with_examples(directory: Path, text: bytes) -> Path:
+    write(directory, {"examples/pytorch/translation/run.py": text, "README.md": b"read"})
+    return directory
+
+
+@pytest.fixture
+def taught(tmp_path: Path) -> Lock:
+    """Lock the examples in the directory `examples`."""
+    aside = replace(context(tmp_path), store=Store(tmp_path / "aside"))
+    place = str(with_examples(tmp_path / "examples", b"pass"))
+    taken = examples.obtain(aside.store, place, aside.sources, lambda _: None)
+    assert taken
+    lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], context(tmp_path).store)
+    return replace(lock, examples=Examples(taken[1].name, taken[0]))
+
+
+def test_the_examples_of_a_lock_come_from_where_the_user_says(tmp_path: Path, taught: Lock) -> None:
+    at_hand = context(tmp_path, examples=str(tmp_path / "examples"))
+
+    pipeline.download(Locked(taught), at_hand)
+
+    assert taught.examples and at_hand.store.whole(taught.examples.sha256, taught.examples.filename)
+
+
+def test_other_examples_than_those_of_the_lock_are_refused(tmp_path: Path, taught: Lock) -> None:
+    place = with_examples(tmp_path / "edited", b"print()")
+
+    with pytest.raises(UserFault, match="those are not the examples of the lock") as caught:
+        pipeline.download(Locked(taught), context(tmp_path, examples=str(place)))
+
+    assert taught.examples
+    assert caught.value.value.startswith(f"{place}: sha256 ")
+    assert caught.value.value.endswith(f", not {taught.examples.sha256}")
+    assert caught.value.remedy.startswith("--examples with the archive or directory that the lock was made with")
+
+
+def test_offline_missing_examples_are_named_with_the_missing_packages(tmp_path: Path, taught: Lock) -> None:
+    both = replace(taught, artifacts=(*taught.artifacts, locks.artifact("other", "1.0")))
+
+    with pytest.raises(WorldFault) as caught:
+        pipeline.download(Locked(both), context(tmp_path))
+
+    assert taught.examples and taught.examples.filename in caught.value.value
+    assert "other-1.0" in caught.value.value
+
+
+REFUSAL = "the Python of a base image compiles in a sandbox only, and there is none here"
+
+
+def test_a_pulled_base_does_not_compile_without_a_sandbox_and_is_not_fetched(tmp_path: Path, locked: Lock) -> None:
+    with pytest.raises(WorldFault, match=REFUSAL) as caught:
+        pipeline.image(Locked(replace(locked, bytecode=True)), (), context(tmp_path, compiles=True), "zstd")
+
+    assert "--no-bytecode" in caught.value.remedy
+    with pytest.raises(WorldFault, match="a part of the base is missing"):  # where nothing is compiled, it goes on
+        pipeline.image(Locked(replace(locked, bytecode=True)), (), context(tmp_path), "zstd")
+
+
+def test_a_plan_on_a_base_is_refused_before_the_base_is_looked_for(tmp_path: Path) -> None:
+    asked = planner.Request(torch="2.4.0", transformers="4.46.3", base=f"oci:{tmp_path}/no", python="3.10")
+    planned = planner.resolve(asked, catalog.load())
+
+    with pytest.raises(WorldFault, match=REFUSAL):
+        pipeline.resolve(planned, context(tmp_path, compiles=True))
+    with pytest.raises(UserFault, match="that is not an OCI layout") as caught:
+        pipeline.resolve(replace(planned, bytecode=False), context(tmp_path, compiles=True))
+
+    assert caught.value.remedy.endswith("; or --base debian")
+
+
+def unmade(*_: object, install: bool) -> None:
+    assert install is False  # a package that is missing is not installed for this
+    raise debian.Unmade("a", "b", "c")
+
+
+def made(*_: object, install: bool) -> None:
+    assert install is False
+
+
+@pytest.mark.parametrize(
+    ("unsigned", "make", "expected"),
+    [([], unmade, None), ([locks.TINI], made, None), ([locks.TINI], unmade, "the lowest layer")],
+)
+def test_a_debian_base_is_read_from_its_layer_where_nobody_signed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unsigned: list[object], make: Callable[..., None],
+    expected: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(collect, "unsigned", lambda *_: unsigned)
+    monkeypatch.setattr(collect, "packages", lambda *_: [])
+    monkeypatch.setattr(debian, "make", make)
+    monkeypatch.setattr(base_layer, "read", lambda lock, layer, store: f"the {layer.name} layer")
+
+    found: object = pipeline.debian_base_of(locks.lock(), [Path("lowest"), Path("above")], context(tmp_path))
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("layers", [[], [Path("lowest")]])
+def test_of_another_image_no_base_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: Lock, layers: list[Path]
+) -> None:
+    monkeypatch.setattr(collect, "packages", None)  # nothing is downloaded either
+    lock = locked if layers else replace(locked, base_image=None)
+
+    assert pipeline.debian_base_of(lock, layers, context(tmp_path)) is None
