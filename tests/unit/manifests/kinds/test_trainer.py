@@ -75,19 +75,6 @@ def test_what_is_refused_of_a_job(path: tuple[Any, ...], to: Any, fact: str) -> 
         trainer.check_webhook(change(manifest, *path, to=to))
 
 
-def test_a_runtime_of_mpi_has_one_launcher_for_all_its_nodes() -> None:
-    spec = write("runtime", "--policy", "mpi", "--workers", "3", "--node-shape", "2x4", "smoke").manifest["spec"]
-    nodes, launcher = spec["template"]["spec"]["replicatedJobs"]
-    args = [each["template"]["spec"]["template"]["spec"]["containers"][0]["args"] for each in (nodes, launcher)]
-
-    assert spec["mlPolicy"]["numNodes"] == 1 and spec["mlPolicy"]["mpi"]["numProcPerNode"] == 2
-    assert spec["mlPolicy"]["mpi"]["mpiImplementation"] == "OpenMPI"
-    assert args == [["worker"], ["smoke"]]
-    assert nodes["template"]["spec"]["parallelism"] == nodes["template"]["spec"]["completions"] == 3
-    assert launcher["template"]["metadata"]["labels"] == {trainer.STEP: "trainer"}
-    assert launcher["dependsOn"] == [{"name": "node", "status": "Ready"}]
-
-
 JOB = ("spec", "template", "spec", "replicatedJobs", 0)
 REFUSED_RUNTIMES = [
     ((*JOB, "replicas"), 2, "is there once"),

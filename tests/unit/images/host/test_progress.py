@@ -1,0 +1,76 @@
+"""What a build says of its steps: lines in a log, a moving line on a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from images.host.progress import Progress
+
+
+def said(out: StringIO) -> str:
+    return out.getvalue()
+
+
+def test_a_log_has_a_line_for_each_step() -> None:
+    out = StringIO()
+    progress = Progress(Console(file=out, width=40))
+
+    with progress.step("fetching the base", 2):
+        progress.done()
+        progress.advance(5_000_000)
+    progress.say("note: " + "a long line " * 9)
+
+    assert said(out).splitlines() == ["fetching the base ...", "note: " + "a long line " * 9]
+
+
+def test_a_terminal_has_a_line_that_moves_and_goes() -> None:
+    out = StringIO()
+    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+
+    with progress.step("fetching [the] base", 2):
+        progress.done()
+        progress.advance(2_000_000)
+        progress.advance(3_000_000)
+
+    assert "fetching [the] base" in said(out) and "1/2" in said(out) and "5 MB" in said(out)
+    assert "..." not in said(out)
+    assert said(out).endswith("\x1b[2K")  # which removes the line
+
+
+def test_each_step_counts_anew() -> None:
+    out = StringIO()
+    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+    with progress.step("first", 2):
+        progress.done()
+        progress.advance(7_000_000)
+    before = len(said(out))
+
+    with progress.step("second", 3):
+        progress.advance(1_000_000)
+
+    assert "1 MB" in said(out)[before:] and "0/3" in said(out)[before:]
+
+
+def test_the_line_goes_where_a_step_fails() -> None:
+    out = StringIO()
+    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+
+    with pytest.raises(ZeroDivisionError), progress.step("failing"):
+        raise ZeroDivisionError
+
+    assert said(out).endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize("text", ["[bold]a[/bold]", "https://user:S3CRET@host/x", "a\x1b[31mb", ":smile:"])
+def test_a_text_of_others_is_no_markup_and_no_command(text: str) -> None:
+    out = StringIO()
+    progress = Progress(Console(file=out, width=200, emoji=False))
+
+    with progress.step(text):
+        progress.say(text)
+
+    assert "S3CRET" not in said(out) and "\x1b" not in said(out)
+    assert ("S3CRET" in text) or said(out).count(text.replace("\x1b", "\\x1b")) == 2
