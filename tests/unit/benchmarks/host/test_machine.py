@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.host import machine, memory
+from benchmarks.host import machine
 
 INFO = "processor\t: 0\nmodel name\t: Xeon\nflags\t\t: fpu avx512_bf16 amx_tile amx_bf16\n\nmodel name\t: other\n"
 
@@ -25,11 +25,6 @@ def test_the_units_for_bfloat16_are_named(units: list[str], amx: str, names: str
     )
 
     assert amx in text and names in text
-
-
-@pytest.mark.parametrize(("text", "size"), [("Rss: 9 kB\nPss:   3 kB\nPss_Anon: 2 kB\n", 3072), ("", 0)])
-def test_shared_pages_are_counted_once(text: str, size: int) -> None:
-    assert memory.parse(text) == size
 
 
 @pytest.mark.parametrize(
