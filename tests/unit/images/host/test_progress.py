@@ -10,6 +10,12 @@ from rich.console import Console
 from images.host.progress import Progress
 
 
+@pytest.fixture(autouse=True)
+def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a terminal that can move, whatever the one of the tests is."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def said(out: StringIO) -> str:
     return out.getvalue()
 
