@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entrypoint.training.task import ACCELERATE, BATCH, EVAL, TRAIN, Task
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, TRAIN, GivenOther, Task, any_of
 
 EACH_EPOCH = "--eval_strategy epoch --save_strategy epoch --save_total_limit {} --seed 1337"
 BEST = "--load_best_model_at_end True " + EACH_EPOCH.format(3)
@@ -21,12 +21,16 @@ TURKISH = (
     "--length_column_name input_length " + TRAIN
 )
 SPEECH = "--eval_strategy steps --save_steps 400 --eval_steps 100 --layerdrop 0.0 --save_total_limit 3 "
-FROM_MODEL = {"model_type": ("model_name_or_path",)}
+FROM_MODEL = {"model_type": any_of("model_name_or_path")}
 # What is true of the data set of the defaults only.
-OWN = ("dataset_name",)
+OWN = any_of("dataset_name")
 OF_ADE20K = {"do_reduce_labels": OWN}
-OF_HINDI = {"language": (*OWN, "dataset_config_name!=hi"), "train_split_name": OWN, "eval_split_name": OWN}
-OF_TURKISH = {"target_language": (*OWN, "dataset_config_name!=tr")}
+OF_HINDI = {
+    "language": (*OWN, GivenOther("dataset_config_name", than="hi")),
+    "train_split_name": OWN,
+    "eval_split_name": OWN,
+}
+OF_TURKISH = {"target_language": (*OWN, GivenOther("dataset_config_name", than="tr"))}
 IMAGES, VOICE = "image-pretraining/run_", "speech-recognition/run_speech_recognition_"
 
 # Defaults as in tasks.py.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from entrypoint.training.media import MEDIA
-from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, Task
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, GivenOther, Task, any_of
 
 LENGTH_384 = "--max_seq_length 384 --doc_stride 128"
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 " + LENGTH_384
 THREE = BATCH.format(32) + "--learning_rate 2e-5 --num_train_epochs 3"
 WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
 # A model is trained from scratch where the user names none to go on from.
-SCRATCH = {"model_name_or_path": ("model_type", "config_name", "config_overrides")}
+SCRATCH = {"model_name_or_path": any_of("model_type", "config_name", "config_overrides")}
 LM = WIKITEXT + TRAIN + BATCH.format(8) + EVAL.format(8)
 FIM = "--model_name_or_path openai-community/gpt2 --fim_rate 0.5 --fim_spm_rate 0.2 "
 NEWS = (
@@ -18,14 +18,19 @@ NEWS = (
     "--source_prefix summarize:~ "
 )
 # The prefixes are those of T5, which has learned each of its languages with another (examples/pytorch/translation).
-OF_T5 = ("model_name_or_path!=t5",)
-SUMMARIZE = {"source_prefix": OF_T5}
-TO_ROMANIAN = {"source_prefix": (*OF_T5, "source_lang!=en", "target_lang!=ro")}
+OF_T5 = GivenOther("model_name_or_path", than="t5")
+SUMMARIZE = {"source_prefix": (OF_T5,)}
+TO_ROMANIAN = {
+    "source_prefix": (OF_T5, GivenOther("source_lang", than="en"), GivenOther("target_lang", than="ro")),
+}
 # Without it these scripts ask for None beams, with which generate() ends in a TypeError after the first epoch.
 ONE_BEAM = "--num_beams 1 "
 ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
 # The script wants both, and loads any model as the type that it is given.
-GPT2 = {"model_type": ("model_name_or_path!=gpt2",), "model_name_or_path": ("model_type!=gpt2",)}
+GPT2 = {
+    "model_type": (GivenOther("model_name_or_path", than="gpt2"),),
+    "model_name_or_path": (GivenOther("model_type", than="gpt2"),),
+}
 QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "language-modeling/run_"
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at

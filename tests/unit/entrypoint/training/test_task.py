@@ -1,0 +1,68 @@
+"""Conditions on what is given, and the tables of defaults that have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from entrypoint.container.image import Stack
+from entrypoint.training.arguments import list_defaults
+from entrypoint.training.task import BESIDE, BY_STEPS, UNLESS, Both, Given, GivenOther, SwitchedOn, any_of
+from entrypoint.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from entrypoint.training.task import Condition
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+STACKS = (NEW, NEW._replace(transformers="4.31.0"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "given", "met"),
+    [
+        (Given("do_eval"), {}, False),
+        (Given("do_eval"), {"do_eval": ""}, True),
+        (Given("do_eval"), {"do_eval": "no"}, True),
+        (SwitchedOn("do_eval"), {}, False),
+        (SwitchedOn("do_eval"), {"do_eval": ""}, True),
+        (SwitchedOn("do_eval"), {"do_eval": "True"}, True),
+        (SwitchedOn("do_eval"), {"do_eval": "False"}, False),
+        (SwitchedOn("do_eval"), {"do_eval": "NO"}, False),
+        (GivenOther("model_name_or_path", than="t5"), {}, False),
+        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "google-t5/T5-small"}, False),
+        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "/t5/"}, False),
+        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "t5/bart"}, True),
+        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": ""}, True),
+        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_eval": "", "do_train": ""}, True),
+        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_eval": "", "do_train": "no"}, False),
+        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_train": ""}, False),
+    ],
+)
+def test_conditions(condition: Condition, given: dict[str, str], *, met: bool) -> None:
+    assert condition.is_met(lambda name: [given[name]] if name in given else []) is met
+
+
+def test_one_of_several_values_is_enough() -> None:
+    """A flag and a beginning of its name may both be given."""
+    assert SwitchedOn("do_eval").is_met(lambda _: ["no", "yes"])
+    assert GivenOther("source_lang", than="en").is_met(lambda _: ["en", "de"])
+
+
+def test_any_of_several_flags() -> None:
+    assert any_of("train_file", "train_dir") == (Given("train_file"), Given("train_dir"))
+
+
+def list_names(task: str) -> set[str]:
+    """List the defaults of a task, in old releases and new ones."""
+    return {flag.name for stack in STACKS for flag in list_defaults(task, TASKS[task], stack, many=False)}
+
+
+def test_every_row_of_all_tasks_is_about_a_default() -> None:
+    names = set().union(*map(list_names, TASKS))
+    assert {*UNLESS, *BESIDE, *BY_STEPS} - names == set()
+
+
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.unless])
+def test_every_row_of_a_task_is_about_its_defaults(task: str) -> None:
+    assert TASKS[task].unless.keys() <= list_names(task)
