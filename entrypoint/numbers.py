@@ -49,9 +49,17 @@ def explain_reference(text: str) -> str:
     return f"define {name or 'the variable'} above it in env of the pod, or take the value by valueFrom: fieldRef"
 
 
-def is_yes(value: object) -> bool:
-    """Return whether a flag of a script is on, by its value; None is that of a flag which nobody has given."""
-    return str(value).lower() not in (*NO, "none", "")
+def is_no(word: str) -> bool:
+    """Return whether a word behind a flag switches it off; a flag without a word, which has an empty one, is on."""
+    return word.lower() in NO
+
+
+def is_true(value: object) -> bool:
+    """Return whether an argument is true in a script: a word that its parser has read, or any value of a JSON file.
+
+    None is the value of an argument that nobody has given.
+    """
+    return bool(value) and not (isinstance(value, str) and is_no(value))
 
 
 def read_cpus(text: str) -> frozenset[int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.container.cgroup import list_directories
 from entrypoint.errors import Refusal
-from entrypoint.numbers import is_yes, whole
+from entrypoint.numbers import is_true, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def warn_memory(limits: Limits, demand: Demand) -> str | None:
 
 def warn_bf16(limits: Limits, demand: Demand) -> str | None:
     """Warn of bf16 on a processor that emulates it, or that is likely to be faster in float32."""
-    if not is_yes(demand.given.get("bf16")):
+    if not is_true(demand.given.get("bf16")):
         return None
     if BESIDE_AMX in limits.flags and AMX not in limits.flags:
         return (
@@ -135,7 +135,7 @@ def warn_bf16(limits: Limits, demand: Demand) -> str | None:
 
 def check_ipex(flags: frozenset[str], given: Mapping[str, object]) -> None:
     """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
-    if not (is_yes(given.get("use_ipex")) and is_yes(given.get("bf16"))):
+    if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))):
         return
     if flags and not any(each <= flags for each in OF_IPEX):
         lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)

@@ -19,7 +19,7 @@ from entrypoint.training.needs import (
     check_data,
     check_needs,
     find_script,
-    is_on,
+    find_switched_on,
     read_source,
 )
 from entrypoint.training.tasks import TASKS
@@ -45,7 +45,7 @@ def read_task(words: list[str]) -> jobs.Job:
 
 def check_online(environ: Mapping[str, str]) -> None:
     """Raise Refusal if a variable forbids to ask the hub."""
-    off = next((name for name in OFFLINE if is_on(environ.get(name, ""))), None)
+    off = find_switched_on(environ, OFFLINE)
     if off:
         raise Refusal("prefetch asks the hub, and may not", f"{off}={environ[off]}", f"unset {off} for prefetch alone")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.hub.values import LOADED, UNKNOWN, Unknown, Values, is_on
+from entrypoint.hub.values import LOADED, UNKNOWN, Unknown, Values, holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def walk_if(statement: ast.If, values: Values) -> Iterator[ast.Call]:
     """Yield the calls of a condition and of its branches; what either of both may set is uncertain after them."""
     values.forget(statement.test)
     yield from calls_in(statement.test)
-    test = is_on(values.find(statement.test))
+    test = holds(values.find(statement.test))
     for branch, left_out in ((statement.body, False), (statement.orelse, True)):
         if test is not left_out:
             before = dict(values.names)

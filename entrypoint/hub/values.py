@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from entrypoint.numbers import NO
+from entrypoint.numbers import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,11 +24,9 @@ LOADED = Loaded()
 LOADERS = ("from_pretrained", "from_config")
 
 
-def is_on(value: object) -> bool | None:
-    """Return whether a condition holds; None if that is unknown."""
-    if isinstance(value, Unknown):
-        return None
-    return value.lower() not in NO and bool(value) if isinstance(value, str) else bool(value)
+def holds(value: object) -> bool | None:
+    """Return whether a condition of a script holds, by its value; None if that is unknown."""
+    return None if isinstance(value, Unknown) else is_true(value)
 
 
 class Values:
@@ -66,10 +64,10 @@ class Values:
         if isinstance(node, ast.Call):
             return LOADED if isinstance(node.func, ast.Attribute) and node.func.attr in LOADERS else UNKNOWN
         if isinstance(node, ast.IfExp):
-            test = is_on(self.find(node.test))
+            test = holds(self.find(node.test))
             return UNKNOWN if test is None else self.find(node.body if test else node.orelse)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            test = is_on(self.find(node.operand))
+            test = holds(self.find(node.operand))
             return UNKNOWN if test is None else not test
         if isinstance(node, ast.BoolOp):
             return self.find_either(node)
@@ -79,7 +77,7 @@ class Values:
         """Return the value of `and` or `or`: that of the operand which decides it."""
         decides = isinstance(node.op, ast.Or)
         values = [self.find(each) for each in node.values]
-        known = [is_on(each) for each in values]
+        known = [holds(each) for each in values]
         if decides in known and None not in known[: known.index(decides)]:
             return values[known.index(decides)]
         if decides in known:

@@ -9,7 +9,7 @@ from entrypoint.container.files import read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.numbers import is_yes
+from entrypoint.numbers import is_true
 from entrypoint.runs.output import Run, check_run, find_resume, make_run
 from entrypoint.runs.rank import FLAG, VARIABLE
 from entrypoint.settings import Setting
@@ -48,16 +48,16 @@ def prepare_run(
     """
     directory = find_output(program.given) if job.kind == jobs.TASK and job.trains else None
     trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
-    if directory is None or (trainer and not is_yes(program.given.get("do_train"))):
+    if directory is None or (trainer and not is_true(program.given.get("do_train"))):
         return program, None
-    if trainer and is_yes(program.given.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
+    if trainer and is_true(program.given.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
         remedy = f"leave --{PUSH} out and upload {directory} at the end, or an image with transformers 4.32 or later"
         value = f"--{PUSH}, transformers {stack.transformers}"
         raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
     typed = read_given(job.words, read_file, strict=True)
     chosen = FLAG in program.given
     run = make_run(directory, job.name, program.given, world, environ)
-    anew = chosen or any(spell_out(name) == OVERWRITE and is_yes(value) for name, value in typed.items())
+    anew = chosen or any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
     run = run._replace(anew=anew, resumes=trainer and not chosen)
     check_run(run)
     if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
@@ -75,8 +75,8 @@ def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
     on each of them (transformers/modeling_utils.py, save_pretrained).
     """
     if kind == TRAINER:
-        without = given.get("save_strategy") == "no" or is_yes(given.get("save_only_model"))
-        return is_yes(given.get("do_train")) and not without
+        without = given.get("save_strategy") == "no" or is_true(given.get("save_only_model"))
+        return is_true(given.get("do_train")) and not without
     return kind == ACCELERATE and (not is_there or "checkpointing_steps" in given)
 
 

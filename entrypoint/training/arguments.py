@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.container.files import is_path, read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
-from entrypoint.numbers import is_yes, whole
+from entrypoint.numbers import is_true, whole
 from entrypoint.streams import hide
 from entrypoint.training.eras import OF_ACCELERATE, OF_TRAINER, Table
 from entrypoint.training.flags import (
@@ -96,7 +96,7 @@ def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Sta
     made.notes[:0] = notes
     found: dict[str, object] = {each: None for each in kept if each not in texts}
     found.update({flag.name: find_value(flag, kept, texts) for flag in made.flags})
-    half = any(is_yes(found.get(each)) for each in HALF)
+    half = any(is_true(found.get(each)) for each in HALF)
     if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
         found["use_cpu"] = True
         made.notes.append(

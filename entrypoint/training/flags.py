@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
-from entrypoint.numbers import NO
+from entrypoint.numbers import is_no
 from entrypoint.streams import hide
 from entrypoint.training.eras import CCL_DROPPED, OF_TRAINER, SHARE, Choice, Era, Table
 
@@ -209,7 +209,7 @@ def holds(row: Choice, flag: Flag) -> bool:
 
 def substitute(flag: Flag, instead: str) -> Renewed:
     """Return what the row of a flag has in its place."""
-    off = bool(flag.values) and flag.values[0].lower() in NO
+    off = bool(flag.values) and is_no(flag.values[0])
     name, equals, value = instead.partition("=")
     if not name or (equals and off):
         return Renewed(None)

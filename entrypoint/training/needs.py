@@ -19,7 +19,7 @@ from entrypoint.container.image import (
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import find_flaws
-from entrypoint.numbers import is_yes
+from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
 from entrypoint.training.task import ACCELERATE
 from entrypoint.training.tasks import NEEDS, TASKS
@@ -53,6 +53,9 @@ SOUND = ("audio-classification", "speech-pretraining", "speech-recognition")
 # finds sentences with since a release, for which they ask when they evaluate (nltk/tokenize/punkt.py).
 PUNKT, TAB, SINCE_TAB = "tokenizers/punkt", "tokenizers/punkt_tab", [3, 8, 2]
 NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
+
+# What switches a variable of the hub's libraries on (huggingface_hub/constants.py, ENV_VARS_TRUE_VALUES).
+SWITCHES_ON = ("1", "ON", "YES", "TRUE")
 
 # Names of installed packages.
 Ask = Callable[[], "Iterable[str]"]
@@ -159,7 +162,7 @@ def list_nltk(name: str, source: str, given: Mapping[str, object], version: str 
         return {}
     texts = {PUNKT: source.replace("punkt_tab", ""), TAB: source}
     found = {each: True for each, text in texts.items() if os.path.basename(each) in text}
-    evaluates = TASKS[name].kind == ACCELERATE or is_yes(given.get("predict_with_generate"))
+    evaluates = TASKS[name].kind == ACCELERATE or is_true(given.get("predict_with_generate"))
     new = version is None or [int(part) for part in version.split(".") if part.isdigit()] >= SINCE_TAB
     return {TAB: False, **found} if evaluates and new else found
 
@@ -175,7 +178,7 @@ def check_nltk(
         return []
     remedy = f"run `prefetch {name}` with these arguments and a network, or mount a directory with "
     remedy += f"{' and '.join(sorted(wanted))} and export NLTK_DATA=DIRECTORY"
-    off = next((flag for flag in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if is_on(environ.get(flag, ""))), None)
+    off = find_switched_on(environ, ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
     if off:
         value = f"{', '.join(missing)}, {off}={environ[off]}"
         raise Refusal(f"{name} needs data of nltk, and may not download them", value, remedy)
@@ -192,9 +195,9 @@ def find_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], boo
     return [Setting("NLTK_DATA", place, "prefetch has been here")] if wants and exists(place) else []
 
 
-def is_on(text: str) -> bool:
-    """Return whether a variable of the hub's libraries is on (huggingface_hub/constants.py)."""
-    return text.upper() in ("1", "ON", "YES", "TRUE")
+def find_switched_on(environ: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """Return the first of these variables that switches something on in the hub's libraries."""
+    return next((name for name in names if environ.get(name, "").upper() in SWITCHES_ON), None)
 
 
 def list_lacking(task: Task, datasets: str | None, ask: Ask) -> list[str]:

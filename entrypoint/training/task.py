@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.numbers import NO
+from entrypoint.numbers import is_no
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ class SwitchedOn(NamedTuple):
 
     def is_met(self, find: Find) -> bool:
         """Return whether it is met by what is given."""
-        return any(value.lower() not in NO for value in find(self.flag))
+        return not all(is_no(value) for value in find(self.flag))
 
 
 class GivenOther(NamedTuple):
@@ -187,4 +187,4 @@ def drop_alone(left: list[Flag], defaults: list[Flag], find: Find) -> list[Flag]
 
 def is_other(value: str, usual: str) -> bool:
     """Return whether a value differs from that of a default: without one it is on, and `best` goes with any."""
-    return value.lower() in NO if usual in ("", "True") else value not in (usual, "best")
+    return is_no(value) if usual in ("", "True") else value not in (usual, "best")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import explain_reference, is_yes, number, read_cpus, whole, write_cpus
+from entrypoint.numbers import explain_reference, is_no, is_true, number, read_cpus, whole, write_cpus
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,22 @@ def test_any_text_is_read(text: str) -> None:
     assert whole(text) is None or int(text.strip()) >= 0
 
 
-@pytest.mark.parametrize(
-    ("value", "on"),
-    [(True, True), *((word, True) for word in ("True", "yes", "Y", "t", "1")), (1, True),
-     (None, False), (False, False), (0, False), *((word, False) for word in ("False", "no", "N", "f", "0", ""))],
-)  # fmt: skip
-def test_a_flag_of_a_script_is_on_in_the_words_of_its_parser(value: object, on: bool) -> None:
-    assert is_yes(value) is on
+YES, NO = ("True", "yes", "Y", "t", "1", "/data/no"), ("False", "no", "N", "f", "0", "OFF")
+
+
+@pytest.mark.parametrize(("word", "off"), [*((word, True) for word in NO), *((word, False) for word in (*YES, ""))])
+def test_a_word_switches_a_flag_off(word: str, *, off: bool) -> None:
+    assert is_no(word) is off
+
+
+@pytest.mark.parametrize("value", [True, 1, 0.5, ["x"], *YES])
+def test_an_argument_is_true_in_the_words_of_a_parser_and_as_a_value_of_json(value: object) -> None:
+    assert is_true(value)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, 0.0, [], "", *NO])
+def test_any_other_is_not(value: object) -> None:
+    assert not is_true(value)
 
 
 def test_number_names_the_variable() -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from entrypoint.hub.values import UNKNOWN, Values, is_on
+from entrypoint.hub.values import UNKNOWN, Values, holds
 
 GIVEN = {"on": True, "off": "False", "name": "x", "none": None}
 
@@ -49,7 +49,7 @@ def test_expressions(text: str, value: object) -> None:
     ("value", "on"), [(True, True), ("true", True), ("False", False), ("", False), (None, False), (UNKNOWN, None)]
 )
 def test_conditions(value: object, on: bool | None) -> None:
-    assert is_on(value) is on
+    assert holds(value) is on
 
 
 def test_defaults_of_a_script() -> None:

@@ -20,6 +20,7 @@ from entrypoint.training.needs import (
     check_nltk,
     find_nltk,
     find_script,
+    find_switched_on,
     list_nltk,
     list_tasks,
 )
@@ -214,6 +215,18 @@ def test_a_script_hides_a_data_set(given: dict[str, object], version: str | None
 def test_data_of_nltk_that_were_fetched(name: str, environ: dict[str, str], place: str | None) -> None:
     found = find_nltk(name, environ, lambda path: path == "/hf/nltk_data")
     assert [(each.name, each.value) for each in found] == ([("NLTK_DATA", place)] if place else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "on"),
+    [
+        *((value, True) for value in ("1", "on", "Yes", "TRUE")),
+        *((value, False) for value in ("", "0", "no", "t", "2")),
+    ],
+)
+def test_a_variable_of_the_hub_has_fewer_words_than_a_flag(value: str, *, on: bool) -> None:
+    found = find_switched_on({"HF_HUB_OFFLINE": value}, ("TRANSFORMERS_OFFLINE", "HF_HUB_OFFLINE"))
+    assert found == ("HF_HUB_OFFLINE" if on else None)
 
 
 def test_no_default_of_a_text_task_is_a_script() -> None:
