@@ -19,7 +19,7 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 # Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
@@ -92,8 +92,7 @@ def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
 
 def name_task(job: jobs.Job) -> str:
     """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
-    words = [job.name, *job.words]
-    return next((os.path.basename(word) for word in words if word.endswith(".py")), os.path.basename(job.name))
+    return os.path.basename(find_script([job.name, *job.words]) or job.name)
 
 
 def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, list[Setting]]:
@@ -108,16 +107,16 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
 
 def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
-    script = find_script(job) or "SCRIPT.py"
+    script = find_script(job.words) or "SCRIPT.py"
     if start.program in (starters.TORCHRUN, starters.ACCELERATE):
         check_mpijob(environ, start.program, script)
     if start.program == starters.TORCHRUN:
         check_typed(environ, world, script)
 
 
-def find_script(job: jobs.Job) -> str:
-    """Return the script on a command line, empty where none is named by itself."""
-    return next((word for word in job.words if word.endswith(".py")), "")
+def find_script(words: Iterable[str]) -> str:
+    """Return the first script that is a word by itself; empty if none is."""
+    return next((word for word in words if word.endswith(".py")), "")
 
 
 def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
@@ -149,8 +148,7 @@ def warn_launcher(job: jobs.Job, world: World) -> list[str]:
     plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
     if world.launcher != MPIJOB_LAUNCHER or not plain or any(each in line for each in RANKS_ELSEWHERE):
         return []
-    words = (word.strip("\"';&|") for word in line.split())
-    script = next((word for word in words if word.endswith(".py")), "")
+    script = find_script(word.strip("\"';&|") for word in line.split())
     apart = f"{script} runs in the launcher alone, and no worker takes part"
     return [f"{apart}; `{script}` without python3 is started on the hosts of the hostfile"] if script else []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.situation import check_world, find_kind
+from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World
+from entrypoint.situation import check_world, find_kind, name_task, warn_launcher
 from entrypoint.training.job import Job
 from entrypoint.tuning.scene import ANY, SINGLE
 
@@ -42,3 +42,35 @@ def test_a_python_in_a_rendezvous_is_told_who_starts_ranks(line: str, remedy: st
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
     assert find_kind(Job("plain", name, []), World(ALONE, "", local_size=1), None) == kind
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        (["python3", "/data/train.py", "other.py"], "/data/train.py"),
+        (["bash", "-c", "cd /data && python3 train.py; ls"], "train.py"),
+        (["sh", "-c", "python3 'train.py'|tee log"], None),
+        (["sh", "-c", "python3 'train.py' | tee log"], "train.py"),
+        (["bash", "-c", "mpirun python3 train.py"], None),
+        (["nice", "ls"], None),
+        (["tool", "train.py"], None),
+    ],
+)
+def test_a_script_in_the_launcher_of_an_mpijob_is_named(words: list[str], script: str | None) -> None:
+    name, *rest = words
+    notes = warn_launcher(Job("plain", name, rest), World(MPIJOB_LAUNCHER, ""))
+    assert [note.partition(" runs in the launcher alone")[0] for note in notes] == ([script] if script else [])
+    assert warn_launcher(Job("plain", name, rest), World(ALONE, "")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "task"),
+    [
+        (["qa", "--seed", "1"], "qa"),
+        (["/data/train.py", "other.py"], "train.py"),
+        (["torchrun", "--nnodes", "2", "/data/train.py"], "train.py"),
+        (["/usr/bin/torchrun", "-m", "pkg.train"], "torchrun"),
+    ],
+)
+def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:
+    assert name_task(Job("plain", words[0], words[1:])) == task
