@@ -80,7 +80,8 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
     if job.kind == jobs.LIST:
-        from entrypoint.training.needs import ask_python, list_tasks
+        from entrypoint.needs.listing import list_tasks
+        from entrypoint.needs.packages import ask_python
 
         print_output(list_tasks(stack, list_sites(stack, environ), lambda: ask_python(environ)))
         return 0

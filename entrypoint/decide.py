@@ -97,7 +97,7 @@ def find_program(
     """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""
     program, source = command.read_program(job, stack, root, many=world.sizes[1] > 1), ""
     if job.kind == jobs.TASK:
-        from entrypoint.training.needs import check_image  # only a task pays for it
+        from entrypoint.needs.script import check_image  # only a task pays for it
 
         source = check_image(job.name, stack, environ)
         program = command.expand_home(job.name, program, environ.get("HOME", ""))
@@ -120,14 +120,14 @@ def add_data(
 
     source: that of its script. Raise Refusal for data that the script will not find.
     """
-    from entrypoint.training import needs  # as above
+    from entrypoint.needs import data  # as above
 
     sites = list_sites(stack, environ)
-    needs.check_data(job.name, program.given, find_version(sites, "datasets"), os.path.exists)
-    data = needs.find_nltk(job.name, environ, os.path.exists)
-    wanted = needs.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
-    notes = needs.check_nltk(job.name, wanted, {**environ, **{each.name: each.value for each in data}}, os.path.exists)
-    return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *data))
+    data.check_data(job.name, program.given, find_version(sites, "datasets"), os.path.exists)
+    place = data.find_nltk(job.name, environ, os.path.exists)
+    wanted = data.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
+    notes = data.check_nltk(job.name, wanted, {**environ, **{each.name: each.value for each in place}}, os.path.exists)
+    return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *place))
 
 
 def find_route(world: World) -> str | None:

@@ -43,7 +43,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("container",),
         ("launchers", "faults"),
         ("tuning", "training"),
-        ("runs", "situation"),
+        ("needs", "runs", "situation"),
         ("explain",),
         ("decide",),
         ("cluster", "doctor", "hub"),

@@ -126,7 +126,7 @@ def check_command(words: list[str], environ: Mapping[str, str], root: str) -> No
     job = jobs.read_job(words, environ, which)
     if job.kind == jobs.TASK:
         from entrypoint.container.image import read_stack
-        from entrypoint.training.needs import check_image  # only a task pays for it
+        from entrypoint.needs.script import check_image  # only a task pays for it
 
         check_image(job.name, read_stack(read_text(f"{root}/stack.json")), environ)
 

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 # Packages of which each build belongs to one build of torch.
 BESIDE_TORCH = ("torchvision", "torchaudio")
-# What datasets decodes sound with.
-CODEC = "torchcodec"
-# Any other user than root installs into a home of its own, where no other user of the image finds a package.
-FROM_THIS = "as USER root in an image FROM this one"
 REBUILD = "build the image again: python build.py"
 # The only release of torch whose standalone rendezvous always takes the host's own name.
 NAMES_ITSELF = (2, 4)
@@ -95,14 +91,3 @@ def find_version(sites: Iterable[str], package: str) -> str | None:
 def normalize(name: str) -> str:
     """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
     return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
-
-
-def install(lacking: list[str], torch: str) -> str:
-    """Return how to install packages; an older `datasets` does without the one for sound, which needs ffmpeg."""
-    index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm", CODEC} & {*lacking} else ""
-    remedy = f"pip install {index}{' '.join(lacking)} {FROM_THIS}"
-    if CODEC not in lacking:
-        return remedy
-    older = " ".join(["'datasets<4'", *(name for name in lacking if name != CODEC)])
-    added = f"with ffmpeg and the {CODEC} for torch {'.'.join(map(str, release(torch)))}"
-    return f"PIP_CONSTRAINT= pip install {older} {FROM_THIS}; or {remedy}, {added}"

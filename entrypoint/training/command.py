@@ -11,7 +11,7 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
-from entrypoint.training.task import ACCELERATE, TRAINER
+from entrypoint.training.task import ACCELERATE, TRAINER, find_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def read_script(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progra
     # Only scripts pay for these.
     from entrypoint.training.arguments import adapt, arguments, read_given
     from entrypoint.training.flags import split_flags
-    from entrypoint.training.needs import find_script
 
     if job.kind == jobs.SMOKE:
         flags, notes, environ = adapt(split_flags(job.words), TRAINER, stack, many=many)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.image import release
+from entrypoint.errors import Refusal
 from entrypoint.numbers import is_no
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal, Union
 
+    from entrypoint.container.image import Stack
     from entrypoint.training.flags import Flag
 
     # The flags that a condition asks for, so that a misspelled one is found by mypy.
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     # The values that are given for a flag; one without a value has an empty text.
     Find = Callable[[str], list[str]]
 
+DIRECTORY = "examples/pytorch"
 # Kinds: a script of the Trainer; one that uses accelerate directly; one with flags of its own, which does not train.
 TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
 
@@ -101,6 +105,20 @@ class Task(NamedTuple):
     def directory(self) -> str:
         """Return the directory of the examples that the script and its requirements are in."""
         return self.script.split("/")[0]
+
+
+def find_script(name: str, task: Task, stack: Stack) -> str:
+    """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
+    if stack.examples is None:
+        remedy = f"{stack.again} --examples <archive, directory or URL>"
+        raise Refusal(
+            "this image was built without the examples of transformers, which has the task's script", name, remedy
+        )
+    if release(stack.transformers) < task.since:
+        since = ".".join(map(str, task.since))
+        remedy = f"an image with transformers {since} or later, or another of the `tasks`"
+        raise Refusal("the examples of that release do not have the task", f"{name}, {stack.transformers}", remedy)
+    return f"{stack.examples}/{DIRECTORY}/{task.script}"
 
 
 # Pieces of the defaults.

@@ -167,25 +167,3 @@ TASKS = {
     ),
     **MEDIA,
 }  # fmt: skip
-
-# What a script imports, by directory of the examples: its requirements.txt, without torch and what every image has, and
-# pillow, which one of them forgets. The directories that --tasks of the builder knows are in images/versions.toml too.
-NEEDS = {
-    "audio-classification": ("datasets", "evaluate", "librosa"),
-    "contrastive-image-text": ("datasets", "torchvision"),
-    "image-classification": ("datasets", "evaluate", "scikit-learn", "torchvision"),
-    "image-pretraining": ("datasets", "torchvision"),
-    "instance-segmentation": ("albumentations", "datasets", "pycocotools", "timm", "torchmetrics"),
-    "language-modeling": ("datasets", "evaluate", "scikit-learn"),
-    "multiple-choice": ("datasets", "evaluate"),
-    "object-detection": ("albumentations", "datasets", "pycocotools", "timm", "torchmetrics"),
-    "question-answering": ("datasets", "evaluate"),
-    "semantic-segmentation": ("albumentations", "datasets", "evaluate", "pillow"),
-    "speech-pretraining": ("datasets", "librosa"),
-    "speech-recognition": ("datasets", "evaluate", "jiwer", "librosa"),
-    "summarization": ("datasets", "evaluate", "nltk", "rouge-score"),
-    "text-classification": ("datasets", "evaluate", "scikit-learn"),
-    "text-generation": (),
-    "token-classification": ("datasets", "evaluate", "seqeval"),
-    "translation": ("datasets", "evaluate", "sacrebleu"),
-}

@@ -12,8 +12,8 @@ from entrypoint.errors import Refusal
 from entrypoint.hub import prefetch
 from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare, read_task
 from entrypoint.hub.script import read_script
+from entrypoint.needs.data import SCRIPTS
 from entrypoint.training import job as jobs
-from entrypoint.training import needs
 from tests.support.harness import ROOT
 
 TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]
@@ -142,7 +142,7 @@ def test_what_a_cache_and_a_data_set_lack_is_said_before_anything_is_fetched(
     monkeypatch.setattr(prefetch, "list_caches", lambda *_: {"models": "/proc/nowhere"})
     monkeypatch.setattr(prefetch, "can_write", lambda _: True)
     monkeypatch.setattr(prefetch, "mount_points", lambda _: ["/"])
-    scripts = sorted(needs.SCRIPTS)[0]
+    scripts = sorted(SCRIPTS)[0]
 
     with pytest.raises(Refusal, match="loads no data set that is a script") as caught:
         prepare([*TASK[:3], "--dataset_name", scripts], {}, stack, "/opt/multinode")

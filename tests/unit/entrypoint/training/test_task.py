@@ -1,4 +1,4 @@
-"""Conditions on what is given, and the tables of defaults that have them."""
+"""The script of a task; conditions on what is given, and the tables of defaults that have them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
 from entrypoint.training.arguments import list_defaults
-from entrypoint.training.task import BESIDE, BY_STEPS, UNLESS, Both, Given, GivenOther, SwitchedOn, any_of
+from entrypoint.training.task import BESIDE, BY_STEPS, UNLESS, Both, Given, GivenOther, SwitchedOn, any_of, find_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
     from entrypoint.training.task import Condition
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+AGAIN = "python build.py --torch 2.13.0 --transformers 5.23.0 --backend gloo"
 STACKS = (NEW, NEW._replace(transformers="4.31.0"))
 
 
@@ -66,3 +68,21 @@ def test_every_row_of_all_tasks_is_about_a_default() -> None:
 @pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.unless])
 def test_every_row_of_a_task_is_about_its_defaults(task: str) -> None:
     assert TASKS[task].unless.keys() <= list_names(task)
+
+
+def test_scripts() -> None:
+    script = find_script("qa", TASKS["qa"], NEW)
+    assert script == "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "stack", "fact", "remedy"),
+    [
+        ("qa", NEW._replace(examples=None), "without the examples", f"{AGAIN} --examples"),
+        ("fim", NEW._replace(transformers="4.38.2"), "do not have the task", "transformers 4.39 or later"),
+    ],
+)
+def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
+    with pytest.raises(Refusal, match=fact) as caught:
+        find_script(name, TASKS[name], stack)
+    assert remedy in caught.value.remedy and caught.value.code == 2

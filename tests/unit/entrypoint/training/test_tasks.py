@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.needs.data import SCRIPTS
+from entrypoint.needs.packages import NEEDS
 from entrypoint.training.flags import split_flags
-from entrypoint.training.needs import SCRIPTS
 from entrypoint.training.task import ACCELERATE, TRAINER, Task
-from entrypoint.training.tasks import NEEDS, TASKS
+from entrypoint.training.tasks import TASKS
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -1,148 +1,25 @@
-"""Whether a task can run: its script, and the packages it imports."""
+"""The data of a task: data sets that are not loaded, and those of nltk."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-from entrypoint.container.image import TORCH_INDEX, Stack
 from entrypoint.errors import Refusal
-from entrypoint.training.needs import (
-    BUILT,
+from entrypoint.needs.data import (
     SCRIPTS,
     check_dataset,
     check_directory,
-    check_flaws,
     check_hidden,
-    check_needs,
     check_nltk,
     find_nltk,
-    find_script,
     find_switched_on,
     list_nltk,
-    list_tasks,
 )
-from entrypoint.training.tasks import NEEDS, TASKS
-from images.plan import catalog
+from entrypoint.training.tasks import TASKS
 
-NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
-AGAIN = "python build.py --torch 2.13.0 --transformers 5.23.0 --backend gloo"
-
-
-def test_scripts() -> None:
-    script = find_script("qa", TASKS["qa"], NEW)
-    assert script == "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
-
-
-@pytest.mark.parametrize(
-    ("name", "stack", "fact", "remedy"),
-    [
-        ("qa", NEW._replace(examples=None), "without the examples", f"{AGAIN} --examples"),
-        ("fim", NEW._replace(transformers="4.38.2"), "do not have the task", "transformers 4.39 or later"),
-    ],
-)
-def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
-    with pytest.raises(Refusal, match=fact) as caught:
-        find_script(name, TASKS[name], stack)
-    assert remedy in caught.value.remedy and caught.value.code == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "datasets", "there", "value", "remedy"),
-    [
-        ("ner", "5.0.0", ["datasets", "evaluate"], "seqeval", f"build it with all tasks for text: {AGAIN}"),
-        ("clip", "5.0.0", ["datasets"], "torchvision",
-         f"pip install --extra-index-url {TORCH_INDEX} torchvision as USER root in an image FROM this one"),
-        ("ctc", "3.6.0", ["datasets"], "evaluate, jiwer, librosa",
-         "pip install evaluate jiwer librosa as USER root in an image FROM this one"),
-        ("ctc", "4.0.0", ["datasets", "evaluate"], "jiwer, librosa, torchcodec",
-         "PIP_CONSTRAINT= pip install 'datasets<4' jiwer librosa as USER root in an image FROM this one; or "
-         f"pip install --extra-index-url {TORCH_INDEX} jiwer librosa torchcodec as USER root in an image FROM this one"
-         ", with ffmpeg and the torchcodec for torch 2.13"),
-        ("wav2vec2-no-trainer", "5.0.0", ["datasets", "librosa"], "torchcodec",
-         "PIP_CONSTRAINT= pip install 'datasets<4' as USER root in an image FROM this one; or "
-         f"pip install --extra-index-url {TORCH_INDEX} torchcodec as USER root in an image FROM this one, "
-         "with ffmpeg and the torchcodec for torch 2.13"),
-    ],
-)  # fmt: skip
-def test_a_task_without_its_packages_is_refused(
-    name: str, datasets: str, there: list[str], value: str, remedy: str
-) -> None:
-    with pytest.raises(Refusal, match="no requirements") as caught:
-        check_needs(name, NEW, datasets, lambda: there, lambda: there)
-    assert (caught.value.value, caught.value.remedy) == (value, remedy)
-
-
-def test_python_is_asked_only_for_what_is_not_in_the_image() -> None:
-    asked: list[str] = []
-
-    def sure() -> list[str]:
-        asked.append("python")
-        return ["Datasets", "evaluate", "scikit.learn"]
-
-    check_needs("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate", "scikit_learn"], sure)
-    assert asked == []
-    check_needs("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate"], sure)
-    assert asked == ["python"]
-
-
-def test_the_builder_knows_the_same_packages() -> None:
-    table = catalog.load()
-    assert set(BUILT) == set(table.tasks)
-    everywhere = {name for row in table.transformers.values() for name in names(row.requires)}
-    for directory in BUILT:
-        assert set(NEEDS[directory]) <= everywhere | names(table.tasks[directory]), directory
-
-
-def names(requirements: tuple[str, ...]) -> set[str]:
-    return {re.split(r"[^\w-]", requirement)[0] for requirement in requirements}
-
-
-def test_a_script_that_is_known_to_fail_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "accelerate-1.15.0.dist-info").mkdir()
-    check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.XLA", [str(tmp_path)])
-    with pytest.raises(Refusal, match="known to fail") as caught:
-        check_flaws("clm-no-trainer", "/t/run_clm_no_trainer.py", "DistributedType.TPU", [str(tmp_path)])
-    assert caught.value.value == "DistributedType.TPU with accelerate 1.15.0" and caught.value.code == 2
-    assert "DistributedType.XLA, mounted at /t/run_clm_no_trainer.py" in caught.value.remedy
-
-
-def test_the_list_marks_scripts_that_fail_or_are_missing(tmp_path: Path) -> None:
-    (tmp_path / "transformers-5.23.0.dist-info").mkdir()
-    scripts = tmp_path / "examples/pytorch/language-modeling"
-    scripts.mkdir(parents=True)
-    (scripts / "run_plm.py").write_text("Trainer(processing_classtokenizer=tokenizer)")
-    (scripts / "run_clm.py").write_text("Trainer(processing_class=tokenizer)")
-    stack = NEW._replace(site=str(tmp_path), examples=str(tmp_path))
-
-    text = list_tasks(stack, [str(tmp_path)], lambda: ["datasets", "evaluate", "scikit-learn"])
-
-    assert "words in any order (fails with transformers 5.23.0)\n" in text
-    assert "next words\n" in text and "masked words (lacks its script)\n" in text
-    assert "lacks its script" not in list_tasks(stack._replace(examples=None), [], lambda: [])
-
-
-@pytest.mark.parametrize(
-    ("datasets", "more", "said"),
-    [("4.8.0", [], " (lacks torchcodec)"), ("4.8.0", ["torchcodec"], ""), ("3.6.0", [], "")],
-)
-def test_the_list_says_what_decodes_sound(tmp_path: Path, datasets: str, more: list[str], said: str) -> None:
-    (tmp_path / f"datasets-{datasets}.dist-info").mkdir()
-    there = ["datasets", "evaluate", "librosa", "jiwer", "torchvision", *more]
-    text = list_tasks(NEW._replace(examples=None), [str(tmp_path)], lambda: there)
-    assert f"spoken commands{said}\n" in text and f"speech to text{said}\n" in text
-    assert f"speech without its text{said}\n" in text and "masked images\n" in text
-
-
-def test_the_list_names_all_and_what_cannot_run() -> None:
-    text = list_tasks(NEW._replace(transformers="4.38.2"), [], lambda: ["datasets", "evaluate", "scikit-learn"])
-    assert all(task.script in text for task in TASKS.values())
-    assert "words in the middle (needs transformers 4.39)\n" in text
-    assert "named entities (lacks seqeval)\n" in text
-    assert "extractive question answering (lacks its script)\n" in text
-    assert "--source_prefix 'translate English to Romanian: ' --source_lang" in text
+PUNKT, TAB = "tokenizers/punkt", "tokenizers/punkt_tab"
+ASKS = 'nltk.data.find("tokenizers/punkt")\nnltk.download("punkt")'
+BEAMS = {"predict_with_generate": True}
 
 
 @pytest.mark.parametrize(
@@ -234,11 +111,6 @@ def test_no_default_of_a_text_task_is_a_script() -> None:
     assert {directory for directory, words in defaults.items() if set(words) & SCRIPTS.keys()} == {
         "audio-classification", "contrastive-image-text", "speech-recognition",
     }  # fmt: skip
-
-
-PUNKT, TAB = "tokenizers/punkt", "tokenizers/punkt_tab"
-ASKS = 'nltk.data.find("tokenizers/punkt")\nnltk.download("punkt")'
-BEAMS = {"predict_with_generate": True}
 
 
 @pytest.mark.parametrize(

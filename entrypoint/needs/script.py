@@ -1,0 +1,62 @@
+"""Whether the script of a task can run in this image: it is there, finds its packages, and does not fail with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.container.files import read_file
+from entrypoint.container.image import find_version, list_packages, list_sites
+from entrypoint.errors import Refusal
+from entrypoint.faults.scripts import find_flaws
+from entrypoint.needs.packages import ask_python, check_packages
+from entrypoint.training.task import DIRECTORY, find_script
+from entrypoint.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from entrypoint.container.image import Stack
+    from entrypoint.training.task import Task
+
+
+def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
+    """Return the source of a task's script; raise Refusal if that or a package it needs is not there, or they clash."""
+    path = find_script(name, TASKS[name], stack)
+    source = read_source(path)
+    sites = list_sites(stack, environ)
+    check_packages(
+        name, stack, find_version(sites, "datasets"), lambda: list_packages(sites), lambda: ask_python(environ)
+    )
+    check_flaws(name, path, source, sites)
+    return source
+
+
+def read_source(path: str) -> str:
+    """Return the source of a task's script; raise Refusal for one that the examples of the image do not have."""
+    source = read_file(path)
+    if source is None:
+        above = path.partition(f"/{DIRECTORY}/")[0]
+        remedy = f"mount examples with that script at {above}, or build the image with --examples and their directory"
+        raise Refusal("the examples in this image do not have the script of the task", path, remedy)
+    return source
+
+
+def check_flaws(name: str, path: str, source: str, sites: Sequence[str]) -> None:
+    """Raise Refusal for a task whose script fails with the packages of the image, after minutes of loading."""
+    flaws = list(find_flaws(source, lambda package: find_version(sites, package)))
+    if not flaws:
+        return
+    found = "; ".join(f"{flaw.text} with {package}" for flaw, package in flaws)
+    instead = "; ".join(flaw.instead for flaw, _ in flaws)
+    remedy = f"a copy of it with {instead}, mounted at {path}; or an image with another --transformers"
+    raise Refusal(f"the script of {name} is known to fail in this image", found, remedy)
+
+
+def say_script(task: Task, stack: Stack, sites: Sequence[str]) -> str:
+    """Return what is wrong with the script of a task; empty if nothing is, or if the image has no examples."""
+    source = read_file(f"{stack.examples}/{DIRECTORY}/{task.script}")
+    if source is None:
+        return "lacks its script" if stack.examples else ""
+    flaws = find_flaws(source, lambda package: find_version(sites, package))
+    packages = ", ".join(package for _, package in flaws)
+    return f"fails with {packages}" if packages else ""
