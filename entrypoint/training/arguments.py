@@ -10,6 +10,7 @@ from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import is_true, whole
 from entrypoint.streams import hide
+from entrypoint.training.defaults import choose_defaults
 from entrypoint.training.eras import OF_ACCELERATE, OF_TRAINER, Table
 from entrypoint.training.flags import (
     Flag,
@@ -23,7 +24,7 @@ from entrypoint.training.flags import (
     split_flags,
     translate,
 )
-from entrypoint.training.task import ACCELERATE, OTHER, TRAINER, choose_defaults
+from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

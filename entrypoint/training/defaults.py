@@ -1,0 +1,95 @@
+"""Which defaults of a task make sense beside what was typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.numbers import is_no
+from entrypoint.training.task import Both, GivenOther, SwitchedOn, any_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.training.flags import Flag
+    from entrypoint.training.task import Conditions, Find
+
+# A default, and the conditions of which any one makes it senseless, in every task.
+UNLESS: Mapping[str, Conditions] = {
+    "dataset_name": any_of("train_file", "validation_file", "test_file", "train_dir", "task_name"),
+    "dataset_config_name": any_of("dataset_name", "dataset_config", "train_file", "validation_file"),
+    "dataset_config_names": any_of("dataset_name"),
+    "dataset_split_names": any_of("dataset_name"),
+    "task_name": any_of("dataset_name", "train_file", "validation_file"),
+    "image_column_name": any_of("dataset_name", "train_dir"),
+    "label_column_name": any_of("dataset_name", "train_file", "train_dir"),
+    "text_column_names": any_of("dataset_name", "train_file"),
+    "text_column_name": any_of("dataset_name"),
+    "save_strategy": (
+        Both(SwitchedOn("load_best_model_at_end"), GivenOther("eval_strategy", than="epoch")),
+        Both(SwitchedOn("load_best_model_at_end"), GivenOther("evaluation_strategy", than="epoch")),
+    ),
+    "num_train_epochs": any_of("max_steps", "max_train_steps"),
+    "max_steps": any_of("num_train_epochs"),
+    "max_train_steps": any_of("num_train_epochs"),
+    "warmup_steps": any_of("warmup_ratio"),
+    "warmup_ratio": any_of("warmup_steps"),
+    "use_cpu": any_of("no_cuda"),
+    "do_train": (SwitchedOn("do_eval"), SwitchedOn("do_predict")),
+    "do_eval": (SwitchedOn("do_train"), SwitchedOn("do_predict")),
+    "no_cuda": any_of("use_cpu"),
+}
+# A default that makes sense only while others, which come first here, have their own values: evaluation in training
+# where there is one at all, and the best model where evaluation and saving keep step (transformers/training_args.py).
+BESIDE = {
+    "eval_strategy": ("do_eval",),
+    "evaluation_strategy": ("do_eval",),
+    "load_best_model_at_end": ("eval_strategy", "evaluation_strategy", "save_strategy"),
+    "metric_for_best_model": ("load_best_model_at_end",),
+    "greater_is_better": ("load_best_model_at_end",),
+}
+# A strategy, and the number of steps that says nothing beside another one than `steps`.
+BY_STEPS = {"eval_strategy": "eval_steps", "evaluation_strategy": "eval_steps", "save_strategy": "save_steps"}
+
+
+def choose_defaults(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, Conditions]) -> list[Flag]:
+    """Return the defaults that make sense beside what is given; a typed number of steps makes a strategy `steps`.
+
+    unless: rows of the task, before those of UNLESS.
+    """
+    unless = {**UNLESS, **unless}
+    left = leave(defaults, given, unless)
+    steps = [flag for flag in left if BY_STEPS.get(flag.name) in given and flag.values != ("steps",)]
+    if not steps:
+        return left
+    left = leave(defaults, {**given, **dict.fromkeys((flag.name for flag in steps), "steps")}, unless)
+    return [*left, *(flag._replace(values=("steps",)) for flag in steps)]
+
+
+def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, Conditions]) -> list[Flag]:
+    """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
+    short = given.keys() - {flag.name for flag in defaults}
+
+    def find(name: str) -> list[str]:
+        return [given[each] for each in given if each == name or (each in short and name.startswith(each))]
+
+    def is_replaced(name: str) -> bool:
+        return bool(find(name)) or any(condition.is_met(find) for condition in unless.get(name, ()))
+
+    left = [flag for flag in defaults if not is_replaced(flag.name)]
+    return drop_alone(left, defaults, find)
+
+
+def drop_alone(left: list[Flag], defaults: list[Flag], find: Find) -> list[Flag]:
+    """Return the defaults without those of BESIDE whose others have gone; find: the values given for a flag."""
+    usual = {flag.name: flag.values[0] if flag.values else "" for flag in defaults}
+    names = {flag.name for flag in left}
+    for name, others in BESIDE.items():
+        gone = (other for other in others if other in usual and other not in names)
+        if any(not find(other) or any(is_other(each, usual[other]) for each in find(other)) for other in gone):
+            names.discard(name)
+    return [flag for flag in left if flag.name in names]
+
+
+def is_other(value: str, usual: str) -> bool:
+    """Return whether a value differs from that of a default: without one it is on, and `best` goes with any."""
+    return is_no(value) if usual in ("", "True") else value not in (usual, "best")
