@@ -145,7 +145,7 @@ def joins(job: jobs.Job, decision: Decision) -> bool:
 def is_late(decision: Decision, environ: Mapping[str, str]) -> bool:
     """Return whether the name of another node had to be waited for; what can be checked is checked before."""
     from entrypoint.faults.interfaces import check_interfaces  # a process on its own pays nothing for it
-    from entrypoint.launchers.ready import wait_for_master
+    from entrypoint.meeting.ready import wait_for_master
 
     check_interfaces(environ, list_directory(NETWORK), decision.backend)
     return wait_for_master(decision.world, environ)
@@ -178,7 +178,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
 
         return launch(job.words, environ, root, decision.machine)
     elif joins(job, decision):
-        from entrypoint.launchers.ready import check_master, describe_wait, warn_choice
+        from entrypoint.meeting.ready import check_master, describe_wait, warn_choice
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))

@@ -18,7 +18,6 @@ from entrypoint.container.places import (
     move_models,
 )
 from entrypoint.explain import Decision, give_reasons
-from entrypoint.launchers.torchrun import check_backend
 from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
@@ -43,6 +42,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     here, identity = find_situation(job, environ, nproc), find_identity(environ)
     if here.starts and here.world.launcher in (ALONE, TORCHRUN):
+        from entrypoint.meeting.options import check_backend  # only what starts ranks pays for it
+
         check_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)

@@ -10,7 +10,7 @@ from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone, check_mpijob, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_loopback, check_options, warn_range
+from entrypoint.launchers.torchrun import check_loopback
 from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -54,6 +54,8 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     world, notes = find_world(job, described, count)
     starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
     if starts and world.launcher in (ALONE, TORCHRUN):
+        from entrypoint.meeting.options import check_options  # only what starts ranks pays for it
+
         check_options(described)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
@@ -61,7 +63,10 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
-    notes += warn_range(described, world) if starts else []
+    if starts and world.launcher == TORCHRUN:
+        from entrypoint.meeting.options import warn_range  # as above
+
+        notes += warn_range(described, world)
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
 
 
@@ -99,7 +104,7 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
     """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
     if world.launcher != TORCHRUN or not world.several_nodes:
         return world, []
-    from entrypoint.launchers.ready import describe_meeting, find_here  # a world on one node pays nothing for it
+    from entrypoint.meeting.ready import describe_meeting, find_here  # a world on one node pays nothing for it
 
     world = name_job(find_here(world), environ, task)
     return world, describe_meeting(world, environ)

@@ -13,8 +13,8 @@ from entrypoint.container.processors import CPU, NODE, ONLINE, Machine, read_mac
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_insisted, read_insisted
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_options
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.meeting.options import check_options
 from entrypoint.numbers import number, whole
 from entrypoint.training.job import SMOKE
 from entrypoint.tuning.scene import Scene, crowd, spread

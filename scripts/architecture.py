@@ -42,7 +42,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("numbers", "programs", "settings", "streams"),
         ("container",),
         ("launchers", "faults"),
-        ("tuning", "training"),
+        ("meeting", "tuning", "training"),
         ("needs", "runs", "situation"),
         ("explain",),
         ("decide",),

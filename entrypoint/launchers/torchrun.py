@@ -29,20 +29,12 @@ if TYPE_CHECKING:
 # What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-COUNT, CONF, INTERVAL = "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_MONITOR_INTERVAL"
-INDEX, FILTER = "JOB_COMPLETION_INDEX", "PET_LOCAL_RANKS_FILTER"
+COUNT, INDEX = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
 # An address to listen at, which as one to connect to is this machine.
 ANYWHERE = ("0.0.0.0", "::")
-
-# Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
-NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
-YES_OR_NO = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
-
-# What torchrun takes for a backend; the second kind needs a Python module (elastic/rendezvous/registry.py).
-BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
@@ -163,68 +155,6 @@ def parse_nodes(text: str) -> tuple[int, int]:
         remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4"
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
     return low, high
-
-
-def check_options(environ: Mapping[str, str]) -> None:
-    """Raise Refusal for other variables that torchrun would answer with its usage, or a traceback."""
-    number(environ, "PET_MAX_RESTARTS")
-    read_conf(environ)
-    ranks = environ.get(FILTER, "")
-    if ranks and any(whole(each.strip()) is None for each in ranks.split(",")):
-        raise Refusal(f"{FILTER} is not a list of ranks", repr(ranks), f"export {FILTER}=0,1, or unset it")
-    text = environ.get(INTERVAL, "").strip()
-    try:
-        seconds = float(text or 1)
-    except ValueError:
-        seconds = 0
-    if not seconds > 0:
-        raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
-
-
-def check_backend(environ: Mapping[str, str], *, etcd: bool) -> None:
-    """Raise Refusal for a way to meet that torchrun does not have; etcd: whether there is a Python module of the name.
-
-    An operator would start a pod again and again that ends in torchrun's traceback.
-    """
-    text = environ.get("PET_RDZV_BACKEND", "")
-    if text in BACKENDS or (text in BY_ETCD and etcd):
-        return
-    fact = "torchrun has no such backend of a rendezvous"
-    if text in BY_ETCD:
-        fact = "this backend of a rendezvous needs the Python package python-etcd, which is not there"
-    remedy = "c10d, in PET_RDZV_BACKEND, --rdzv-backend or rdzvBackend of an elasticPolicy; it needs no server"
-    raise Refusal(fact, repr(text), remedy)
-
-
-def read_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in `timeout=900,is_host=true`; raise Refusal for a text that torchrun cannot read."""
-    text = environ.get(CONF, "").strip()
-    rows = [part.partition("=") for part in text.split(",") if text]
-    found = {name.strip(): value.strip() for name, _, value in rows}
-    for name, value in found.items():
-        if not name or not value or not fits(name, value):
-            fact = f"{CONF} is not a list of settings, with a number of seconds for each timeout"
-            fact += f" and yes or no for {name}" if name in SWITCHES else f" and for {name}" if name in NUMBERS else ""
-            raise Refusal(fact, repr(text), f"export {CONF}=timeout=900, or unset it")
-    return found
-
-
-def fits(name: str, value: str) -> bool:
-    """Return whether torchrun can read the value of a setting of a rendezvous."""
-    if name in SWITCHES:
-        return value.lower() in YES_OR_NO
-    if name in NUMBERS:
-        return whole(value) is not None
-    return bool(whole(value)) or not name.endswith("timeout")
-
-
-def warn_range(environ: Mapping[str, str], world: World) -> list[str]:
-    """Return a note where a range of nodes is asked for at a master, at which nodes neither stay away nor come late."""
-    text = environ.get("PET_NNODES", "")
-    if world.launcher != TORCHRUN or ":" not in text or parse_nodes(text)[0] == world.nodes[0]:
-        return []
-    elastic = f"PET_RDZV_ENDPOINT=HOST:{C10D_PORT} in the place of a master"
-    return [f"PET_NNODES={text} is no range at a master, which waits for all {world.nodes[1]} nodes; export {elastic}"]
 
 
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:

@@ -12,8 +12,8 @@ from entrypoint.container.image import Stack
 from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
-from entrypoint.launchers import ready
 from entrypoint.launchers.world import MPI, World
+from entrypoint.meeting import ready
 from entrypoint.training.job import Job
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod

@@ -14,7 +14,7 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint import decide, situation
-from entrypoint.launchers import ready
+from entrypoint.meeting import ready
 from entrypoint.training.tasks import TASKS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import USER, Refusal
+from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.torchrun import (
-    check_backend,
     check_loopback,
     count_by_hand,
     split_endpoint,
-    warn_range,
 )
 from entrypoint.launchers.world import World, name_job
 from tests.support.launchers import left_by
@@ -122,44 +120,6 @@ def test_ranks_of_a_node_are_counted_by_those_before_it(
 ) -> None:
     environ = {"MASTER_ADDR": "10.77.0.1", "NODE_RANK": node, "RANK": rank, "LOCAL_RANK": local_rank}
     assert count_by_hand(environ, 8) == count
-
-
-@pytest.mark.parametrize(
-    ("environ", "noted"),
-    [
-        ({**MASTER, "PET_NNODES": "1:2"}, True),
-        ({**MASTER, "PET_NNODES": "2:2"}, False),
-        (MASTER, False),
-        (ELASTIC, False),
-        ({"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "m", "LOCAL_RANK": "0", "PET_NNODES": ""}, False),
-    ],
-)
-def test_a_range_of_nodes_at_a_master_gets_a_note(environ: dict[str, str], noted: bool) -> None:
-    notes = warn_range(environ, read(environ))
-    assert ["waits for all 2 nodes; export PET_RDZV_ENDPOINT=HOST:29400" in note for note in notes] == [True] * noted
-
-
-@pytest.mark.parametrize(
-    ("backend", "etcd", "fact"),
-    [
-        ("", False, ""),
-        ("c10d", False, ""),
-        ("static", False, ""),
-        ("etcd-v2", True, ""),
-        ("etcd", False, "needs the Python package python-etcd"),
-        ("etcd-v2", False, "needs the Python package python-etcd"),
-        ("C10D", True, "no such backend"),
-        ("$(BACKEND)", False, "no such backend"),
-    ],
-)
-def test_a_backend_that_torchrun_does_not_have_is_refused(backend: str, etcd: bool, fact: str) -> None:
-    environ = {**ELASTIC, "PET_RDZV_BACKEND": backend}
-    if not fact:
-        check_backend(environ, etcd=etcd)
-        return
-    with pytest.raises(Refusal, match=fact) as caught:
-        check_backend(environ, etcd=etcd)
-    assert caught.value.remedy.startswith("c10d") and caught.value.code == USER
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from entrypoint.container.network import (
     split_addresses,
 )  # fmt: skip
 from entrypoint.errors import LATER, Refusal
-from entrypoint.launchers.torchrun import C10D_PORT, read_conf
+from entrypoint.launchers.torchrun import C10D_PORT
 from entrypoint.launchers.world import HERE, SLURM, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.meeting.options import read_conf
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
 from entrypoint.streams import print_note

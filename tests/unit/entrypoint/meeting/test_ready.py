@@ -8,8 +8,9 @@ import pytest
 
 from entrypoint.container.network import Route
 from entrypoint.errors import LATER, USER, Refusal
-from entrypoint.launchers import ready
-from entrypoint.launchers.ready import (
+from entrypoint.launchers.world import HERE, World
+from entrypoint.meeting import ready
+from entrypoint.meeting.ready import (
     TYPED,
     check_master,
     describe_meeting,
@@ -21,7 +22,6 @@ from entrypoint.launchers.ready import (
     wait_for_name,
     warn_choice,
 )
-from entrypoint.launchers.world import HERE, World
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
