@@ -9,8 +9,8 @@ import socket
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
-from entrypoint.faults.child import end_with_parent, explain_kill, run_child
 from entrypoint.numbers import whole
+from entrypoint.processes.child import end_with_parent, explain_kill, run_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint import programs
+from entrypoint.processes.programs import become
 from entrypoint.settings import MARK, read_list, write_list
 from entrypoint.tuning.cores import can_bind, split
 from entrypoint.tuning.scene import Scene
@@ -59,4 +59,4 @@ def start_rank(words: list[str], environ: Mapping[str, str], world: World, machi
     if own is not machine:
         os.sched_setaffinity(0, own.cpus)
     variables = list_variables(Scene(world, own, stack, True, lambda: None, os.path.exists, environ))
-    programs.become("python3", ["python3", *words], {**environ, **variables})
+    become("python3", ["python3", *words], {**environ, **variables})

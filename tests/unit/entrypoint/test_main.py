@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 import entrypoint.__main__ as program
-from entrypoint.__main__ import execute, heed_sigterm, main, train
+from entrypoint.__main__ import heed_sigterm, main
 from entrypoint.container import network
 from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
 from entrypoint.errors import Refusal
 from entrypoint.settings import Setting, forget
-from entrypoint.training.command import TORCHRUN_COMMAND
-from entrypoint.training.job import PLAIN, SMOKE, Job
 from tests.support.launchers import left_by
 
 STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "site": "/site"}
@@ -166,34 +164,6 @@ def test_launch_hears_of_every_rank_that_is_refused(
     assert told == reports and code == (reports[0] if reports else 2 if error else 7)
 
 
-@pytest.mark.parametrize(
-    ("kind", "limit", "argv", "watched"),
-    [
-        (SMOKE, 1 << 30, ["python3", "smoke.py"], ["python3", "smoke.py"]),
-        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], ["/usr/local/bin/torchrun", "smoke.py"]),
-        (SMOKE, None, ["python3", "smoke.py"], None),
-        (SMOKE, None, [TORCHRUN_COMMAND, "smoke.py"], None),
-        (PLAIN, 1 << 30, ["python3", "smoke.py"], None),
-    ],
-)
-def test_a_training_that_may_reach_its_limit_is_watched(
-    monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None, argv: list[str], watched: list[str] | None
-) -> None:
-    """Torchrun's agent as well: the kernel may kill it before it has ranks."""
-    ran: list[list[str]] = []
-
-    def watch(argv: list[str], *_: object) -> int:
-        ran.append(argv)
-        return 7
-
-    monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
-    monkeypatch.setattr(program, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
-    monkeypatch.setattr(program, "execute", lambda *_: 0)
-    monkeypatch.setattr("entrypoint.faults.child.watch", watch)
-    assert train(Job(kind, "smoke", []), argv, {}, None) == (7 if watched else 0)
-    assert ran == ([watched] if watched else [])
-
-
 def test_sigterm_ends_a_process_that_waits() -> None:
     before = signal.getsignal(signal.SIGTERM)
     heed_sigterm()
@@ -222,24 +192,6 @@ def test_launch_is_explained_with_its_ranks(
     assert world.items() <= found["world"].items()
     assert (found["set"]["MASTER_ADDR"], found["set"]["MASTER_PORT"]) == ("192.0.2.1", str(found["world"]["port"]))
     assert "ranks on 192.0.2.1:2 192.0.2.2:2" in str(found["notes"])
-
-
-@pytest.mark.parametrize(
-    ("text", "mode", "code", "said"),
-    [
-        ("exit 0\n", 0o755, 126, "Exec format error"),
-        ("#!/missing/interpreter\n", 0o755, 126, "the interpreter of a program is not there"),
-        (None, 0o755, 127, "there is no such program"),
-    ],
-)
-def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mode: int, code: int, said: str) -> None:
-    program = tmp_path / "program"
-    if text is not None:
-        program.write_text(text)
-        program.chmod(mode)
-    with pytest.raises(Refusal, match=said) as caught:
-        execute(str(program), [str(program)], {"PATH": "/bin"})
-    assert caught.value.code == code
 
 
 def test_a_broken_world_is_a_note_beside_other_commands(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import entrypoint.__main__ as program
-from entrypoint import decide, situation
+from entrypoint import carry_out, decide, situation
 from entrypoint.meeting import ready
 from entrypoint.training.tasks import TASKS
 from tests.support.launchers import left_by
@@ -114,7 +114,7 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
 def test_ranks_do_not_meet_on_an_interface_that_is_not_there(
     start: Start, argv: list[str], variables: dict[str, str], code: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "list_directory", lambda path: ["eth0", "lo"])
+    monkeypatch.setattr(carry_out, "list_directory", lambda path: ["eth0", "lo"])
 
     done = start(*argv, **variables, GLOO_SOCKET_IFNAME="ib9")
 
@@ -200,8 +200,8 @@ def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None
 
 def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, str] = {}
-    monkeypatch.setattr(program, "make_private", lambda path: path)
-    monkeypatch.setattr(program, "write_private", written.__setitem__)
+    monkeypatch.setattr(carry_out, "make_private", lambda path: path)
+    monkeypatch.setattr(carry_out, "write_private", written.__setitem__)
     (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home)}))
 
     done = start("--nproc", "1", "ner", str(home / "args.json"))
@@ -213,8 +213,8 @@ def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monke
 
 def test_a_script_gets_the_owners_of_its_data_sets(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, str] = {}
-    monkeypatch.setattr(program, "make_private", lambda path: path)
-    monkeypatch.setattr(program, "write_private", written.__setitem__)
+    monkeypatch.setattr(carry_out, "make_private", lambda path: path)
+    monkeypatch.setattr(carry_out, "write_private", written.__setitem__)
     (home / "scikit_learn-1.9.dist-info").mkdir()
     (home / "examples/pytorch/text-classification/run_xnli.py").write_text("load_dataset('xnli', 'de')")
     (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home), "do_train": True}))

@@ -9,10 +9,10 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from entrypoint import programs
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
+from entrypoint.processes.programs import become
 from entrypoint.streams import print_error
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
     """Replace this process, a child, by the command, which ends with its parent: a launcher knows only that one."""
     end_with_parent()
     try:
-        programs.become(argv[0], argv, environ)
+        become(argv[0], argv, environ)
     except OSError as error:
         print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.faults.child import has_group, is_of_step
+from entrypoint.processes.child import has_group, is_of_step
 
 
 @pytest.mark.parametrize(

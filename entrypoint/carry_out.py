@@ -1,0 +1,117 @@
+"""Carry a decision out: files and directories first, then this process becomes the command, or waits for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from entrypoint.container.files import NETWORK, list_directory, make_private, read_text, write_private
+from entrypoint.processes.programs import execute
+from entrypoint.streams import print_note
+from entrypoint.training import job as jobs
+from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
+from entrypoint.tuning.starters import read_start
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.explain import Decision
+
+# Where metrics are mounted, a directory each.
+METRICS = "/workspace/metrics"
+
+
+def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
+    """Replace this process by the command, so that signals and the exit code are the command's own.
+
+    Return the exit code where this process has to stay beside it.
+    """
+    environ, argv = decision.prepared.environ, decision.argv
+    for path, text in decision.files.items():
+        make_private(os.path.dirname(path))
+        write_private(path, text)
+    if os.path.isdir(METRICS) and not decision.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
+        from entrypoint.hub.metrics import place_metrics
+
+        for note in place_metrics(environ, METRICS):
+            print_note(note)
+    if job.kind == jobs.WORKER:
+        from entrypoint.cluster.sshd import serve
+
+        argv, environ = serve(environ)
+    elif job.kind == jobs.SSH:
+        from entrypoint.cluster.ssh import connect
+
+        argv, environ = connect(job.words, environ)
+    elif job.kind == jobs.LAUNCH:
+        from entrypoint.cluster.launch import launch
+
+        return launch(job.words, environ, root, decision.machine)
+    elif joins(job, decision):
+        from entrypoint.meeting.ready import check_master, describe_wait, warn_choice
+
+        check_master(decision.world)
+        warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
+        start = read_start(argv, environ)
+        if start is not None and (wait := describe_wait(decision.world, start.environ)):
+            print_note(wait)
+    lease = open_directory(decision)
+    try:
+        return train(job, argv, {**environ, **lease}, decision.world.rank)
+    finally:  # where the training was a process of its own, or could not be started
+        if lease:
+            import time
+
+            from entrypoint.jobs.at_end import end_keeper
+
+            end_keeper(lease, time.sleep, time.monotonic)
+
+
+def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
+    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
+    if rank is not None and environ.get("MULTINODE_SUPERVISED"):
+        from entrypoint.cluster.rank import supervise
+
+        return supervise(argv, environ, rank)
+    program = find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0]
+    if has_limit(job):
+        from entrypoint.processes.child import watch
+
+        return watch([program, *argv[1:]], environ, rank)
+    return execute(program, argv, environ)
+
+
+def has_limit(job: jobs.Job) -> bool:
+    """Return whether a training may reach a memory limit, and nobody else would say so.
+
+    Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
+    """
+    if not job.trains:
+        return False
+    from entrypoint.container.limits import read_memory_limit  # other commands pay nothing for it
+
+    return read_memory_limit(read_text) is not None
+
+
+def open_directory(decision: Decision) -> dict[str, str]:
+    """Take the directory for results of a run, if there is one; return what its training has to know of that."""
+    if decision.run is None:
+        return {}
+    from entrypoint.runs.lease import Clock
+    from entrypoint.runs.output import open_run
+
+    return open_run(decision.run, Clock(), print_note)
+
+
+def joins(job: jobs.Job, decision: Decision) -> bool:
+    """Return whether the command is one of several ranks, or starts them."""
+    return (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1
+
+
+def is_late(decision: Decision, environ: Mapping[str, str]) -> bool:
+    """Return whether the name of another node had to be waited for; what can be checked is checked before."""
+    from entrypoint.faults.interfaces import check_interfaces  # a process on its own pays nothing for it
+    from entrypoint.meeting.ready import wait_for_master
+
+    check_interfaces(environ, list_directory(NETWORK), decision.backend)
+    return wait_for_master(decision.world, environ)

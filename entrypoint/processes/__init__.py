@@ -1,0 +1,1 @@
+"""What becomes of this process: another program, or the parent of one."""

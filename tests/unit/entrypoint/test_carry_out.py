@@ -1,0 +1,38 @@
+"""What becomes of a process once a command is decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint import carry_out
+from entrypoint.carry_out import train
+from entrypoint.training.command import TORCHRUN_COMMAND
+from entrypoint.training.job import PLAIN, SMOKE, Job
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "argv", "watched"),
+    [
+        (SMOKE, 1 << 30, ["python3", "smoke.py"], ["python3", "smoke.py"]),
+        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], ["/usr/local/bin/torchrun", "smoke.py"]),
+        (SMOKE, None, ["python3", "smoke.py"], None),
+        (SMOKE, None, [TORCHRUN_COMMAND, "smoke.py"], None),
+        (PLAIN, 1 << 30, ["python3", "smoke.py"], None),
+    ],
+)
+def test_a_training_that_may_reach_its_limit_is_watched(
+    monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None, argv: list[str], watched: list[str] | None
+) -> None:
+    """Torchrun's agent as well: the kernel may kill it before it has ranks."""
+    ran: list[list[str]] = []
+
+    def watch(argv: list[str], *_: object) -> int:
+        ran.append(argv)
+        return 7
+
+    monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
+    monkeypatch.setattr(carry_out, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
+    monkeypatch.setattr(carry_out, "execute", lambda *_: 0)
+    monkeypatch.setattr("entrypoint.processes.child.watch", watch)
+    assert train(Job(kind, "smoke", []), argv, {}, None) == (7 if watched else 0)
+    assert ran == ([watched] if watched else [])
