@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ctypes import CDLL
 
 VARIABLE = "MULTINODE_PEER_TIMEOUT"
-# Seconds. A switch that starts anew takes two minutes; after five, Kubernetes gives up a node and moves its pods.
-DEFAULT = 300
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 FILES = "/proc/self/fd"
 PAUSE = 5.0

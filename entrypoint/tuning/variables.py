@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
 from entrypoint.errors import Refusal
-from entrypoint.faults import peers
 from entrypoint.launchers.world import ALONE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
@@ -31,6 +30,9 @@ PRELOADS = (
 MPI_ROOT = "/usr/local"
 # As what gradients are sent; entrypoint/jobs/gradients.py runs where nothing of this package can be imported.
 GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
+# Seconds that a node may be silent; entrypoint/faults/peers.py runs there as well. A switch that starts anew takes two
+# minutes; after five, Kubernetes gives up a node and moves its pods.
+PEER_TIMEOUT, SILENT = "MULTINODE_PEER_TIMEOUT", 300
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
@@ -83,8 +85,8 @@ def insisted(scene: Scene) -> str | None:
 
 def patience(scene: Scene) -> str | None:
     """Return how many seconds a node may be silent before the others end; raise Refusal for a wrong number."""
-    number(scene.environ, peers.VARIABLE)
-    return str(peers.DEFAULT) if scene.training and scene.world.several_nodes else None
+    number(scene.environ, PEER_TIMEOUT)
+    return str(SILENT) if scene.training and scene.world.several_nodes else None
 
 
 def gradients(scene: Scene) -> str | None:
@@ -117,7 +119,7 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
     ("I_MPI_PIN", lambda scene: None if scene.machine.owned else "0",
      "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
     ("MULTINODE_WORLD_SIZE", insisted, "what was asked for"),
-    (peers.VARIABLE, patience, "a node that is gone without a word ends the job after so many seconds"),
+    (PEER_TIMEOUT, patience, "a node that is gone without a word ends the job after so many seconds"),
     (GRADIENTS, gradients, "as what gradients are sent"),
     ("MULTINODE_JOB", lambda scene: (scene.training and scene.world.job) or None, "only its ranks share this"),
 )  # fmt: skip

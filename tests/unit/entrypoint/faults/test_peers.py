@@ -10,7 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from entrypoint.faults import peers
 from entrypoint.faults.peers import limit_all, list_options, list_sockets, start
+from entrypoint.tuning import variables
 
 INET, INET6 = socket.AF_INET, socket.AF_INET6
 TCP, LAST = socket.IPPROTO_TCP, (socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -94,3 +96,7 @@ def test_a_thread_watches_with_a_number_that_the_kernel_takes(
     start({"MULTINODE_PEER_TIMEOUT": value})
 
     assert given == [seconds]
+
+
+def test_the_entrypoint_knows_the_same_variable() -> None:
+    assert variables.PEER_TIMEOUT == peers.VARIABLE
