@@ -29,6 +29,8 @@ PROGRAMS = tuple(LAYERS)
 MOST_MODULES, MOST_LINES = 9, 250
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"entrypoint/jobs": {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}}
+# What imports torch itself, which the tests of a unit have not: tests/image runs it.
+WITHOUT_UNIT_TEST = {"entrypoint/jobs/smoke.py", "entrypoint/jobs/smoke_training.py"}
 FILES = [path for program in PROGRAMS for path in find_modules(program).values()]
 
 
@@ -83,6 +85,12 @@ def test_packages_are_small() -> None:
 def test_modules_are_short() -> None:
     lines = {name(path): len(path.read_text().splitlines()) for path in FILES}
     assert {each: count for each, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_every_module_of_the_entrypoint_has_its_unit_test() -> None:
+    paths = find_modules("entrypoint").values()
+    tests = {path: f"tests/unit/{name(path.parent)}/test_{path.stem.strip('_')}.py" for path in paths}
+    assert {name(path) for path, test in tests.items() if not (ROOT / test).is_file()} == WITHOUT_UNIT_TEST
 
 
 def is_private(word: str) -> bool:

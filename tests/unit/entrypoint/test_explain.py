@@ -7,7 +7,6 @@ import json
 import pytest
 
 from entrypoint.container.processors import Machine
-from entrypoint.errors import Refusal
 from entrypoint.explain import Decision, as_json, as_text, one_line
 from entrypoint.launchers.world import World
 from entrypoint.settings import Prepared
@@ -77,4 +76,3 @@ def test_no_value_forges_a_row_of_the_log(value: str) -> None:
     plain = DECISION._replace(prepared=Prepared({}, {"A": "1"}, {"B": "1"}), argv=["python3", "x"], notes=["x"])
     assert len(one_line(decision).splitlines()) == 1
     assert len(as_text(decision).splitlines()) == len(as_text(plain).splitlines())
-    assert len(str(Refusal("a fact", value, f"export A={value}")).splitlines()) == 2

@@ -32,12 +32,6 @@ def test_a_data_set_has_its_owner(name: str) -> None:
     assert all("/" in each or each in SCRIPTS for each in data)
 
 
-@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.directory == "image-pretraining"])
-def test_a_script_does_not_fall_back_to_its_own_data_set(name: str) -> None:
-    """It is cifar10 in argparse, which datasets finds no more without its owner."""
-    assert "--dataset_name uoft-cs/cifar10 " in TASKS[name].defaults
-
-
 def test_no_script_has_two_names() -> None:
     assert len({task.script for task in TASKS.values()}) == len(TASKS)
 

@@ -1,0 +1,95 @@
+"""Renewals of a lease beside a training, up to the signal that ends them."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrypoint.runs import keeper
+from entrypoint.runs.keeper import find_other, renew_until_the_end
+from entrypoint.runs.lease import RENEW, create, make_text, read_lease
+
+# What happens between two renewals, one after the other.
+Happens = Callable[[], object]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = str(tmp_path / "lease.json")
+    create(path, make_text("mine", "here"))
+    return path
+
+
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what sets the events before each renewal; SIGTERM comes after the last."""
+
+    def wait(*events: Happens) -> None:
+        left = list(events)
+
+        def sigtimedwait(numbers: list[int], seconds: float) -> object:
+            assert (numbers, seconds) == ([signal.SIGTERM], RENEW)
+            if not left:
+                return signal.SIGTERM
+            left.pop(0)()
+            return None
+
+        monkeypatch.setattr(signal, "sigtimedwait", sigtimedwait)
+
+    return wait
+
+
+def test_a_lease_is_renewed_and_released_at_the_end(path: str, wait: Callable[..., None]) -> None:
+    seen = []
+    wait(*[lambda: seen.append(read_lease(path))] * 3)
+    renew_until_the_end(path, "mine", "here")
+    assert len(set(seen)) == 3 and read_lease(path) is None
+
+
+def test_a_job_that_has_taken_it_is_named_and_keeps_it(
+    path: str, wait: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait(lambda: Path(path).write_text(make_text("other", "node7")), lambda: pytest.fail("renewed"))
+    renew_until_the_end(path, "mine", "here")
+    held = read_lease(path)
+    assert held is not None and held.owner == "other"
+    assert capsys.readouterr().err == (f"multinode: a job on node7 has taken the directory for results, see {path}\n")
+
+
+def test_a_full_disk_is_said_once_until_it_is_mended(
+    path: str, wait: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(*_: str) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    full: list[bool] = [True]
+    monkeypatch.setattr(keeper, "find_other", find)
+    wait(int, int, full.clear, lambda: full.append(True), int)
+    renew_until_the_end(path, "mine", "here")
+    said = f"multinode: the lease {path} is not renewed: No space left on device; tried again every 5 s\n"
+    assert capsys.readouterr().err == said * 2
+
+
+@pytest.mark.parametrize(
+    ("held", "other"),
+    [
+        ('{"owner": "mine", "host": "here", "beat": "1"}', None),
+        (None, None),
+        ('{"owner": "other", "host": "node7", "beat": "1"}', "node7"),
+        ('{"owner": "mi', "an unknown host"),
+    ],
+)
+def test_a_lost_lease_is_taken_again_and_another_job_s_is_not(
+    tmp_path: Path, held: str | None, other: str | None
+) -> None:
+    path = tmp_path / "lease.json"
+    if held is not None:
+        path.write_text(held)
+    assert find_other(str(path), "mine", "here") == other
+    found = read_lease(str(path))
+    assert found is not None and (found.owner == "mine") is (other is None)

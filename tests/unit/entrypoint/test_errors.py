@@ -1,0 +1,41 @@
+"""The error type: three parts in two rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.errors import WORLD, Refusal, one_row
+
+
+def test_a_refusal_has_three_parts_and_a_code() -> None:
+    refusal = Refusal("RANK is not a number", 1.5, "export RANK=0", WORLD)
+    assert (refusal.fact, refusal.value, refusal.remedy, refusal.code) == (
+        "RANK is not a number", "1.5", "export RANK=0", 1,
+    )  # fmt: skip
+    assert str(refusal) == "multinode: RANK is not a number: 1.5\n  try: export RANK=0"
+    assert Refusal("a fact", "x", "y").code == 2
+
+
+@pytest.mark.parametrize(("value", "shown"), [("", "''"), (" ", "' '"), ("a b", "a b"), ("'a'", "'a'")])
+def test_a_value_without_letters_is_quoted(value: str, shown: str) -> None:
+    assert str(Refusal("a fact", value, "a remedy")) == f"multinode: a fact: {shown}\n  try: a remedy"
+
+
+@pytest.mark.parametrize("value", ["1\nmultinode: rank 0", "1\rmultinode", "\x1b[2J", "\u2028x", "\x85x"])
+def test_no_value_forges_a_row_of_the_log(value: str) -> None:
+    assert len(str(Refusal("a fact", value, f"export A={value}")).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("a\tb ä", "a\tb ä"),
+        ("a\nb", "a\\nb"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\u2028", "\\u2028"),
+        ("\udcff", "\\udcff"),
+        ("", ""),
+    ],
+)
+def test_one_row(text: str, row: str) -> None:
+    assert one_row(text) == row

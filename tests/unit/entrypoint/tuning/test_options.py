@@ -1,0 +1,38 @@
+"""Options of torchrun and accelerate before a script."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.tuning.options import read_options
+
+FLAGS = ("--standalone", "-m")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("", {}),
+        ("x.py --nnodes 2", {}),
+        ("--nnodes 2 x.py --nnodes 3", {"--nnodes": "2"}),
+        ("--nnodes=2 --nproc_per_node=4 x.py", {"--nnodes": "2", "--nproc-per-node": "4"}),
+        ("--nnodes 2 --nnodes 3 x.py", {"--nnodes": "3"}),
+        ("--standalone --nnodes 2 x.py", {"--standalone": "1", "--nnodes": "2"}),
+        ("-m pkg.train --nnodes 2", {"-m": "1"}),
+        ("-r3 x.py", {"-r3": "1"}),
+        ("-r 3 x.py", {"-r": "3"}),
+        ("--log-dir= x.py", {"--log-dir": ""}),
+        ("--nnodes", {"--nnodes": "1"}),
+        ("--nnodes 2 -- --nproc 4", {"--nnodes": "2"}),
+        ("--rdzv-conf a=1,b=2 x.py", {"--rdzv-conf": "a=1,b=2"}),
+        ("--rdzv_conf=a_b=1 x.py", {"--rdzv-conf": "a_b=1"}),
+    ],
+)
+def test_options_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
+    assert read_options(line.split(), FLAGS) == found
+
+
+def test_what_was_typed_stays_as_it_was() -> None:
+    words = ["--nnodes", "2", "x.py"]
+    read_options(words, FLAGS)
+    assert words == ["--nnodes", "2", "x.py"]
