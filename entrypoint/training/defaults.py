@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.numbers import is_no
-from entrypoint.training.task import Both, GivenOther, SwitchedOn, any_of
+from entrypoint.training.task import any_of, both, given_other, switched_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +25,8 @@ UNLESS: Mapping[str, Conditions] = {
     "text_column_names": any_of("dataset_name", "train_file"),
     "text_column_name": any_of("dataset_name"),
     "save_strategy": (
-        Both(SwitchedOn("load_best_model_at_end"), GivenOther("eval_strategy", than="epoch")),
-        Both(SwitchedOn("load_best_model_at_end"), GivenOther("evaluation_strategy", than="epoch")),
+        both(switched_on("load_best_model_at_end"), given_other("eval_strategy", than="epoch")),
+        both(switched_on("load_best_model_at_end"), given_other("evaluation_strategy", than="epoch")),
     ),
     "num_train_epochs": any_of("max_steps", "max_train_steps"),
     "max_steps": any_of("num_train_epochs"),
@@ -34,8 +34,8 @@ UNLESS: Mapping[str, Conditions] = {
     "warmup_steps": any_of("warmup_ratio"),
     "warmup_ratio": any_of("warmup_steps"),
     "use_cpu": any_of("no_cuda"),
-    "do_train": (SwitchedOn("do_eval"), SwitchedOn("do_predict")),
-    "do_eval": (SwitchedOn("do_train"), SwitchedOn("do_predict")),
+    "do_train": (switched_on("do_eval"), switched_on("do_predict")),
+    "do_eval": (switched_on("do_train"), switched_on("do_predict")),
     "no_cuda": any_of("use_cpu"),
 }
 # A default that makes sense only while others, which come first here, have their own values: evaluation in training
@@ -73,7 +73,7 @@ def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, C
         return [given[each] for each in given if each == name or (each in short and name.startswith(each))]
 
     def is_replaced(name: str) -> bool:
-        return bool(find(name)) or any(condition.is_met(find) for condition in unless.get(name, ()))
+        return bool(find(name)) or any(condition(find) for condition in unless.get(name, ()))
 
     left = [flag for flag in defaults if not is_replaced(flag.name)]
     return drop_alone(left, defaults, find)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entrypoint.training.task import ACCELERATE, BATCH, EVAL, TRAIN, GivenOther, Task, any_of
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, TRAIN, Task, any_of, given_other
 
 EACH_EPOCH = "--eval_strategy epoch --save_strategy epoch --save_total_limit {} --seed 1337"
 BEST = "--load_best_model_at_end True " + EACH_EPOCH.format(3)
@@ -26,11 +26,11 @@ FROM_MODEL = {"model_type": any_of("model_name_or_path")}
 OWN = any_of("dataset_name")
 OF_ADE20K = {"do_reduce_labels": OWN}
 OF_HINDI = {
-    "language": (*OWN, GivenOther("dataset_config_name", than="hi")),
+    "language": (*OWN, given_other("dataset_config_name", than="hi")),
     "train_split_name": OWN,
     "eval_split_name": OWN,
 }
-OF_TURKISH = {"target_language": (*OWN, GivenOther("dataset_config_name", than="tr"))}
+OF_TURKISH = {"target_language": (*OWN, given_other("dataset_config_name", than="tr"))}
 IMAGES, VOICE = "image-pretraining/run_", "speech-recognition/run_speech_recognition_"
 
 # Defaults as in tasks.py.

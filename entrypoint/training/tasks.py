@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from entrypoint.training.media import MEDIA
-from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, GivenOther, Task, any_of
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, Task, any_of, given_other
 
 LENGTH_384 = "--max_seq_length 384 --doc_stride 128"
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 " + LENGTH_384
@@ -18,18 +18,18 @@ NEWS = (
     "--source_prefix summarize:~ "
 )
 # The prefixes are those of T5, which has learned each of its languages with another (examples/pytorch/translation).
-OF_T5 = GivenOther("model_name_or_path", than="t5")
+OF_T5 = given_other("model_name_or_path", than="t5")
 SUMMARIZE = {"source_prefix": (OF_T5,)}
 TO_ROMANIAN = {
-    "source_prefix": (OF_T5, GivenOther("source_lang", than="en"), GivenOther("target_lang", than="ro")),
+    "source_prefix": (OF_T5, given_other("source_lang", than="en"), given_other("target_lang", than="ro")),
 }
 # Without it these scripts ask for None beams, with which generate() ends in a TypeError after the first epoch.
 ONE_BEAM = "--num_beams 1 "
 ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
 # The script wants both, and loads any model as the type that it is given.
 GPT2 = {
-    "model_type": (GivenOther("model_name_or_path", than="gpt2"),),
-    "model_name_or_path": (GivenOther("model_type", than="gpt2"),),
+    "model_type": (given_other("model_name_or_path", than="gpt2"),),
+    "model_name_or_path": (given_other("model_type", than="gpt2"),),
 }
 QA, TEXT, WORDS = "question-answering/run_", "text-classification/run_", "language-modeling/run_"
 

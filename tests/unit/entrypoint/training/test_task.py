@@ -9,7 +9,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.training.arguments import list_defaults
-from entrypoint.training.task import Both, Given, GivenOther, SwitchedOn, any_of, find_script
+from entrypoint.training.task import any_of, both, find_script, given, given_other, switched_on
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -21,38 +21,42 @@ STACKS = (NEW, NEW._replace(transformers="4.31.0"))
 
 
 @pytest.mark.parametrize(
-    ("condition", "given", "met"),
+    ("condition", "typed", "met"),
     [
-        (Given("do_eval"), {}, False),
-        (Given("do_eval"), {"do_eval": ""}, True),
-        (Given("do_eval"), {"do_eval": "no"}, True),
-        (SwitchedOn("do_eval"), {}, False),
-        (SwitchedOn("do_eval"), {"do_eval": ""}, True),
-        (SwitchedOn("do_eval"), {"do_eval": "True"}, True),
-        (SwitchedOn("do_eval"), {"do_eval": "False"}, False),
-        (SwitchedOn("do_eval"), {"do_eval": "NO"}, False),
-        (GivenOther("model_name_or_path", than="t5"), {}, False),
-        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "google-t5/T5-small"}, False),
-        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "/t5/"}, False),
-        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": "t5/bart"}, True),
-        (GivenOther("model_name_or_path", than="t5"), {"model_name_or_path": ""}, True),
-        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_eval": "", "do_train": ""}, True),
-        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_eval": "", "do_train": "no"}, False),
-        (Both(Given("do_eval"), SwitchedOn("do_train")), {"do_train": ""}, False),
+        (given("do_eval"), {}, False),
+        (given("do_eval"), {"do_eval": ""}, True),
+        (given("do_eval"), {"do_eval": "no"}, True),
+        (switched_on("do_eval"), {}, False),
+        (switched_on("do_eval"), {"do_eval": ""}, True),
+        (switched_on("do_eval"), {"do_eval": "True"}, True),
+        (switched_on("do_eval"), {"do_eval": "False"}, False),
+        (switched_on("do_eval"), {"do_eval": "NO"}, False),
+        (given_other("model_name_or_path", than="t5"), {}, False),
+        (given_other("model_name_or_path", than="t5"), {"model_name_or_path": "google-t5/T5-small"}, False),
+        (given_other("model_name_or_path", than="t5"), {"model_name_or_path": "/t5/"}, False),
+        (given_other("model_name_or_path", than="t5"), {"model_name_or_path": "t5/bart"}, True),
+        (given_other("model_name_or_path", than="t5"), {"model_name_or_path": ""}, True),
+        (both(given("do_eval"), switched_on("do_train")), {"do_eval": "", "do_train": ""}, True),
+        (both(given("do_eval"), switched_on("do_train")), {"do_eval": "", "do_train": "no"}, False),
+        (both(given("do_eval"), switched_on("do_train")), {"do_train": ""}, False),
     ],
 )
-def test_conditions(condition: Condition, given: dict[str, str], *, met: bool) -> None:
-    assert condition.is_met(lambda name: [given[name]] if name in given else []) is met
+def test_conditions(condition: Condition, typed: dict[str, str], *, met: bool) -> None:
+    assert condition(lambda name: [typed[name]] if name in typed else []) is met
 
 
 def test_one_of_several_values_is_enough() -> None:
     """A flag and a beginning of its name may both be given."""
-    assert SwitchedOn("do_eval").is_met(lambda _: ["no", "yes"])
-    assert GivenOther("source_lang", than="en").is_met(lambda _: ["en", "de"])
+    assert switched_on("do_eval")(lambda _: ["no", "yes"])
+    assert given_other("source_lang", than="en")(lambda _: ["en", "de"])
 
 
 def test_any_of_several_flags() -> None:
-    assert any_of("train_file", "train_dir") == (Given("train_file"), Given("train_dir"))
+    conditions = any_of("train_file", "train_dir")
+    assert [condition({"train_file": ["t.csv"], "train_dir": []}.__getitem__) for condition in conditions] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.unless])
