@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from entrypoint.training.tasks import NEEDS
+from entrypoint.needs.packages import NEEDS
 from images.plan import catalog, request
 from images.plan.compatibility import Constraints
 from images.plan.request import Problem, Request, problems
