@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ else:
 # variables").
 REACH = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+# Beginnings of variables that change the text of uv's errors, which is read: its width, colours, a log between them.
+LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
 
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
@@ -124,10 +127,7 @@ def _compile(
         command += [*options(question, requirements), *more]
         settings = configuration(question, sources)
         environ = variables(context.environ, sources)
-
-        def run() -> process.Result:
-            return process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
-
+        run = partial(process.run, command, environ, "pip install -e .", feed=settings, tick=context.tick)
         done = uv_cache.renewed(run, context)
     if done.code:
         return done.err, None
@@ -188,11 +188,11 @@ def _absolute(place: str) -> str:
 
 
 def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
-    """Return the environment of uv: none of its own variables but REACH, and what pip's configuration says of servers.
+    """Return the environment of uv: none of its own variables but REACH, no LOOKS, and what pip says of servers.
 
     A variable such as UV_CONSTRAINT or UV_INDEX would choose other packages for the same request.
     """
-    made = {name: value for name, value in environ.items() if not name.startswith("UV_") or name in REACH}
+    made = {name: value for name, value in environ.items() if name in REACH or not name.startswith(("UV_", *LOOKS))}
     if sources.proxy:
         made = {name: value for name, value in made.items() if name.lower() not in PROXIES}
         made |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)

@@ -115,6 +115,17 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
     assert found == {path.name: f"{index.index}/six/{path.name}"}
 
 
+@pytest.mark.parametrize("looks", [{"COLUMNS": "40"}, {"FORCE_COLOR": "1"}, {"RUST_LOG": "debug"}])
+def test_uvs_errors_are_read_whatever_they_look_like(store: Store, looks: dict[str, str]) -> None:
+    place = "https://127.0.0.1:9/a/path/that/needs/more/room/than/a/terminal/has/simple"
+    environ = {**os.environ, "UV_HTTP_RETRIES": "0", **looks}
+
+    with pytest.raises(WorldFault, match="cannot reach a package index") as caught:
+        resolve.packages(PLAN, locks.context(store, Sources(index=place), environ))
+
+    assert caught.value.value.startswith(f"{place}/t")
+
+
 def steering(place: Path) -> dict[str, str]:
     """Write what would change uv's answers, and point every variable of uv at it."""
     (place / "constraints.txt").write_text("six<1")
