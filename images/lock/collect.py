@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from packaging.pylock import Pylock
 
 from images.debs import apt
 from images.debs.apt import Deb
 from images.host.context import Context
 from images.host.download import fetch
 from images.host.errors import WorldFault
+from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import resolve, source_only
-from images.lock.lock import BLOB, Artifact, Lock
-from images.lock.missing import files_missing
+from images.lock import resolve, source_only, uv
+from images.lock.lock import BINDINGS, BLOB, Artifact, Lock
+from images.lock.missing import explain, files_missing
+from images.lock.uv import Question
 from images.wheels import archive
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
@@ -42,10 +46,61 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
-        places |= resolve.places(lock, unknown, context)
+        places |= addresses(lock, unknown, context)
     _refuse_the_rest(lost, places, lock, context)
     tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
     return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs) if lost else 1)
+
+
+def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
+    """Return where files of a lock can be downloaded, as file name -> address.
+
+    Raises WorldFault that names what no source has any more, and where it normally comes from.
+    """
+    question, sources = resolve.asked(lock, context)
+    said, found = uv.search(question, sources, context, [_pin(file) for file in artifacts], "--no-deps")
+    if found is None:
+        raise explain(said, question, sources, context.store.root)
+    places = {
+        file.filename: _listed(file, found) or _listed_alone(file, question, sources, context) for file in artifacts
+    }
+    if lost := [name for name, place in places.items() if place is None]:
+        raise files_missing(lost)
+    return {name: place for name, place in places.items() if place}
+
+
+def _pin(file: Artifact) -> str:
+    return f"{file.name}=={file.version}"
+
+
+def _listed(file: Artifact, found: Pylock) -> str | None:
+    """Return the address of a file among those that uv found.
+
+    One whose index announces another hash is known by its name; its sha256 is checked when it is there.
+    """
+    files = [each for package in found.packages for each in (*(package.wheels or ()), package.sdist) if each]
+    known = {each.hashes.get("sha256") or resolve.filename(each): resolve.address(each) for each in files}
+    return known.get(file.sha256) or known.get(file.filename)
+
+
+def _listed_alone(file: Artifact, question: Question, sources: Sources, context: Context) -> str | None:
+    """Ask each source alone for a file: of several that have the release, uv shows the files of one."""
+    for alone in _each(uv.with_bindings(question, sources, [_pin(file)]), file.name):
+        _, found = uv.ask(question, alone, context, [_pin(file)], "--no-deps")
+        if found and (place := _listed(file, found)):
+            return place
+    return None
+
+
+def _each(sources: Sources, name: str) -> list[Sources]:
+    """Return the sources of a package one by one; the oneCCL bindings come from no directory but the first."""
+    links = sources.links if name != BINDINGS else ()
+    indexes = (sources.index, *sources.extra, *([uv.TORCH_INDEX] if name == "torch" else []))
+    nothing = replace(sources, index=None, extra=(), links=(), no_index=True)
+    return [
+        *(replace(nothing, links=(link,)) for link in links),
+        *(replace(nothing, index=index, no_index=False) for index in indexes if not sources.no_index),
+    ]
 
 
 def missing(lock: Lock, store: Store) -> list[str]:

@@ -1,9 +1,9 @@
-"""Plan -> the Python packages of a lock: every file by sha256, as of a day, and where each can be downloaded."""
+"""Plan -> the Python packages of a lock: every file by sha256, as of a day, and where each was found."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -126,13 +126,13 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
     if directory is None:
         return package
     own = [wheel for wheel in package.wheels or () if wheelhouse.holds(directory, wheel.url)]
-    fitting = [wheel for wheel in own if tags & parse_wheel_filename(_filename(wheel))[3]]
+    fitting = [wheel for wheel in own if tags & parse_wheel_filename(filename(wheel))[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package
 
 
 def _artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
     return Artifact(
-        name=str(package.name), version=str(package.version), filename=_filename(file), url=_place(file),
+        name=str(package.name), version=str(package.version), filename=filename(file), url=address(file),
         sha256=_sha256(file),
     )  # fmt: skip
 
@@ -140,41 +140,25 @@ def _artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
 def _sha256(file: PackageWheel | PackageSdist) -> str:
     if digest := file.hashes.get("sha256"):
         return digest
-    value = f"{_place(file)} (it has {', '.join(file.hashes)})"
+    value = f"{address(file)} (it has {', '.join(file.hashes)})"
     remedy = "an index that announces it (PyPI does), or --wheelhouse DIR with that file"
     raise UserFault("an index announces a file without its sha256, which a lock needs", value, remedy)
 
 
-def _place(file: PackageWheel | PackageSdist) -> str:
+def address(file: PackageWheel | PackageSdist) -> str:
+    """Return where uv found a file: an address, or a path."""
     return str(file.url or file.path)
 
 
-def _filename(file: PackageWheel | PackageSdist) -> str:
-    return Path(unquote(urlsplit(_place(file)).path)).name
+def filename(file: PackageWheel | PackageSdist) -> str:
+    """Return the name of a file that uv found."""
+    return Path(unquote(urlsplit(address(file)).path)).name
 
 
-def places(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
-    """Return where files of a lock can be downloaded, as file name -> address.
-
-    Raises WorldFault that names what no source has any more, and where it normally comes from.
-    """
+def asked(lock: Lock, context: Context) -> tuple[Question, Sources]:
+    """Return what is asked for files of a lock, and where."""
     question = _with_bindings_index(of_lock(lock, context.wheelhouse), context)
-    pins = tuple(f"{artifact.name}=={artifact.version}" for artifact in artifacts)
-    sources = _with_wheelhouse(context.wheelhouse, context)
-    said, found = uv.search(question, sources, context, pins, "--no-deps")
-    if found is None:
-        raise missing.explain(said, question, sources, context.store.root)
-    # A file whose index announces another hash is known by its name; its sha256 is checked when it is there.
-    files = [file for package in found.packages for file in _files(package)]
-    known = {file.hashes.get("sha256") or _filename(file): _place(file) for file in files}
-    places = {file.filename: known.get(file.sha256) or known.get(file.filename) for file in artifacts}
-    if lost := [name for name, place in places.items() if place is None]:
-        raise missing.files_missing(lost)
-    return {name: place for name, place in places.items() if place}
-
-
-def _files(package: Package) -> list[PackageWheel | PackageSdist]:
-    return [*(package.wheels or ()), *([package.sdist] if package.sdist else [])]
+    return question, _with_wheelhouse(context.wheelhouse, context)
 
 
 def of_plan(plan: Plan) -> Question:

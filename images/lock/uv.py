@@ -79,10 +79,10 @@ def search(
     own, sources = sources, with_bindings(question, sources, requirements)
     sources.refuse_insecure()
     download.refuse_logins(own)
-    said, found = _compile(question, sources, context, requirements, *more)
+    said, found = ask(question, sources, context, requirements, *more)
     while (asked := with_torch_index(sources, said, found, question)) != sources:
         sources = asked
-        said, found = _compile(question, sources, context, requirements, *more)
+        said, found = ask(question, sources, context, requirements, *more)
     if found is None:
         download.refuse_logins(sources, suspected=True)
     return said, found
@@ -115,9 +115,10 @@ def with_torch_index(sources: Sources, said: str, found: Pylock | None, question
     return sources
 
 
-def _compile(
+def ask(
     question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
+    """Ask these sources and no other; return what uv printed, and the packages; None where nothing fits."""
     with tempfile.TemporaryDirectory() as directory:
         asked = Path(directory) / "pyproject.toml"
         asked.write_text(project(question, sources, requirements))
@@ -177,7 +178,7 @@ def configuration(question: Question, sources: Sources) -> str:
         "index": [*indexes, *usual],
         "find-links": [_absolute(link) for link in sources.links],
         "allow-insecure-host": list(sources.trusted),
-        "dependency-metadata": [metadata(row) for row in question.source_only],
+        "dependency-metadata": [_metadata(row) for row in question.source_only],
     }
     return tomli_w.dumps(table)
 
@@ -230,8 +231,7 @@ def _end_of(day: datetime.date) -> str:
     return f"{min(day, datetime.date.max - one) + one}T00:00:00Z"
 
 
-def metadata(row: SourceOnly) -> dict[str, object]:
-    """Return what a source archive would state if it were run."""
+def _metadata(row: SourceOnly) -> dict[str, object]:  # what the source archive would state if it were run
     return {"name": row.name, "version": row.version, "requires-dist": list(row.requires)}
 
 

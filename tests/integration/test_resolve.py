@@ -110,9 +110,42 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     six = locks.artifact("six", "1.17.0", path.name, digest)
 
-    found = resolve.places(locks.lock(), [six], locks.context(store, index, os.environ))
+    found = collect.addresses(locks.lock(), [six], locks.context(store, index, os.environ))
 
     assert found == {path.name: f"{index.index}/six/{path.name}"}
+
+
+def listing(tmp_path: Path, name: str) -> str:
+    """Make an index that has one wheel of six; return its address."""
+    place = tmp_path / name / "simple"
+    path = wheel(place / "six", name, "Summary: another build\n")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (place / "six/index.html").write_text(f'<a href="{path.name}#sha256={digest}">{path.name}</a>')
+    return place.as_uri()
+
+
+OTHERS = ("six-1.17.0-py3-none-any", "six-1.17.0-py310-none-any", "six-1.17.0-1-py3-none-any")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_lock_finds_its_file_beside_other_wheels_of_the_release(
+    index: Sources, store: Store, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "simple/six/six-1.17.0-py3-none-any.whl"
+    six = locks.artifact("six", "1.17.0", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+    both = dataclasses.replace(index, extra=(listing(tmp_path, name),))
+
+    found = collect.addresses(locks.lock(), [six], locks.context(store, both, os.environ))
+
+    assert found == {path.name: f"{index.index}/six/{path.name}"}
+
+
+def test_a_file_of_a_lock_that_no_source_has_is_named(index: Sources, store: Store, tmp_path: Path) -> None:
+    both = dataclasses.replace(index, extra=(listing(tmp_path, OTHERS[1]),))
+    six = locks.artifact("six", "1.17.0", "six-1.17.0-py2.py3-none-any.whl", "0" * 64)
+
+    with pytest.raises(WorldFault, match=r"files of the lock are missing: six-1.17.0-py2.py3-none-any.whl"):
+        collect.addresses(locks.lock(), [six], locks.context(store, both, os.environ))
 
 
 @pytest.mark.parametrize("looks", [{"COLUMNS": "40"}, {"FORCE_COLOR": "1"}, {"RUST_LOG": "debug"}])
@@ -304,7 +337,7 @@ def test_an_index_without_sha256(index: Sources, store: Store, tmp_path: Path, a
         resolve.packages(pinned, context)
 
     six = locks.artifact("six", "1.17.0", path.name, sha256)
-    assert resolve.places(locks.lock(), [six], context) == {path.name: f"{index.index}/six/{path.name}"}
+    assert collect.addresses(locks.lock(), [six], context) == {path.name: f"{index.index}/six/{path.name}"}
 
 
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:

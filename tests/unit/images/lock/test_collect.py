@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.pylock import Pylock
 
 from images.debs import apt
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
-from images.lock import collect
+from images.lock import collect, uv
 from tests.support import locks
 from tests.support.wheels import pack
 
@@ -44,3 +45,40 @@ def test_a_wheel_is_looked_at_before_it_is_used(tmp_path: Path, name: str) -> No
             collect.packages(locked, locks.context(store, None, {}))
     else:
         assert collect.packages(locked, locks.context(store, None, {})) == [collect.Wheel("thing", "1.0", digest, kept)]
+
+
+ALL = Sources(index="https://a", extra=("https://c",), links=("/d",))
+ALONE = [(None, "/d", True), ("https://a", "", False), ("https://c", "", False)]
+
+
+@pytest.mark.parametrize(
+    ("sources", "name", "asked"),
+    [
+        (ALL, "six", ALONE),
+        (Sources(), "six", [(None, "", False)]),  # the usual index
+        (Sources(links=("/d",), no_index=True), "six", ALONE[:1]),
+        (ALL, "torch", [*ALONE, (uv.TORCH_INDEX, "", False)]),
+        (ALL, "oneccl-bind-pt", ALONE[1:]),
+    ],
+)
+def test_each_source_is_asked_alone_before_a_file_of_a_lock_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: Sources, name: str, asked: list[tuple[object, ...]]
+) -> None:
+    """What a source has is another wheel of the release."""
+    filename = f"{name.replace('-', '_')}-1-py3-none-any.whl"
+    wheel = {"url": f"https://host/{filename}", "hashes": {"sha256": "1" * 64}}
+    package = {"name": name, "version": "1", "wheels": [wheel]}
+    other = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+    were: list[tuple[object, ...]] = []
+
+    def ask(_: uv.Question, alone: Sources, *__: object) -> tuple[str, Pylock]:
+        were.append((alone.index, "".join(alone.links), alone.no_index))
+        return "", other
+
+    monkeypatch.setattr(uv, "search", lambda *_: ("", other))
+    monkeypatch.setattr(uv, "ask", ask)
+    file = locks.artifact(name, "1", filename)
+
+    with pytest.raises(WorldFault, match="files of the lock are missing"):
+        collect.addresses(locks.lock(), [file], locks.context(Store(tmp_path), sources, {}))
+    assert were == asked

@@ -141,4 +141,4 @@ def test_an_index_of_bindings_that_is_no_address_is_named(tmp_path: Path, place:
     assert "secret" not in str(caught.value)
     locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
     with pytest.raises(UserFault, match="not an address"):
-        resolve.places(locked, [], replace(context, bindings_index=None))
+        resolve.asked(locked, replace(context, bindings_index=None))
