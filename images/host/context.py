@@ -29,6 +29,10 @@ Made = TypeVar("Made")
 # of temporary files, where mmdebstrap makes the base, into sources.list(5).
 UNFIT = {"XDG_CACHE_HOME": r'[":;\n]', "TMPDIR": r'["#%[\s]'}
 
+# By requests' order, then Go's and uv's own.
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
+
 
 @dataclass(frozen=True)
 class World:
@@ -175,6 +179,16 @@ def default_root(environ: Mapping[str, str]) -> Path:
 def temporary(environ: Mapping[str, str]) -> str:
     """Return the directory that programs write temporary files to."""
     return environ.get("TMPDIR") or "/tmp"
+
+
+def trusted(environ: Mapping[str, str], certificate: str | None) -> dict[str, str]:
+    """Return the variables that give skopeo and uv the certificates that requests and pip trust.
+
+    `certificate` is pip's: a file, or a directory as `openssl rehash` makes it.
+    """
+    known = (certificate, *(environ.get(name) for name in BUNDLES))
+    bundle = next((Path(path).absolute() for path in known if path), None)
+    return {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
 
 
 def _root(environ: Mapping[str, str]) -> Path:

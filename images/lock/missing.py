@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from images.host.context import TRUST
 from images.host.download import refused
 from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources, without_login
@@ -54,9 +55,8 @@ def explain(said: str, question: Question, sources: Sources, root: Path) -> Faul
     if question.wheelhouse:
         asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
-    if failed := re.search(r"Failed to fetch: `?(\S+?)`?$", said, re.MULTILINE):
-        status = re.search(r"HTTP status client error \((401|403) ", said)
-        return _unreachable(failed[1], int(status[1]) if status else None, question)
+    if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
+        return _unreachable(failed[1], failed[2], question)
     if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
         return _damaged(damaged[1], question.wheelhouse)
     if undated := _undated(said):
@@ -89,14 +89,19 @@ def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
         yield without_login(place), fact, f"oneccl_bind_pt {question.bindings}", "--bindings-index URL with a mirror"
 
 
-def _unreachable(failed: str, status: int | None, question: Question) -> Fault:
+def _unreachable(failed: str, causes: str, question: Question) -> Fault:
+    """Return the fault of an address; `causes` are uv's lines about it, of which the last one says most."""
+    if status := re.search(r"HTTP status client error \((401|403) ", causes):
+        return refused(failed, int(status[1]))
+    cause = "".join(f" ({last.partition(' for url')[0]})" for last in re.findall("cause: (.+)", causes)[-1:])
+    if re.search("invalid peer certificate|UnknownIssuer", cause):
+        return WorldFault("the certificate of a package index is not trusted", failed + cause, TRUST)
     for place, fact, name, elsewhere in _last_resorts(question):
-        if failed.startswith(place) and not status:
-            return WorldFault(fact, f"{name}, {place}", f"--wheelhouse DIR with that wheel in it, or {elsewhere}")
-    if status:
-        return refused(failed, status)
+        if failed.startswith(place):
+            remedy = f"--wheelhouse DIR with that wheel in it, or {elsewhere}"
+            return WorldFault(fact, f"{name}, {place}{cause}", remedy)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
-    return WorldFault("cannot reach a package index", failed, remedy)
+    return WorldFault("cannot reach a package index", failed + cause, remedy)
 
 
 def _damaged(name: str, wheelhouse: str | None) -> Fault:

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from images.host import download, process
-from images.host.context import Context
+from images.host.context import Context, trusted
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv_cache
@@ -197,7 +197,7 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
     if sources.proxy:
         made = {name: value for name, value in made.items() if name.lower() not in PROXIES}
         made |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)
-    made |= {"SSL_CERT_FILE": sources.certificate} if sources.certificate else {}
+    made |= trusted(environ, sources.certificate)
     made |= {"SSL_CLIENT_CERT": sources.client_certificate} if sources.client_certificate else {}
     return made
 

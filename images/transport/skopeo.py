@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from images.host import process
-from images.host.context import Access
+from images.host.context import TRUST, Access, trusted
 from images.host.errors import Fault, UserFault, WorldFault, disk_fault
 from images.host.store import Store
 from images.oci.reference import Place
@@ -21,7 +21,6 @@ from images.transport import docker_config
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
-BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # by requests' order, then Go's own
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 PATIENCE = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
 
@@ -35,7 +34,6 @@ STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again
 OTHER = "another registry, or ask whoever runs {host}"
 RAISE = "raise its limit, such as client_max_body_size of nginx; what is there is not sent again"
 DAMAGED = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
-TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
 
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
@@ -220,11 +218,8 @@ class Server:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
         require(environ, f"{self.place.host}/{self.place.name}")
-        known = (self._access.certificate, *(environ.get(name) for name in BUNDLES))
-        bundle = next((Path(path).absolute() for path in known if path), None)
-        trusted = {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
         # There is no configuration of Docker's there: skopeo would read that too, in its own way.
-        return {**environ, **trusted, "DOCKER_CONFIG": str(self._aside)}
+        return {**environ, **trusted(environ, self._access.certificate), "DOCKER_CONFIG": str(self._aside)}
 
     @cached_property
     def _authfile(self) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from images.host.context import BUNDLES
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -225,7 +226,7 @@ def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: P
         put(server, tmp_path)
         strict = Sources(index=f"{server.url}/simple")
         pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
-        with pytest.raises(WorldFault, match="cannot reach a package index"):
+        with pytest.raises(WorldFault, match="the certificate of a package index is not trusted"):
             resolve.packages(pinned, locks.context(store, strict, {**os.environ, "UV_HTTP_RETRIES": "0"}))
 
         context = locks.context(store, dataclasses.replace(strict, trusted=("localhost",)), os.environ)
@@ -233,6 +234,29 @@ def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: P
         wheels = collect.packages(locks.lock(made.artifacts, debs=()), context)
 
     assert len(wheels) == len(WHEELS)
+
+
+TRUSTING = ("cert", "cert with a directory", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@pytest.mark.parametrize("given", TRUSTING)
+def test_an_index_is_asked_with_the_certificates_of_pip_and_requests(store: Store, tmp_path: Path, given: str) -> None:
+    pinned = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
+    certificate = own_certificate(tmp_path)
+    (tmp_path / "authorities").mkdir()
+    (tmp_path / "authorities/0.pem").write_bytes(certificate.read_bytes())
+    environ = {name: value for name, value in os.environ.items() if name not in (*BUNDLES, "SSL_CERT_DIR")}
+    with serving(certificate) as server:
+        put(server, tmp_path)
+        sources = Sources(index=f"{server.url}/simple")
+        if given.startswith("cert"):
+            named = tmp_path / "authorities" if "directory" in given else certificate
+            sources = dataclasses.replace(sources, certificate=str(named))
+        else:
+            environ[given] = str(certificate)
+        made = resolve.packages(pinned, locks.context(store, sources, environ))
+
+    assert len(made.artifacts) == len(WHEELS)
 
 
 def with_login(server: Server, login: str) -> Sources:

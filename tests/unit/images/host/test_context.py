@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.host import process
-from images.host.context import Context, default_root
+from images.host.context import Context, default_root, trusted
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from tests.support import locks
@@ -142,3 +142,24 @@ def test_temporary_files_need_a_directory_that_can_be_written(
     with pytest.raises(UserFault, match="programs cannot write temporary files there: TMPDIR /") as caught:
         default_root(environ)
     assert caught.value.remedy == "set TMPDIR to a directory that you may write to"
+
+
+@pytest.mark.parametrize(
+    ("environ", "certificate", "file"),
+    [
+        ({}, None, None),
+        ({"SSL_CERT_FILE": "/s"}, None, "/s"),
+        ({"SSL_CERT_FILE": "/s", "CURL_CA_BUNDLE": "/c"}, None, "/c"),
+        ({"SSL_CERT_FILE": "/s", "CURL_CA_BUNDLE": "/c", "REQUESTS_CA_BUNDLE": "/r"}, None, "/r"),
+        ({"REQUESTS_CA_BUNDLE": "/r"}, "/pip", "/pip"),
+        ({"REQUESTS_CA_BUNDLE": ""}, "ca.pem", f"{Path.cwd()}/ca.pem"),
+    ],
+)
+def test_other_programs_trust_what_requests_and_pip_trust(
+    environ: dict[str, str], certificate: str | None, file: str | None
+) -> None:
+    assert trusted(environ, certificate) == ({"SSL_CERT_FILE": file} if file else {})
+
+
+def test_a_directory_of_certificates_is_handed_on_as_one(tmp_path: Path) -> None:
+    assert trusted({}, str(tmp_path)) == {"SSL_CERT_DIR": str(tmp_path)}

@@ -27,8 +27,44 @@ def test_an_unreachable_index_is_named_without_its_password() -> None:
     found = fault(told)
 
     assert isinstance(found, WorldFault)
-    assert found.value == "http://host:9/simple/torch/"
+    assert found.value == "http://host:9/simple/torch/ (refused)"
     assert "secret" not in str(found)
+
+
+PAGE = "https://mirror/simple/six/"
+SENT = f"error: Failed to fetch: {PAGE}\n  cause: error sending request for url ({PAGE})"
+CONNECT = f"{SENT}\n  cause: client error (Connect)\n"
+HINT = "\nhint: Consider enabling use of system TLS certificates with the `--system-certs` command-line flag\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "fact", "value"),
+    [
+        (f"error: Failed to fetch: {PAGE}", "cannot reach", PAGE),
+        (SENT, "cannot reach", f"{PAGE} (error sending request)"),
+        (
+            f"{CONNECT}  cause: tcp connect error\n  cause: Connection refused (os error 111)\n",
+            "cannot reach",
+            f"{PAGE} (Connection refused (os error 111))",
+        ),
+        (
+            f"{CONNECT}  cause: tunnel error: proxy authorization required\n",
+            "cannot reach",
+            f"{PAGE} (tunnel error: proxy authorization required)",
+        ),
+        (
+            f"{CONNECT}  cause: invalid peer certificate: UnknownIssuer\n{HINT}",
+            "not trusted",
+            f"{PAGE} (invalid peer certificate: UnknownIssuer)",
+        ),
+    ],
+)
+def test_uvs_last_cause_says_why_an_index_is_not_reached(told: str, fact: str, value: str) -> None:
+    found = fault(told)
+
+    assert isinstance(found, WorldFault) and fact in found.fact
+    assert found.value == value
+    assert ("REQUESTS_CA_BUNDLE" in found.remedy) is (fact == "not trusted")
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
@@ -57,7 +93,7 @@ def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Pl
 
     found = missing.explain(told, resolve.of_plan(made), SOURCES, Path("/store"))
 
-    assert found.value == f"{release}, {place}"
+    assert found.value == f"{release}, {place} (refused)"
     assert found.remedy.startswith("--wheelhouse DIR")
 
 

@@ -164,6 +164,7 @@ def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, An
         ({"UV_CONSTRAINT": "a", "UV_INDEX": "b", "UV_OFFLINE": "1"}, Sources(), {}),
         ({"UV_HTTP_TIMEOUT": "9", "HOME": "/h"}, Sources(), {"UV_HTTP_TIMEOUT": "9", "HOME": "/h"}),
         ({"SSL_CERT_FILE": "/a", "HTTPS_PROXY": "b"}, Sources(), {"SSL_CERT_FILE": "/a", "HTTPS_PROXY": "b"}),
+        ({"REQUESTS_CA_BUNDLE": "/a"}, Sources(), {"REQUESTS_CA_BUNDLE": "/a", "SSL_CERT_FILE": "/a"}),
         ({"COLUMNS": "80", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "RUST_LOG": "debug"}, Sources(), {}),
         (
             {"SSL_CERT_FILE": "/a", "https_proxy": "b", "NO_PROXY": "c"},
