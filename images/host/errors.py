@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NoReturn
 
 # A user and a password before the host of an address (which a path may have with one slash), also a password with a
-# slash in it; then path, query, fragment.
+# slash in it; then path, query, fragment. What a remedy says of a login is none.
 _ADDRESS = re.compile(
-    r"""((?:[A-Za-z][A-Za-z0-9+.-]*:/|https?:)/)(?:[^\s/@:]*:(?![0-9]+/)\S*@|[^\s/?#@]*@)?([^\s'"<>`?#]*)(?:[?#][^\s'"<>`]*)?"""
+    r"""((?:[A-Za-z][A-Za-z0-9+.-]*:/|https?:)/)(?!USER:PASSWORD@HOST\b)(?:[^\s/@:]*:(?![0-9]+/)\S*@|[^\s/?#@]*@)?([^\s'"<>`?#]*)(?:[?#][^\s'"<>`]*)?"""
 )
 # The same where the scheme is left out; a digest after the tag of an image is no host.
-_LOGIN = re.compile(r"""(?<![^\s'"(,=])(?!oci:|archive:)[^\s/@:'"]+:[^\s/@'"]+@(?!sha256:)""")
+_LOGIN = re.compile(r"""(?<![^\s'"(,=])(?!oci:|archive:|USER:PASSWORD@HOST\b)[^\s/@:'"]+:[^\s/@'"]+@(?!sha256:)""")
 _QUERY = re.compile(r"\?[A-Za-z0-9_.~-]+=\S*")
 
 

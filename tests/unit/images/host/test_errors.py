@@ -25,6 +25,7 @@ from images.host.errors import Fault, UserFault, WorldFault, or_else, require_pr
         ("https://:secret@host/simple", "https://host/simple"),
         ("ssh://user:secret@host", "ssh://host"),
         ("user:secret@host/x:1", "host/x:1"),
+        ("A=https://USER:PASSWORD@HOST:PORT", "A=https://USER:PASSWORD@HOST:PORT"),  # as remedies have it
         ("'user:secret@host/x' in 'user:secret@host/x'", "'host/x' in 'host/x'"),
         ("no answer for /a?signature=secret", "no answer for /a"),
         ("https://host:8080/a@b", "https://host:8080/a@b"),
