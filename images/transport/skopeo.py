@@ -34,6 +34,8 @@ STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again
 OTHER = "another registry, or ask whoever runs {host}"
 RAISE = "raise its limit, such as client_max_body_size of nginx; what is there is not sent again"
 DAMAGED = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
+CLIENT = "its certificate and key for you as client.cert and client.key in ~/.config/containers/certs.d/{host}/"
+PROXY = "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, with %40 for each @ in them, %3A for :, %2F for / and %25 for %"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
 
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
@@ -42,11 +44,13 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (r"invalid reference format", "name", False),
     (r"no space left on device|disk quota exceeded", "full", False),
     (r"server gave HTTP response to HTTPS client", "plain", False),
+    (r"remote error: tls: .*certificate", "client", False),  # what the other end says of ours
     (r"x509: |tls: .*certificate", "certificate", False),
     (r"context deadline exceeded", "silent", False),
     (r"unsupported protocol scheme", "unsafe", False),
     (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
+    (r"proxy authentication required|" + _STATUS + "407", "proxy", False),
     (r"unauthorized|authentication required|invalid username/password|" + _STATUS + "401", "login", False),
     (r"denied|: 403 \(|" + _STATUS + "403", "denied", False),
     (_STATUS + r"405|: 405 \(|method not allowed|operation is unsupported", "closed", False),
@@ -64,6 +68,8 @@ PULL: Refusals = {
     "name": (UserFault, "skopeo does not take such a name", "a host in small letters, and no IPv6 address"),
     "login": (UserFault, "the registry wants a login", LOGIN),
     "denied": (UserFault, "the registry does not let you have that", LOGIN),
+    "client": (UserFault, "the registry wants a client certificate", CLIENT),
+    "proxy": (UserFault, "the proxy wants a login, or another one", PROXY),
     "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
     "busy": (
         WorldFault,
@@ -73,11 +79,7 @@ PULL: Refusals = {
     "failed": (WorldFault, "the registry failed", LATER),
     "silent": (WorldFault, "the registry does not answer", CHECK),
     "garbled": (WorldFault, "the registry answered without a token or a manifest", "check proxy and mirror"),
-    "unsafe": (
-        WorldFault,
-        "the registry wants a login at an unsafe address",
-        "a registry or mirror whose login is https",
-    ),
+    "unsafe": (WorldFault, "the registry wants a login at an unsafe address", "a registry or mirror with login by TLS"),
     "certificate": (WorldFault, "the registry's certificate is not trusted", TRUST),
     "plain": (WorldFault, "the registry speaks plain HTTP, which is for this machine only", PLAIN),
     "damaged": (WorldFault, "a download has another sha256 than expected", DAMAGED),

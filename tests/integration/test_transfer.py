@@ -26,6 +26,7 @@ from tests.support.harness import call
 from tests.support.line import line
 from tests.support.registry import running
 from tests.support.stand_in import Image, layout, write
+from tests.support.web import serving as serving_pages
 
 NAME = "intel/intel-optimized-pytorch"
 TAG = "2.4.0-pip-multinode"
@@ -369,6 +370,33 @@ def test_tls_and_whose_certificates_are_trusted(
         else:
             found = pull(f"registry.invalid/{NAME}:{TAG}", mirror, bundle if given == "pip" else None)
             assert found.digest == Image().digest and pull.said == []
+
+
+def test_a_registry_that_wants_a_client_certificate(folder: Path, authority: Path, pull: Pull, tmp_path: Path) -> None:
+    tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem, clientcas: [{authority}/ca.pem]}}"
+    pull.environ["HOME"] = str(tmp_path)
+    with running(tmp_path / "tls", http=tls) as host:
+        with pytest.raises(WorldFault):
+            pull(f"registry.invalid/{NAME}:{TAG}", f"https://{host}", str(authority / "ca.pem"))
+        place = tmp_path / f".config/containers/certs.d/{host}"
+        place.mkdir(parents=True)
+        shutil.copy(authority / "ca.pem", place / "client.cert")
+        shutil.copy(authority / "key.pem", place / "client.key")
+        with pytest.raises(WorldFault):
+            pull(f"registry.invalid/{NAME}:{TAG}", f"https://{host}", str(authority / "ca.pem"))
+
+    assert "wants a client certificate" in pull.said[0] and "no such image" in pull.said[1]
+
+
+@pytest.mark.parametrize("login", ["", "user:wrong@"])
+def test_a_proxy_that_wants_a_login_is_not_taken_for_the_registry(pull: Pull, login: str) -> None:
+    with serving_pages() as proxy:
+        proxy.script = ["407"]
+        pull.environ["HTTPS_PROXY"] = proxy.url.replace("//", f"//{login}")
+        with pytest.raises(UserFault, match="the proxy wants a login") as caught:
+            pull("registry.example/a/b:1")
+
+    assert "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT" in str(caught.value)
 
 
 def fetched(server: Faulty, digest: str) -> int:

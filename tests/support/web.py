@@ -67,7 +67,7 @@ def serving(certificate: Path | None = None) -> Iterator[Server]:
                     self.wfile.write(piece)
                     time.sleep(server.pause)
 
-        do_HEAD = do_GET
+        do_HEAD = do_CONNECT = do_GET
 
         def log_message(self, *_: object) -> None:
             pass
