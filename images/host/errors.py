@@ -6,6 +6,7 @@ import argparse
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,11 +72,23 @@ class Unwritable(WorldFault):
 
 
 def require_text(value: str, called: str) -> None:
-    """Raise UserFault for a value that has other bytes than UTF-8; `called` is what the message says of it."""
+    """Raise UserFault for a value that is not UTF-8, or not read as that; `called` is what the message says of it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
+        if _is_utf8(value):
+            read = f"{os.fsencode(called).decode(errors='replace')} (read as {sys.getfilesystemencoding()})"
+            raise UserFault("the locale has no UTF-8", read, "unset PYTHONUTF8, or LC_ALL=C.UTF-8") from error
         raise UserFault("that is not UTF-8", called, "a name in UTF-8, such as that of a link (ln -s)") from error
+
+
+def _is_utf8(value: str) -> bool:
+    """Return whether the bytes that a value was read from are UTF-8."""
+    try:
+        os.fsencode(value).decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 ROOM = 1 << 16  # bytes

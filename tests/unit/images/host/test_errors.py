@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.errors import Fault, UserFault, WorldFault, or_else, require_programs, require_room, shortened, shown
+from images.host.errors import (
+    Fault,
+    UserFault,
+    WorldFault,
+    or_else,
+    require_programs,
+    require_room,
+    require_text,
+    shortened,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -96,3 +106,23 @@ def test_a_caller_adds_another_way(kind: type[Fault]) -> None:
     with pytest.raises(kind) as caught, or_else("--examples none"):
         raise kind("cannot download the examples", "x.tar", "--examples PATH")
     assert caught.value.remedy == "--examples PATH; or --examples none"
+
+
+@pytest.mark.parametrize(
+    ("value", "fact", "remedy"),
+    [
+        ("M\udcc3\udcbcller", "the locale has no UTF-8: XDG Müller", "unset PYTHONUTF8, or LC_ALL=C.UTF-8"),
+        ("M\udcfcller", "that is not UTF-8: XDG M", "a name in UTF-8, such as that of a link (ln -s)"),
+        ("\u661f\udcff", "that is not UTF-8: XDG \u661f", "a name in UTF-8, such as that of a link (ln -s)"),
+        ("Müller \u661f", None, None),
+    ],
+)
+def test_a_name_that_is_not_utf8_is_told_from_one_that_the_locale_cannot_read(
+    value: str, fact: str | None, remedy: str | None
+) -> None:
+    if fact is None:
+        require_text(value, value)
+        return
+    with pytest.raises(UserFault) as caught:
+        require_text(value, f"XDG {value}")
+    assert str(caught.value).startswith(f"error: {fact}") and caught.value.remedy == remedy
