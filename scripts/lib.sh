@@ -115,11 +115,12 @@ find_engine() {
 
 # Let podman start containers inside a container or a small virtual machine, and find them by name on a network.
 prepare_podman() {
-    local settings="" files processes
+    local settings="" files processes most
     # podman raises its limits as far as the kernel allows, which root may not do everywhere.
     if [ "$(id -u)" -eq 0 ] && ! (ulimit -n 1048576) 2> /dev/null; then
-        files=$(ulimit -Hn) processes=$(ulimit -Hu)
-        [ "$processes" != unlimited ] || processes=-1
+        files=$(ulimit -Hn) processes=$(ulimit -Hu) most=$(< /proc/sys/kernel/pid_max)
+        # podman lowers its own limit to pid_max, above which it may not raise it again.
+        [ "$processes" != unlimited ] && [ "$processes" -le "$most" ] || processes=$most
         settings+="[containers]"$'\n'"default_ulimits = [\"nofile=$files:$files\", \"nproc=$processes:$processes\"]"$'\n'
     fi
     # crun refuses control groups of which some are in version 1 and some in version 2; runc takes them.

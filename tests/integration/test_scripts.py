@@ -55,6 +55,21 @@ def test_the_engine_is_the_one_that_answers(tmp_path: Path, programs: dict[str, 
     assert (done.code, done.out) == (0, f"{engine}\n")
 
 
+@pytest.mark.parametrize("processes", ["1000", "99999999", "unlimited"])
+def test_podman_is_given_no_limit_that_it_may_not_set(tmp_path: Path, processes: str) -> None:
+    """It lowers its own limit of processes to pid_max, and without CAP_SYS_RESOURCE cannot raise it again."""
+    limits = f"ulimit() {{ case $1 in -Hn) echo 20000 ;; -Hu) echo {processes} ;; *) false ;; esac; }}"
+    script = f"{limits}; id() {{ echo 0; }}; install_missing() {{ :; }}; here={tmp_path}; prepare_podman"
+
+    done = run(tmp_path, script, {"podman": PODMAN})
+
+    most = Path("/proc/sys/kernel/pid_max").read_text().strip()
+    number = "1000" if processes == "1000" else most
+    expected = f'[containers]\ndefault_ulimits = ["nofile=20000:20000", "nproc={number}:{number}"]\n'
+    assert done.code == 0, done.text
+    assert (tmp_path / ".venv/containers.conf").read_text().startswith(expected)
+
+
 def test_a_client_without_a_daemon_has_the_daemon_installed(tmp_path: Path) -> None:
     """The client that is there is no reason to leave the daemon out."""
     script = "id() { echo 0; }; start_docker() { false; }; find_engine"
