@@ -17,6 +17,7 @@ from entrypoint.container.network import address_of, find_free_port, find_route,
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
 from entrypoint.numbers import whole
+from entrypoint.settings import forget
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 
@@ -150,14 +151,14 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     away = find_away(hosts)
     keys = find_keys(environ) if away else None
     directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
-    environ = {**environ, **job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    shared = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
         port = read_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
-        environ = {**environ, **bootstrap(environ, access.config, root, find_way(away[0]))}
+        shared |= bootstrap(environ, access.config, root, find_way(away[0]))
     else:
         from entrypoint.container.files import make_private
 
@@ -165,9 +166,17 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     try:
-        return run_ranks(start(ranks, machines, root, request.words), environ)
+        return run_ranks(start(ranks, machines, root, request.words), {**for_all(environ), **shared})
     finally:
         os.unlink(machines)
+
+
+def for_all(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what hydra sets for all ranks, over what a worker has: not what was right for this process only.
+
+    Except where ranks are bound: hydra itself decides that, before a rank has an entrypoint.
+    """
+    return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:

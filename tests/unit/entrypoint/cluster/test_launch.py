@@ -15,6 +15,7 @@ from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.launch import bootstrap, find_away, find_way, job_variables, read_request, share_cores
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
+from entrypoint.settings import Setting, prepare
 from tests.support.machines import Box, look_at
 
 
@@ -143,6 +144,26 @@ def test_the_list_of_hosts_is_gone_when_the_job_has_ended(
 
     assert seen == ["node0:2\nnode1:2\n"]
     assert not list(Path(workers.directory).glob("hosts.*"))
+
+
+def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
+    workers: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It puts what it has over the values of a worker."""
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(launch, "run_ranks", lambda argv, environ: len(seen.update(environ) or ()))
+    defaults = {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "1", "I_MPI_PIN": "0"}
+    rows = [Setting(name, value, "") for name, value in defaults.items()]
+    environ = prepare({**GIVEN, "KMP_BLOCKTIME": "7"}, [Setting("LD_PRELOAD", "/lib/x", "")], rows).environ
+
+    assert launch.launch(WORDS, environ, "/opt/x", look_at(Box(1, 4))) == 0
+
+    names = ("OMP_NUM_THREADS", "KMP_BLOCKTIME", "LD_PRELOAD", "MULTINODE_SET", "I_MPI_PIN", "MULTINODE_WORLD_SIZE")
+    assert {name: seen[name] for name in names if name in seen} == {
+        "KMP_BLOCKTIME": "7",
+        "I_MPI_PIN": "0",  # hydra binds the ranks of all nodes by it, before they have an entrypoint
+        "MULTINODE_WORLD_SIZE": "4",
+    }
 
 
 def test_who_has_no_private_key_starts_no_ranks(workers: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
