@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import make_private, read_file, write_private
+from entrypoint.container.files import explain_closed, find_closed, make_private, read_file, write_private
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.kubeflow import ROLE, is_trainjob
 from entrypoint.numbers import whole
@@ -48,9 +48,14 @@ def places(environ: Mapping[str, str]) -> list[str]:
 
 
 def copy_keys(environ: Mapping[str, str]) -> Keys | None:
-    """Return a private copy of the mounted key: a Secret is mounted readable for all, which ssh refuses."""
+    """Return a private copy of the mounted key: a Secret is mounted readable for all, which ssh refuses.
+
+    Raises Refusal for one that is mounted and cannot be read.
+    """
     directory = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
     for place in places(environ):
+        if find_closed(f"{place}/id") == os.path.abspath(place):
+            raise explain_closed("the directory of the ssh key cannot be read", place)
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
         authorized = read_file(f"{place}/authorized_keys")
         if key is None and authorized is None:
@@ -69,7 +74,7 @@ def copy_key(path: str, directory: str) -> str:
     """Copy a private key and return the path; raise Refusal if it may not be read."""
     text = read_file(path)
     if text is None:
-        raise Refusal("the ssh key cannot be read", path, f"chmod a+r {path}, or mount it for uid {os.getuid()}")
+        raise explain_closed("the ssh key cannot be read", path)
     # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
     return write_private(f"{directory}/id", text.rstrip() + "\n")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.files import explain_closed, find_closed
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.streams import hide
@@ -84,7 +85,7 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
     """Return the command as a task, a script or any other program; find returns the path of a program, or None."""
     if not words:
         return Job(USAGE, "", [])
-    (name, *rest), shown = words, hide(words)[0]
+    name, *rest = words
     if name in (WORKER, LIST) and rest:
         raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
     if name in OWN or name in TASKS:
@@ -93,11 +94,19 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
         return Job(USAGE, name, rest)
     if name.endswith(".py"):
         if not os.path.isfile(name):
-            raise Refusal("there is no such script", shown, "an existing file: ls " + (os.path.dirname(name) or "."))
+            raise explain_script(name)
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
         raise explain_word(name, rest)
     return Job(PLAIN, name, rest)
+
+
+def explain_script(name: str) -> Refusal:
+    """Return why there is no script of a name: it may be mounted in a directory that this user may not read."""
+    closed = find_closed(name)
+    if closed is not None:
+        return explain_closed("the directory of the script cannot be read", closed)
+    return Refusal("there is no such script", hide([name])[0], "an existing file: ls " + (os.path.dirname(name) or "."))
 
 
 def explain_word(name: str, rest: list[str]) -> Refusal:

@@ -42,7 +42,7 @@ def store(image: str, module_path: Path) -> Iterator[Store]:
 def both_up(store: Store, module_path: Path) -> Iterator[Sequence[Host]]:
     """Bring two hosts up that have one key."""
     with hosts.up(store, module_path) as pair:
-        make = "mkdir keys && ssh-keygen -q -t ed25519 -N '' -f keys/id_ed25519 && chmod 644 keys/id_ed25519"
+        make = "mkdir -m 755 keys && ssh-keygen -q -t ed25519 -N '' -f keys/id_ed25519 && chmod 644 keys/id_ed25519"
         assert pair[0].run(f"{make} && scp -pr keys node1:").code == 0
         yield pair
 

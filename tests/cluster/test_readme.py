@@ -30,7 +30,7 @@ def block(beginning: str) -> str:
 
 
 def test_torchrun_and_mpi_as_the_readme_says(image: str, names: str, tmp_path: Path) -> None:
-    shown = "\n".join([block("docker network create"), block("mkdir keys")])
+    shown = "\n".join([block("docker network create"), block("mkdir -m 755 keys")])
     script = NAMES.sub(rf"\1{names}", shown).replace("IMAGE", image)
 
     done = call(["bash", "-euc", f"cd {tmp_path}\n{script}"])

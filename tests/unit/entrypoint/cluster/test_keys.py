@@ -62,6 +62,18 @@ def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path:
     assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 
+@pytest.mark.parametrize("mounted", ["{}/keys", "{}/keys/"])
+def test_a_directory_that_cannot_be_searched_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: str
+) -> None:
+    (tmp_path / "keys").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != f"{tmp_path}/keys")  # root may search every one
+
+    with pytest.raises(Refusal, match="the directory of the ssh key cannot be read") as caught:
+        find_keys({"MULTINODE_SSH_KEYS": mounted.format(tmp_path)})
+    assert "chmod a+rx the directory on the host" in caught.value.remedy
+
+
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
 def test_what_is_no_file_where_the_key_should_be_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "id_rsa")

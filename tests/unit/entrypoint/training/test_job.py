@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,10 @@ def test_unknown_words(word: str, remedy: str, code: int) -> None:
     with pytest.raises(Refusal) as caught:
         read_job(word.split(), {}, lambda *_: None)
     assert remedy in caught.value.remedy and caught.value.code == code
+
+
+def test_a_script_in_a_directory_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))  # root may search every one
+    with pytest.raises(Refusal, match="the directory of the script cannot be read") as caught:
+        read_job([f"{tmp_path}/train.py"], {}, lambda *_: None)
+    assert caught.value.value == str(tmp_path) and "chmod a+rx the directory on the host" in caught.value.remedy
