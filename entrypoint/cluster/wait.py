@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import threading
@@ -21,6 +22,9 @@ SILENCE = 2.0
 # The seconds of one login at most: Python takes no more than some weeks.
 LONGEST = 86400.0
 REFUSED, SILENT = "ssh is refused", "ssh does not answer"
+# What ssh says to a user that the server of a worker cannot log in: one without privilege knows only its own. root is
+# first let in, and then lost.
+DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe")
 
 
 class Access(NamedTuple):
@@ -47,7 +51,8 @@ def wait_for(hosts: list[str], access: Access, timeout: float) -> None:
     silent = {host: state for host, state in states.items() if state}
     if silent:
         value = ", ".join(f"{host} ({state})" for host, state in silent.items())
-        remedy = f"start `worker` there with the same key, reachable on port {access.port}, or wait longer: --timeout S"
+        how = f"with the same key and the same --user, reachable on port {access.port}"
+        remedy = f"start `worker` there {how}, or wait longer: --timeout S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
 
 
@@ -99,12 +104,14 @@ def try_ssh(host: str, access: Access) -> str:
         )
     except subprocess.TimeoutExpired:
         return SILENT
-    return "" if done.returncode == 0 else f"{REFUSED}: {complaint(done.stderr, done.returncode)}"
+    return "" if done.returncode == 0 else f"{REFUSED}: {complaint(done.stderr, done.returncode, os.getuid())}"
 
 
-def complaint(text: str, code: int) -> str:
+def complaint(text: str, code: int, user: int) -> str:
     """Return why ssh failed: its last line, or our own words where that line does not say what is wrong."""
     if "Host key verification failed" in text:
         return "the server there does not have our key: it is another job's, or a stranger's"
+    if any(words in text for words in DENIED):
+        return f"the worker has another key, or runs as another user than this container (uid {user})"
     lines = text.strip().splitlines()
     return lines[-1] if lines else f"exit code {code}"

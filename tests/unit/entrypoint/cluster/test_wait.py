@@ -17,12 +17,21 @@ CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested 
     ("text", "said"),
     [
         (f"{CHANGED}Host key verification failed.\r\n", "the server there does not have our key"),
-        ("Warning: x\nme@node1: Permission denied (publickey).\n", "me@node1: Permission denied (publickey)."),
+        (
+            "Warning: x\nme@node1: Permission denied (publickey).\n",
+            "the worker has another key, or runs as another user",
+        ),
+        (
+            "Failed to set uids to 0.\n",
+            "the worker has another key, or runs as another user than this container (uid 7)",
+        ),
+        ("client_loop: send disconnect: Broken pipe\r\n", "the worker has another key"),
+        ("Warning: x\nConnection closed by 10.0.0.1 port 2222\n", "Connection closed by 10.0.0.1 port 2222"),
         ("", "exit code 255"),
     ],
 )
 def test_why_ssh_gave_up(text: str, said: str) -> None:
-    assert complaint(text, 255).startswith(said)
+    assert complaint(text, 255, 7).startswith(said)
 
 
 @pytest.mark.parametrize(
