@@ -28,6 +28,9 @@ LONGEST = 4096
 # on its own node.
 LOST = (255, -signal.SIGPIPE)
 REMEDY = "start `worker` again there; if that has run out of memory, with a larger limit; then type the same again"
+# What hydra says where it has not reached all nodes, or they not this one; it starts no rank then.
+UNREACHED = b"Error setting up the bootstrap proxies"
+CONNECT = "let every node reach the others at all ports, by the names in --hosts; `ssh HOST true` tries one"
 # A signal to this process, from which a rank may not be able to report that it has ended.
 STOPPED = (128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 # Hydra would read these and follow them rather than the machinefile.
@@ -47,7 +50,7 @@ def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
         banner: list[str] = []
         output = threading.Thread(target=pass_output, args=(child.stdout, banner), daemon=True)
         output.start()
-        pass_errors(child.stderr, codes)
+        pass_errors(child.stderr, codes, banner)
         output.join()
         code = child.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -62,7 +65,10 @@ def conclude(code: int, codes: list[int], banner: list[str]) -> int:
     if killed:
         return 128 + killed[0][2]
     if code in LOST and not codes:
-        print_error(Refusal("hydra has lost a node", "it is named above", REMEDY, WORLD))
+        fact, remedy = "hydra has lost a node", REMEDY
+        if UNREACHED.decode() in banner:
+            fact, remedy = "hydra cannot start the ranks, for a node does not reach another", CONNECT
+        print_error(Refusal(fact, "it is named above", remedy, WORLD))
         return WORLD
     if code and not codes:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -105,15 +111,19 @@ def pass_output(stream: IO[bytes], banner: list[str]) -> None:
             pass_on(line, sys.stdout, 1)
 
 
-def pass_errors(stream: IO[bytes] | None, codes: list[int]) -> None:
+def pass_errors(stream: IO[bytes] | None, codes: list[int], banner: list[str]) -> None:
     """Copy what the ranks print on stderr as it comes, progress bars without an end of line too, without the reports.
 
-    A report comes on the same stream as the last output of its rank, so it cannot overtake that.
+    A report comes on the same stream as the last output of its rank, so it cannot overtake that. Whether hydra has
+    reached all nodes is added to its banner.
     """
-    held = b""
+    held, last = b"", b""
     while chunk := os.read(stream.fileno(), 1 << 16) if stream else b"":
         text, reports, held = split_reports(held + chunk)
         pass_on(text, sys.stderr, 2)
+        if UNREACHED in last + text:
+            banner.append(UNREACHED.decode())
+        last = (last + text)[-len(UNREACHED) :]
         for facts in reports:
             note_failure(facts, codes)
     pass_on(held, sys.stderr, 2)

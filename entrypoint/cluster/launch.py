@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.hydra import bootstrap, find_way, for_all, start
 from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
-from entrypoint.container.network import address_of, find_free_port, find_route, is_here, own_address
+from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
 from entrypoint.numbers import whole
-from entrypoint.settings import forget
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 
@@ -132,16 +132,6 @@ def check_command(words: list[str], environ: Mapping[str, str], root: str) -> No
         check_image(job.name, read_stack(read_text(f"{root}/stack.json")), environ)
 
 
-def start(ranks: int, machines: str, root: str, words: list[str]) -> list[str]:
-    """Return hydra's command line; every rank starts through the entrypoint.
-
-    We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as ranks
-    of oneCCL over MPI do.
-    """
-    hydra = ["mpiexec.hydra", "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
-    return [*hydra, "python3", "-I", "-S", root, *words]
-
-
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
@@ -166,17 +156,11 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     try:
-        return run_ranks(start(ranks, machines, root, request.words), {**for_all(environ), **shared})
+        # With it hydra takes IPv6 alone, and without it IPv4 alone.
+        network = ["-v6"] if select(away, has_only_ipv6) else []
+        return run_ranks(start(ranks, machines, root, request.words, *network), {**for_all(environ), **shared})
     finally:
         os.unlink(machines)
-
-
-def for_all(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what hydra sets for all ranks, over what a worker has: not what was right for this process only.
-
-    Except where ranks are bound: hydra itself decides that, before a rank has an entrypoint.
-    """
-    return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:
@@ -215,30 +199,13 @@ def choose_port() -> int:
 
 
 def find_away(hosts: list[Host]) -> list[str]:
-    """Return the names of the hosts that are not this one, all looked up at once: a name server may not answer."""
+    """Return the names of the hosts that are not this one."""
     names = [host.name for host in hosts]
-    with ThreadPoolExecutor(min(len(names), LOOK_UPS)) as pool:
-        found = pool.map(lambda name: "" if is_here(name) else name, names)
-        return [name for name in found if name]
+    here = select(names, is_here)
+    return [name for name in names if name not in here]
 
 
-def find_way(host: str) -> str | None:
-    """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
-    own = own_address(host)
-    return find_route(host) if own and ":" not in own else None
-
-
-def bootstrap(environ: Mapping[str, str], config: str, root: str, interface: str | None) -> dict[str, str]:
-    """Return the variables by which hydra reaches the other hosts, and they reach it; an operator's arguments stay.
-
-    Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
-    there: podman writes host.containers.internal into every /etc/hosts.
-    """
-    extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
-    chosen = {} if interface is None or "I_MPI_HYDRA_IFACE" in environ else {"I_MPI_HYDRA_IFACE": interface}
-    return {
-        **chosen,
-        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
-    }
+def select(names: list[str], fits: Callable[[str], bool]) -> list[str]:
+    """Return the names of hosts that fit, all looked up at once: a name server may not answer."""
+    with ThreadPoolExecutor(min(max(1, len(names)), LOOK_UPS)) as pool:
+        return [name for name in pool.map(lambda name: name if fits(name) else "", names) if name]

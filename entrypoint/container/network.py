@@ -149,6 +149,11 @@ def is_here(host: str) -> bool:
     return bool(address) and (address == own or address in ANYWHERE or loops_back(address))
 
 
+def has_only_ipv6(host: str) -> bool:
+    """Return whether a name has addresses, and none of IPv4."""
+    return {family for family, _ in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)} == {socket.AF_INET6}
+
+
 def own_address(host: str | None) -> str | None:
     """Return the address by which others on the way to a host reach this machine; None if there is only loopback.
 

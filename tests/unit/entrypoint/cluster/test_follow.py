@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.cluster import follow
-from entrypoint.cluster.follow import LOST, note_failure, pass_on, read_killed, run_ranks, split_reports, verdict
+from entrypoint.cluster.follow import (
+    LOST,
+    UNREACHED,
+    conclude,
+    note_failure,
+    pass_errors,
+    pass_on,
+    read_killed,
+    run_ranks,
+    split_reports,
+    verdict,
+)
 from entrypoint.cluster.rank import FAILED
 
 REPORT = FAILED + b"1 node1 7\n"
@@ -116,6 +129,32 @@ def test_a_rank_that_was_killed_is_named(
     said = capsys.readouterr().err
     assert ("rank 1 on node1 was killed by signal 9, and could not report it" in said) == named
     assert "hydra has lost a node" not in said
+
+
+SAID = b"[mpiexec@v0] " + UNREACHED + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "fact"),
+    [
+        ([SAID], "a node does not reach another"),
+        ([SAID[:30], SAID[30:]], "a node does not reach another"),
+        ([b"[mpiexec@v0] Downstream from host node1 exited\n"], "hydra has lost a node"),
+        ([], "hydra has lost a node"),
+    ],
+)
+def test_a_node_that_was_never_reached_is_not_lost(
+    parts: list[bytes], fact: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chunks = [*parts, b""]
+    monkeypatch.setattr(os, "read", lambda *_: chunks.pop(0))
+    banner: list[str] = []
+
+    with Path(os.devnull).open("rb") as stream:
+        pass_errors(stream, [], banner)
+
+    assert conclude(255, [], banner) == 1
+    assert fact in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

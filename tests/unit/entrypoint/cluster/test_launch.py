@@ -12,7 +12,7 @@ import pytest
 from entrypoint.cluster import launch
 from entrypoint.cluster.hosts import Host
 from entrypoint.cluster.keys import Keys
-from entrypoint.cluster.launch import bootstrap, find_away, find_way, job_variables, read_request, share_cores
+from entrypoint.cluster.launch import find_away, job_variables, read_request, share_cores
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
 from entrypoint.settings import Setting, prepare
@@ -63,26 +63,6 @@ def test_every_launch_has_a_free_port_of_its_own(monkeypatch: pytest.MonkeyPatch
     assert len({job_variables({}, [Host("a", 2)], 2)["MASTER_PORT"] for _ in range(20)}) > 1
 
 
-def test_an_operator_s_ssh_arguments_stay() -> None:
-    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x", None)
-    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
-    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
-    assert "I_MPI_HYDRA_IFACE" not in found
-
-
-@pytest.mark.parametrize(("environ", "given"), [({}, {"I_MPI_HYDRA_IFACE": "eth1"}), ({"I_MPI_HYDRA_IFACE": "x"}, {})])
-def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, str]) -> None:
-    found = bootstrap(environ, "/c", "/opt/x", "eth1")
-    assert {name: value for name, value in found.items() if name == "I_MPI_HYDRA_IFACE"} == given
-
-
-@pytest.mark.parametrize(("own", "interface"), [("10.77.0.1", "eth1"), ("fd77::1", None), (None, None)])
-def test_the_way_to_a_host(own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "own_address", lambda host: own)
-    monkeypatch.setattr(launch, "find_route", lambda host: "eth1")
-    assert find_way("node1") == interface
-
-
 def test_all_names_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look-up ends before all have begun."""
     hosts = [Host("here", 1), Host("node1", 1), Host("node2", 1)]
@@ -119,6 +99,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     monkeypatch.setattr(launch, "find_keys", lambda environ: keys)
     monkeypatch.setattr(launch, "wait_for", lambda *_: None)
     monkeypatch.setattr(launch, "find_way", lambda host: None)
+    monkeypatch.setattr(launch, "has_only_ipv6", lambda host: False)
     return keys
 
 
@@ -151,7 +132,12 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
 ) -> None:
     """It puts what it has over the values of a worker."""
     seen: dict[str, str] = {}
-    monkeypatch.setattr(launch, "run_ranks", lambda argv, environ: len(seen.update(environ) or ()))
+
+    def run_ranks(_: list[str], environ: dict[str, str]) -> int:
+        seen.update(environ)
+        return 0
+
+    monkeypatch.setattr(launch, "run_ranks", run_ranks)
     defaults = {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "1", "I_MPI_PIN": "0"}
     rows = [Setting(name, value, "") for name, value in defaults.items()]
     environ = prepare({**GIVEN, "KMP_BLOCKTIME": "7"}, [Setting("LD_PRELOAD", "/lib/x", "")], rows).environ
@@ -164,6 +150,22 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
         "I_MPI_PIN": "0",  # hydra binds the ranks of all nodes by it, before they have an entrypoint
         "MULTINODE_WORLD_SIZE": "4",
     }
+
+
+@pytest.mark.parametrize(("without", "given"), [((), False), (("node1",), True), (("node0", "node1"), True)])
+def test_hydra_is_told_where_a_host_has_no_address_of_ipv4(
+    workers: Keys, monkeypatch: pytest.MonkeyPatch, without: tuple[str, ...], given: bool
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(launch, "has_only_ipv6", lambda host: host in without)
+
+    def run_ranks(argv: list[str], _: dict[str, str]) -> int:
+        seen.extend(argv)
+        return 0
+
+    monkeypatch.setattr(launch, "run_ranks", run_ranks)
+    assert launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4))) == 0
+    assert ("-v6" in seen) == given
 
 
 def test_who_has_no_private_key_starts_no_ranks(workers: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from entrypoint.container.network import (
     find_free_port,
     find_interface,
     find_route_to,
+    has_only_ipv6,
     is_free,
     is_here,
     match,
@@ -221,6 +222,22 @@ def test_addresses_of_a_name_are_told_apart(
     monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, (text, 9)) for text in addresses])
     monkeypatch.setattr(network, "find_way", find_way)
     assert split_addresses("pod") == (here, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "only"),
+    [
+        ([(socket.AF_INET6, "fd77::1")], True),
+        ([(socket.AF_INET6, "fd77::1"), (socket.AF_INET, "10.77.0.1")], False),
+        ([(socket.AF_INET, "10.77.0.1")], False),
+        ([], False),
+    ],
+)
+def test_a_name_without_an_address_of_ipv4(
+    addresses: list[tuple[int, str]], only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "look_up", lambda *_: [(family, (text, 9)) for family, text in addresses])
+    assert has_only_ipv6("node1") == only
 
 
 def test_a_machine_with_loopback_alone_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
