@@ -16,7 +16,7 @@ from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.tuning import starters
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, spread
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, idle, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     world = spread(world, machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
-    notes += [*check_world(job, described, world), *crowd(world, machine, threads)]
+    notes += [*check_world(job, described, world), *crowd(world, machine, threads), *idle(world, machine, environ)]
     if starts and world.launcher == TORCHRUN:
         from entrypoint.meeting.options import warn_range  # as above
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
 # Up to here, a process for each core may be meant.
 MANY = 4
+# Slurm may give a job one core for each task, which no option of an mpirun inside makes more.
+SHARES = (("SLURM_JOB_ID", "--cpus-per-task or --exclusive of the job"),)
+# By a variable that each MPI sets for its ranks, what leaves them unbound; the first that is set counts.
+UNBINDING = (
+    ("OMPI_COMM_WORLD_RANK", "mpirun --bind-to none (Open MPI)"),
+    ("I_MPI_HYDRA_UUID", "export I_MPI_PIN=0 (Intel MPI)"),
+    ("PMI_RANK", "mpirun -bind-to none (MPICH)"),
+)
 
 
 class Scene(NamedTuple):
@@ -56,11 +64,8 @@ def spread(world: World, machine: Machine, threads: int | None = None, *, starts
 
 
 def crowd(world: World, machine: Machine, threads: int | None = None) -> list[str]:
-    """Return a note if the processes of this node share cores, have a single one each, or leave most of them idle."""
+    """Return a note if the processes of this node share cores, or have a single one each."""
     count = world.local_size or 1
-    if world.launcher == MPI and machine.pinned and 2 * count * machine.cores <= machine.around:
-        bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
-        return [f"{bound}: mpirun --bind-to none (Open MPI) leaves them all to the ranks"]
     if world.launcher not in (ALONE, TORCHRUN):
         return []
     if count > machine.cores:
@@ -72,6 +77,18 @@ def crowd(world: World, machine: Machine, threads: int | None = None) -> list[st
         fewer = f"{machine.filled_nodes} would be one for each NUMA node: numProcPerNode or nprocPerNode of the job"
         return [f"{count} processes with one thread each, as `auto` of a TrainJob counts the CPU request; {fewer}"]
     return []
+
+
+def idle(world: World, machine: Machine, environ: Mapping[str, str]) -> list[str]:
+    """Return a note if ranks are bound to cores by their MPI, and leave most of them idle."""
+    count = world.local_size or 1
+    if world.launcher != MPI or not machine.pinned or 2 * count * machine.cores > machine.around:
+        return []
+    bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
+    given = [way for name, way in SHARES if environ.get(name)]
+    unbound = next((way for name, way in UNBINDING if environ.get(name)), "")
+    ways = ", and ".join([*given, *([unbound] if unbound else [])])
+    return [f"{bound}; to use them all: {ways}" if ways else bound]
 
 
 def is_training(world: World, *, job: bool) -> bool:

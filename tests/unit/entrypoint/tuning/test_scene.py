@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import crowd, is_isolated, is_training, spread
+from entrypoint.tuning.scene import crowd, idle, is_isolated, is_training, spread
 from tests.support.machines import Box, look_at, pod
 
 ALONE, BOTH = World("alone", ""), World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "0"}
 SMALL, TWO = Box(1, 2), Box(2, 28, 2)
 
 
@@ -89,7 +90,29 @@ def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, sa
 def test_ranks_that_mpi_has_bound_to_few_cores_are_noted(world: World, cpus: str, says: bool) -> None:
     machine = look_at(TWO, cpus=cpus, parent="0-111")
 
-    assert any("--bind-to none" in note for note in crowd(world, machine)) == says
+    assert any("; to use them all: " in note for note in idle(world, machine, OPEN_MPI)) == says
+
+
+@pytest.mark.parametrize(
+    ("environ", "way"),
+    [
+        (OPEN_MPI, "; to use them all: mpirun --bind-to none (Open MPI)"),
+        ({"PMI_RANK": "0"}, "; to use them all: mpirun -bind-to none (MPICH)"),
+        ({"PMI_RANK": "0", "I_MPI_HYDRA_UUID": "1"}, "; to use them all: export I_MPI_PIN=0 (Intel MPI)"),
+        (
+            {"PMI_RANK": "0", "SLURM_JOB_ID": "7"},
+            "; to use them all: --cpus-per-task or --exclusive of the job, and mpirun -bind-to none (MPICH)",
+        ),
+        (
+            {**OPEN_MPI, "SLURM_JOB_ID": "7"},
+            "; to use them all: --cpus-per-task or --exclusive of the job, and mpirun --bind-to none (Open MPI)",
+        ),
+        ({"MV2_COMM_WORLD_RANK": "0"}, ""),
+    ],
+)
+def test_ranks_are_unbound_as_their_own_mpi_does_it(environ: dict[str, str], way: str) -> None:
+    bound = "2 rank(s) of this node are bound to 1 core(s) each, and it has 56"
+    assert idle(BOTH, look_at(TWO, cpus="0", parent="0-111"), environ) == [bound + way]
 
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT   \n"
