@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
-from entrypoint.container.image import find_version, list_sites, release
+from entrypoint.container.image import compare, find_version, list_sites, release
 from entrypoint.container.places import (
     CERTIFICATE,
     check_output,
@@ -59,7 +59,8 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
-    notes = [*here.notes, *faults, *moved, *program.notes, *warn_early(job, program.given, here.world, stack.torch)]
+    notes = [*here.notes, *compare(stack, environ), *faults, *moved, *program.notes]
+    notes += warn_early(job, program.given, here.world, stack.torch)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), give_reasons([*forced, *defaults])
     return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)

@@ -14,6 +14,7 @@ from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
+from entrypoint.container.image import LAUNCHED, describe, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
@@ -126,7 +127,6 @@ def check_command(words: list[str], environ: Mapping[str, str], root: str) -> No
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
     job = jobs.read_job(words, environ, which)
     if job.kind == jobs.TASK:
-        from entrypoint.container.image import read_stack
         from entrypoint.needs.script import check_image  # only a task pays for it
 
         check_image(job.name, read_stack(read_text(f"{root}/stack.json")), environ)
@@ -148,6 +148,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         port = read_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
+        shared[LAUNCHED] = describe(read_stack(read_text(f"{root}/stack.json")))
         shared |= bootstrap(environ, access.config, root, find_way(away[0]))
     else:
         from entrypoint.container.files import make_private

@@ -18,6 +18,8 @@ BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
 # The only release of torch whose standalone rendezvous always takes the host's own name.
 NAMES_ITSELF = (2, 4)
+# What the image has from which `launch` was typed, for its ranks.
+LAUNCHED = "MULTINODE_STACK"
 
 
 class Stack(NamedTuple):
@@ -54,6 +56,19 @@ def read_stack(text: str | None) -> Stack:
         raise Refusal("stack.json is damaged", repr(error), REBUILD, WORLD) from None
     torch, transformers, python, backend, site = words
     return Stack(torch, transformers, python, backend, str(examples) if examples else None, site, environment)
+
+
+def describe(stack: Stack) -> str:
+    """Return what has to be the same in the images of all nodes."""
+    return f"{stack.backend}, torch {stack.torch}"
+
+
+def compare(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """Return a note in a rank of `launch` if this image is another: ranks of two backends wait for each other."""
+    there, here = environ.get(LAUNCHED), describe(stack)
+    if there in (None, "", here):
+        return []
+    return [f"this image has {here}, and that of `launch` {there}: ranks may wait in vain; start all from one image"]
 
 
 def release(version: str) -> tuple[int, int]:

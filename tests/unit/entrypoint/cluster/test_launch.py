@@ -13,6 +13,7 @@ from entrypoint.cluster import launch
 from entrypoint.cluster.hosts import Host
 from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.launch import find_away, job_variables, read_request, share_cores
+from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
 from entrypoint.settings import Setting, prepare
@@ -100,6 +101,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     monkeypatch.setattr(launch, "wait_for", lambda *_: None)
     monkeypatch.setattr(launch, "find_way", lambda host: None)
     monkeypatch.setattr(launch, "has_only_ipv6", lambda host: False)
+    monkeypatch.setattr(launch, "read_stack", lambda text: Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site"))
     return keys
 
 
@@ -144,11 +146,20 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
 
     assert launch.launch(WORDS, environ, "/opt/x", look_at(Box(1, 4))) == 0
 
-    names = ("OMP_NUM_THREADS", "KMP_BLOCKTIME", "LD_PRELOAD", "MULTINODE_SET", "I_MPI_PIN", "MULTINODE_WORLD_SIZE")
+    names = (
+        "OMP_NUM_THREADS",
+        "KMP_BLOCKTIME",
+        "LD_PRELOAD",
+        "MULTINODE_SET",
+        "I_MPI_PIN",
+        "MULTINODE_WORLD_SIZE",
+        "MULTINODE_STACK",
+    )
     assert {name: seen[name] for name in names if name in seen} == {
         "KMP_BLOCKTIME": "7",
         "I_MPI_PIN": "0",  # hydra binds the ranks of all nodes by it, before they have an entrypoint
         "MULTINODE_WORLD_SIZE": "4",
+        "MULTINODE_STACK": "gloo, torch 2.13.0",
     }
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack, find_version, list_packages, list_sites, read_stack, release
+from entrypoint.container.image import (
+    LAUNCHED,
+    Stack,
+    compare,
+    find_version,
+    list_packages,
+    list_sites,
+    read_stack,
+    release,
+)
 from entrypoint.errors import WORLD, Refusal
 
 FACTS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "", "site": "/s"}
@@ -15,6 +24,22 @@ FACTS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend
 
 def test_a_stack() -> None:
     assert read_stack(json.dumps(FACTS)) == Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/s")
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({}, ""),
+        ({LAUNCHED: ""}, ""),
+        ({LAUNCHED: "gloo, torch 2.13.0"}, ""),
+        ({LAUNCHED: "ccl, torch 2.13.0"}, "gloo, torch 2.13.0, and that of `launch` ccl, torch 2.13.0"),
+        ({LAUNCHED: "gloo, torch 2.4.0"}, "gloo, torch 2.13.0, and that of `launch` gloo, torch 2.4.0"),
+    ],
+)
+def test_a_rank_in_another_image_than_that_of_launch_is_noted(environ: dict[str, str], says: str) -> None:
+    notes = compare(read_stack(json.dumps(FACTS)), environ)
+    assert says in "".join(notes)
+    assert bool(notes) == bool(says)
 
 
 def test_the_variables_of_an_image() -> None:
