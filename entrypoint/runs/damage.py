@@ -1,4 +1,5 @@
-"""Files of a checkpoint that are cut or empty, as a power failure or a full disk of a server leaves them.
+"""What is wrong with a checkpoint: files that are cut or empty, as a power failure or a full disk of a server leaves
+them, and a state of the optimizer that nobody wrote.
 
 Only the beginning and the end of each file are read: a checkpoint may have hundreds of gigabytes.
 """
@@ -18,6 +19,31 @@ LOADED = ("model", "pytorch_model", "adapter_model", "optimizer", "scheduler", "
 LENGTH, MOST, READ = 8, 100_000_000, 16_000_000
 # Torch writes archives of zip without a comment since 1.6: a record at the very end says where their list of files is.
 FIRST, LAST, LAST_SIZE = b"PK\3\4", b"PK\5\6", 22
+# With --save_only_model the Trainer writes no state of the optimizer. It goes on from such a checkpoint all the same,
+# with a learning rate and an optimizer that begin anew, and reads neither state where one of them is missing
+# (transformers/trainer.py, _load_optimizer_and_scheduler). FSDP writes optimizer.bin or a directory optimizer_0
+# (accelerate/utils/fsdp_utils.py, save_fsdp_optimizer), and DeepSpeed writes everything into a directory global_step4
+# (transformers/integrations/deepspeed.py, deepspeed_load_checkpoint).
+OPTIMIZER, SCHEDULER = ("optimizer.pt", "optimizer.bin"), "scheduler.pt"
+OF_FSDP, OF_DEEPSPEED = "optimizer", "global_step"
+
+
+def find_fault(place: str) -> str | None:
+    """Return why the Trainer cannot go on from a checkpoint, to be written after its name; None if it can."""
+    damaged = find_damaged(place)
+    if damaged is not None:
+        return f"is damaged ({damaged})"
+    return None if has_optimizer(place) else "has no state of the optimizer"
+
+
+def has_optimizer(place: str) -> bool:
+    """Return whether the Trainer finds a state of the optimizer and of the learning rate in a checkpoint."""
+    names = os.listdir(place)
+    directories = [name for name in names if os.path.isdir(f"{place}/{name}")]
+    if any(name.startswith(OF_DEEPSPEED) for name in directories):
+        return True
+    files = {*names} - {*directories}
+    return SCHEDULER in files and (not files.isdisjoint(OPTIMIZER) or any(OF_FSDP in name for name in directories))
 
 
 def find_damaged(place: str) -> str | None:

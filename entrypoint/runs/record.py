@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, list_checkpoints
-from entrypoint.runs.damage import find_damaged
+from entrypoint.runs.damage import find_fault
 from entrypoint.streams import is_secret, quote
 
 if TYPE_CHECKING:
@@ -109,20 +109,20 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
         return None, ""
     if nodes > 1 and (record.nodes == 1 or not is_shared(list_marks(directory))):
         return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
-    last, damaged = pass_damaged(directory, found)
+    last, faults = pass_damaged(directory, found)
     then = f"goes on from {directory}/{last.name}" if last else "begins at step 0"
-    return last, f"{', '.join(damaged)}: {then}" if damaged else then
+    return last, f"{', '.join(faults)}: {then}" if faults else then
 
 
 def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | None, list[str]]:
-    """Return the last checkpoint that is whole, and what is wrong with those after it."""
-    damaged: list[str] = []
+    """Return the last checkpoint that the Trainer can go on from, and what is wrong with those after it."""
+    faults: list[str] = []
     for each in reversed(found):
-        name = find_damaged(f"{directory}/{each.name}")
-        if name is None:
-            return each, damaged
-        damaged.append(f"{each.name} is damaged ({name})")
-    return None, damaged
+        fault = find_fault(f"{directory}/{each.name}")
+        if fault is None:
+            return each, faults
+        faults.append(f"{each.name} {fault}")
+    return None, faults
 
 
 def list_marks(directory: str) -> list[str]:

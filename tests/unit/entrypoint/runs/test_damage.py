@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from entrypoint.runs import damage
-from entrypoint.runs.damage import find_damaged, is_damaged
-from tests.support.runs import NO_TENSORS
+from entrypoint.runs.damage import find_damaged, find_fault, is_damaged
+from tests.support.runs import NO_TENSORS, archive
 
 
 def tensors(header: object, data: bytes = b"", length: int | None = None) -> bytes:
     """Return a file of safetensors."""
     text = json.dumps(header).encode()
     return (len(text) if length is None else length).to_bytes(8, "little") + text + data
-
-
-def archive(directory: Path) -> bytes:
-    """Return a file as torch.save writes it."""
-    with zipfile.ZipFile(directory / "archive", "w") as file:
-        file.writestr("archive/data.pkl", b"x" * 1000)
-    return (directory / "archive").read_bytes()
 
 
 WHOLE = tensors(
@@ -66,7 +58,7 @@ def test_a_header_that_would_fill_the_memory_is_not_read(tmp_path: Path, monkeyp
      "pytorch_model-00002-of-00002.bin", "adapter_model.bin"],
 )  # fmt: skip
 def test_what_torch_saves_is_an_archive_to_its_end(tmp_path: Path, name: str) -> None:
-    path, whole = tmp_path / name, archive(tmp_path)
+    path, whole = tmp_path / name, archive()
     path.write_bytes(whole)
     assert find_damaged(str(tmp_path)) is None
     half, zeros = whole[: len(whole) // 2], b"\0" * len(whole)
@@ -94,3 +86,27 @@ def test_what_may_not_be_read_is_left_to_the_trainer(
     monkeypatch.setattr(damage, "is_archive", refuse)
     (tmp_path / "optimizer.pt").write_bytes(b"")
     assert is_damaged(str(tmp_path / "optimizer.pt")) is damaged
+
+
+@pytest.mark.parametrize(
+    ("files", "directories", "goes_on"),
+    [
+        (["optimizer.pt", "scheduler.pt"], [], True),
+        (["optimizer.bin", "scheduler.pt"], ["pytorch_model_fsdp_0"], True),
+        (["scheduler.pt"], ["pytorch_model_fsdp_0", "optimizer_0"], True),
+        (["latest"], ["global_step4"], True),
+        ([], [], False),  # --save_only_model
+        (["optimizer.pt"], [], False),  # the Trainer loads both or none
+        (["scheduler.pt"], [], False),
+        (["scheduler.pt", "global_step4"], ["runs"], False),
+    ],
+)
+def test_the_trainer_goes_on_with_a_state_of_the_optimizer(
+    tmp_path: Path, files: list[str], directories: list[str], goes_on: bool
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(NO_TENSORS)
+    for name in files:
+        (tmp_path / name).write_bytes(archive())
+    for name in directories:
+        (tmp_path / name).mkdir()
+    assert find_fault(str(tmp_path)) == (None if goes_on else "has no state of the optimizer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,21 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert (last.step if last else None) == step and said == note.format(tmp_path)
 
 
-def test_nobody_is_sent_to_a_damaged_checkpoint(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_model_alone_is_passed_over(tmp_path: Path) -> None:
+    """The Trainer would go on from it at the full learning rate, without a word."""
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    (checkpoint(tmp_path, 8) / "optimizer.pt").unlink()
+    assert find_last(str(tmp_path), 1) == (None, "checkpoint-8 has no state of the optimizer: begins at step 0")
+    checkpoint(tmp_path, 4)
+    last, said = find_last(str(tmp_path), 1)
+    assert last is not None and last.step == 4 and said.startswith("checkpoint-8 has no state of the optimizer: goes")
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b""), Path.unlink])
+def test_nobody_is_sent_to_a_damaged_checkpoint(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     for each in (4, 8):
-        (checkpoint(tmp_path, each) / "optimizer.pt").write_bytes(b"")
-    (tmp_path / "checkpoint-4/optimizer.pt").unlink()
+        checkpoint(tmp_path, each)
+    spoil(tmp_path / "checkpoint-8/optimizer.pt")
     with pytest.raises(Refusal) as caught:
         check_record(str(tmp_path), None, describe("qa", QA, 1, str(tmp_path)))
     assert "checkpoint-4" in caught.value.remedy and "checkpoint-8" not in caught.value.remedy
