@@ -24,32 +24,56 @@ class Checkpoint(NamedTuple):
 
 def list_checkpoints(directory: str) -> list[Checkpoint]:
     """List the complete checkpoints in a directory, the oldest first; a half-written one is passed over."""
-    names = os.listdir(directory) if os.path.isdir(directory) else []
-    found = (read_checkpoint(directory, name) for name in names if name.startswith(PREFIX))
+    found = (read_checkpoint(directory, name) for name in list_names(directory))
     return sorted((each for each in found if each is not None), key=lambda each: each.step)
 
 
+def list_names(directory: str) -> list[str]:
+    """List what has the name of a checkpoint in a directory."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    return [name for name in names if read_step(name) >= 0 and os.path.isdir(f"{directory}/{name}")]
+
+
+def read_step(name: str) -> int:
+    """Return the step in the name of a checkpoint; -1 for another name."""
+    step = name[len(PREFIX) :]
+    return int(step) if name.startswith(PREFIX) and step.isdecimal() else -1
+
+
 def read_checkpoint(directory: str, name: str) -> Checkpoint | None:
-    """Return a checkpoint; None for one that was not written to its end, and for what is none."""
-    step, place = name[len(PREFIX) :], f"{directory}/{name}"
+    """Return a checkpoint; None for one that is not complete."""
+    place, step = f"{directory}/{name}", read_step(name)
     try:
-        with open(f"{place}/{STATE}", encoding="utf-8") as file:
-            state = json.load(file)
         written = os.stat(f"{place}/{STATE}").st_mtime_ns
-        complete = isinstance(state, dict) and state.get("global_step") == int(step) and has_weights(place)
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         return None
-    return Checkpoint(name, int(step), written) if complete else None
+    return Checkpoint(name, step, written) if find_gap(place, step) is None else None
 
 
-def has_weights(place: str) -> bool:
-    """Return whether the weights of a model are there: in one file, or all those of an index."""
+def find_gap(place: str, step: int) -> str | None:
+    """Return the name of a file that a complete checkpoint has, and this one lacks, or has only in part."""
+    state = read_object(f"{place}/{STATE}")
+    return find_missing_weights(place) if state is not None and state.get("global_step") == step else STATE
+
+
+def find_missing_weights(place: str) -> str | None:
+    """Return what is missing of the weights of a model, which are in one file, or in all those of an index."""
     for name in WEIGHTS:
         if os.path.isfile(f"{place}/{name}"):
-            return True
+            return None
         if os.path.isfile(f"{place}/{name}{INDEX}"):
-            with open(f"{place}/{name}{INDEX}", encoding="utf-8") as file:
-                index = json.load(file)
-            parts = index.get("weight_map") if isinstance(index, dict) else None
-            return isinstance(parts, dict) and all(os.path.isfile(f"{place}/{part}") for part in parts.values())
-    return False
+            parts = (read_object(f"{place}/{name}{INDEX}") or {}).get("weight_map")
+            if not isinstance(parts, dict):
+                return f"{name}{INDEX}"
+            return next((str(part) for part in parts.values() if not os.path.isfile(f"{place}/{part}")), None)
+    return WEIGHTS[0]
+
+
+def read_object(path: str) -> dict[str, object] | None:
+    """Return the object in a file of JSON; None where none can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # What the Trainer loads when it goes on (transformers/trainer.py, _load_from_checkpoint, _load_optimizer_and_scheduler,
-# _load_rng_state): forms of the weights in any number of parts, and what torch.save writes.
+# _load_rng_state): forms of the weights in any number of parts, what torch.save writes, and the configuration of the
+# model, or of an adapter (peft/config.py, from_pretrained). Checkpoints.py reads the state of the Trainer and an index.
 TENSORS = ".safetensors"
 SAVED = (".pt", ".pth", ".bin")
 LOADED = ("model", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state")
+CONFIGURED = ("config.json", "adapter_config.json")
 # The length of the header is before it, in little-endian order. Safetensors itself refuses a header above MOST bytes
 # (safetensors/src/tensor.rs, MAX_HEADER_SIZE); above READ the header is not read, to keep the memory small.
 LENGTH, MOST, READ = 8, 100_000_000, 16_000_000
@@ -48,13 +54,13 @@ def has_optimizer(place: str) -> bool:
 
 def find_damaged(place: str) -> str | None:
     """Return the name of a file in a checkpoint that cannot be loaded because it is not whole; None if all are."""
-    names = sorted(name for name in os.listdir(place) if name.startswith(LOADED))
+    names = sorted(name for name in os.listdir(place) if name.startswith(LOADED) or name in CONFIGURED)
     return next((name for name in names if is_damaged(f"{place}/{name}")), None)
 
 
 def is_damaged(path: str) -> bool:
-    """Return whether a file of tensors is not whole; what is no such file, or may not be read, is not judged."""
-    is_whole = has_tensors if path.endswith(TENSORS) else is_archive if path.endswith(SAVED) else None
+    """Return whether a file that the Trainer loads is not whole; what is no such file, or may not be read, is not."""
+    is_whole = choose_check(path)
     if is_whole is None or not os.path.isfile(path):
         return False
     try:
@@ -63,6 +69,15 @@ def is_damaged(path: str) -> bool:
         return False
     except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         return True
+
+
+def choose_check(path: str) -> Callable[[str], bool] | None:
+    """Return what says whether a file is whole, by its name; None where nothing can."""
+    if path.endswith(TENSORS):
+        return has_tensors
+    if path.endswith(SAVED):
+        return is_archive
+    return is_configuration if os.path.basename(path) in CONFIGURED else None
 
 
 def has_tensors(path: str) -> bool:
@@ -86,3 +101,9 @@ def is_archive(path: str) -> bool:
             return False
         file.seek(-LAST_SIZE, os.SEEK_END)
         return file.read(len(LAST)) == LAST
+
+
+def is_configuration(path: str) -> bool:
+    """Return whether a file of JSON has an object."""
+    with open(path, encoding="utf-8") as file:
+        return isinstance(json.load(file), dict)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
-from entrypoint.runs.checkpoints import PREFIX, Checkpoint, list_checkpoints
+from entrypoint.runs.checkpoints import PREFIX, Checkpoint, find_gap, list_checkpoints, list_names, read_step
 from entrypoint.runs.damage import find_fault
 from entrypoint.streams import is_secret, quote
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 OWN = "_multinode"
 # Between the place of a node and the name of its host, which has none.
 AT = "@"
+# How many checkpoints a note names that are passed over.
+SHOWN = 3
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
 # Arguments that change nothing in what is trained. A backend is there where there are several ranks only.
@@ -80,12 +82,6 @@ def check_record(directory: str, old: Record | None, new: Record) -> None:
         raise Refusal("the directory for results holds another run", value, remedy)
 
 
-def read_step(name: str) -> int:
-    """Return the step in the name of a checkpoint; -1 for another name."""
-    step = name[len(PREFIX) :]
-    return int(step) if step.isdecimal() else -1
-
-
 def compare(old: Record, new: Record) -> list[str]:
     """List what two runs have different, as a person would type it."""
     if old.task != new.task:
@@ -105,24 +101,36 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
     if record is None:
         return None, ""
     found = [each for each in list_checkpoints(directory) if each not in record.before]
-    if not found:
-        return None, ""
-    if nodes > 1 and (record.nodes == 1 or not is_shared(list_marks(directory))):
+    if found and nodes > 1 and (record.nodes == 1 or not is_shared(list_marks(directory))):
         return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
     last, faults = pass_damaged(directory, found)
+    if last is None and not faults:
+        return None, ""
     then = f"goes on from {directory}/{last.name}" if last else "begins at step 0"
-    return last, f"{', '.join(faults)}: {then}" if faults else then
+    return last, f"{', '.join(shorten(faults))}: {then}" if faults else then
+
+
+def shorten(faults: list[str]) -> list[str]:
+    """Return the first of many: with --save_only_model each checkpoint of a run has the same."""
+    return faults if len(faults) <= SHOWN else [*faults[:SHOWN], f"and {len(faults) - SHOWN} others"]
 
 
 def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | None, list[str]]:
-    """Return the last checkpoint that the Trainer can go on from, and what is wrong with those after it."""
-    faults: list[str] = []
+    """Return the last checkpoint that the Trainer can go on from, and what is wrong with those after it.
+
+    found: the complete ones that may be taken, the oldest first.
+    """
+    last, faults = None, dict[str, str]()
     for each in reversed(found):
         fault = find_fault(f"{directory}/{each.name}")
         if fault is None:
-            return each, faults
-        faults.append(f"{each.name} {fault}")
-    return None, faults
+            last = each
+            break
+        faults[each.name] = fault
+    after = [name for name in list_names(directory) if last is None or read_step(name) > last.step]
+    gaps = {name: find_gap(f"{directory}/{name}", read_step(name)) for name in after}
+    faults.update({name: f"is not complete ({gap})" for name, gap in gaps.items() if gap is not None})
+    return last, [f"{name} {faults[name]}" for name in sorted(faults, key=read_step, reverse=True)]
 
 
 def list_marks(directory: str) -> list[str]:

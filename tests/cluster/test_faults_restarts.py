@@ -20,7 +20,7 @@ ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_R
 MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
 KILL = "kill -9 $(pgrep -n -f 'run_[c]lm.py')"
-GOES_ON = "multinode: goes on from /workspace/output/clm/checkpoint-..."
+GOES_ON = "goes on from /workspace/output/clm/checkpoint-..."
 
 
 @dataclass

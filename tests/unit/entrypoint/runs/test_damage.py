@@ -67,8 +67,19 @@ def test_what_torch_saves_is_an_archive_to_its_end(tmp_path: Path, name: str) ->
         assert find_damaged(str(tmp_path)) == name, content
 
 
+@pytest.mark.parametrize("name", ["config.json", "adapter_config.json"])
+def test_a_configuration_is_an_object_to_its_end(tmp_path: Path, name: str) -> None:
+    path, whole = tmp_path / name, b'{"vocab_size": 9}'
+    path.write_bytes(whole)
+    assert find_damaged(str(tmp_path)) is None
+    for content in (b"", whole[:-1], b"[]", b"\0" * len(whole), b"\xff" * len(whole), b"[" * 200_000):
+        path.write_bytes(content)
+        assert find_damaged(str(tmp_path)) == name, content
+
+
 @pytest.mark.parametrize(
-    "name", ["training_args.bin", "trainer_state.json", "model.py", "model.safetensors.index.json"]
+    "name",
+    ["training_args.bin", "trainer_state.json", "model.py", "model.safetensors.index.json", "tokenizer_config.json"],
 )
 def test_what_is_not_loaded_is_not_judged(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")

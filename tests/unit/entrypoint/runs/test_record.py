@@ -140,6 +140,56 @@ def test_a_checkpoint_of_the_model_alone_is_passed_over(tmp_path: Path) -> None:
     assert last is not None and last.step == 4 and said.startswith("checkpoint-8 has no state of the optimizer: goes")
 
 
+def cut(path: Path) -> None:
+    """Leave half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def shard(path: Path) -> None:
+    """Put an index in the place of the weights, of which one part is not there."""
+    path.unlink()
+    Path(f"{path}.index.json").write_text('{"weight_map": {"a": "trainer_state.json", "b": "model-2.safetensors"}}')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "fault"),
+    [
+        (cut, "config.json", "is damaged (config.json)"),
+        (cut, "trainer_state.json", "is not complete (trainer_state.json)"),
+        (Path.unlink, "trainer_state.json", "is not complete (trainer_state.json)"),
+        (Path.unlink, "model.safetensors", "is not complete (model.safetensors)"),
+        (shard, "model.safetensors", "is not complete (model-2.safetensors)"),
+    ],
+)
+def test_what_is_wrong_with_the_last_checkpoint_is_said(
+    tmp_path: Path, spoil: Callable[[Path], object], name: str, fault: str
+) -> None:
+    checkpoint(tmp_path, 16)  # of the run before
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    for each in (8, 12):
+        (checkpoint(tmp_path, each) / "config.json").write_text("{}")
+    (tmp_path / "checkpoint-4").mkdir()  # half-written, and older than the one that is taken
+    (tmp_path / "checkpoint-x").mkdir()
+    spoil(tmp_path / "checkpoint-12" / name)
+    last, said = find_last(str(tmp_path), 1)
+    assert last is not None and last.step == 8
+    assert said == f"checkpoint-12 {fault}: goes on from {tmp_path}/checkpoint-8"
+
+
+def test_a_lone_checkpoint_that_is_half_written_is_said(tmp_path: Path) -> None:
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    (tmp_path / "checkpoint-4").mkdir()
+    assert find_last(str(tmp_path), 1) == (None, "checkpoint-4 is not complete (trainer_state.json): begins at step 0")
+
+
+def test_of_many_the_last_are_named(tmp_path: Path) -> None:
+    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    for each in range(1, 11):
+        (checkpoint(tmp_path, each) / "optimizer.pt").unlink()
+    _, said = find_last(str(tmp_path), 1)
+    assert said.startswith("checkpoint-10 has no") and said.endswith("optimizer, and 7 others: begins at step 0")
+
+
 @pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b""), Path.unlink])
 def test_nobody_is_sent_to_a_damaged_checkpoint(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     for each in (4, 8):
