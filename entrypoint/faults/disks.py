@@ -16,9 +16,12 @@ NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "
 # A writer gives up with less than this left, in bytes and as a share of the whole.
 LITTLE, SHARE = 1 << 20, 50
 
+# Where a start found no space at all, fewer checkpoints of the next one make none.
+ROOM = "remove what is not needed there, such as a half-written checkpoint"
+MORE_ROOM = f"{ROOM}, or mount a larger volume; the same command then goes on from the last whole one"
 MORE_DISK = (
-    "remove what is not needed there, mount a larger volume, or keep fewer checkpoints (--save_total_limit 2); "
-    "the same command then goes on from the last whole one"
+    f"{ROOM}, then type the same again, with fewer checkpoints (--save_total_limit 2) or on a larger volume: "
+    "it goes on from the last whole one"
 )
 
 

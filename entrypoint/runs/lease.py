@@ -19,7 +19,7 @@ from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Seconds: between two renewals, of watching before a lease counts as left behind, and between two looks at it. One of
 # the own name is nearly always that of an earlier start, so that a renewal and a little more are enough.
@@ -60,13 +60,37 @@ def make_text(owner: str, host: str) -> str:
 
 
 def create(path: str, text: str) -> bool:
-    """Write the file if there is none, and return whether that was so."""
+    """Write the file if there is none, and return whether that was so.
+
+    On a full disk there may be room for its name only: it is not left behind, for nobody would renew it.
+    """
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664), "w", encoding="utf-8") as file:
-            file.write(text)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
     except FileExistsError:
         return False
+    with removed_on_error(path), open(opened, "w", encoding="utf-8") as file:
+        file.write(text)
     return True
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file anew: who opens it finds the old text or the new one."""
+    aside = f"{path}.{os.urandom(8).hex()}"
+    with removed_on_error(aside):
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+
+
+@contextlib.contextmanager
+def removed_on_error(path: str) -> Iterator[None]:
+    """Remove a file that cannot be written, as on a full disk."""
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def renew(path: str, owner: str, host: str) -> bool:
@@ -74,15 +98,7 @@ def renew(path: str, owner: str, host: str) -> bool:
     held = read_lease(path)
     if held is None or held.owner != owner:
         return False
-    aside = f"{path}.{os.urandom(8).hex()}"
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(make_text(owner, host))
-        os.replace(aside, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise
+    write_whole(path, make_text(owner, host))
     return True
 
 

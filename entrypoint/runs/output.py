@@ -7,11 +7,11 @@ import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import Refusal
-from entrypoint.faults.disks import MORE_DISK, describe_disk
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import VARIABLE, keep
-from entrypoint.runs.lease import Clock, check_other, check_twin, create, release, take
+from entrypoint.runs.lease import Clock, check_other, check_twin, create, release, take, write_whole
 from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, make_mark, read_record
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Refusal(
-            "no space is left in the directory for results", describe_disk(run.directory), MORE_DISK
-        ) from None
+        fact = "no space is left in the directory for results"
+        raise Refusal(fact, describe_disk(run.directory), MORE_ROOM, WORLD) from None
 
 
 def sign(run: Run) -> None:
@@ -141,21 +140,24 @@ def make_shared(directory: str) -> None:
 
 
 def begin(run: Run, lease: str, *, fresh: bool) -> int:
-    """Write the record of a run that does not go on, and return the process that keeps the lease.
+    """Leave the record of a run, and return the process that keeps the lease.
 
     fresh: whether it is this process that may write the record.
     """
     try:
         check_run(run)
-    except Refusal:
-        release(lease, run.owner)
+        leave_record(run, fresh=fresh)
+    except (Refusal, OSError):
+        with contextlib.suppress(OSError):
+            release(lease, run.owner)
         raise
+    return keep(lease, run.owner, run.host)
+
+
+def leave_record(run: Run, *, fresh: bool) -> None:
+    """Write the record of a run that does not go on; fresh: whether it is this process that may."""
     old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
     path = f"{run.directory}/{OWN}/run.json"
     anew = run.anew or old is None or compare(old, new) or run.nodes > 1 == old.nodes
     if anew and (fresh or not os.path.exists(path)):
-        aside = f"{path}.{run.host}.{os.getpid()}"
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(as_text(new))
-        os.replace(aside, path)
-    return keep(lease, run.owner, run.host)
+        write_whole(path, as_text(new))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.faults.disks import Disk, find_full, list_mounts, write_disk
+from entrypoint.faults.disks import MORE_DISK, Disk, find_full, list_mounts, write_disk
 
 MOUNTINFO = """\
 1 0 0:1 / / rw,relatime - overlay overlay rw
@@ -40,3 +40,7 @@ def test_full_ones_are_found(disks: list[Disk], full: list[str]) -> None:
 
 def test_a_disk_is_written_with_its_size() -> None:
     assert write_disk(Disk("/out", 2 * GB, 1 << 20)) == "/out (2.0 GB, 1 MB free)"
+
+
+def test_a_disk_that_is_full_is_emptied_first() -> None:
+    assert MORE_DISK.index("half-written checkpoint") < MORE_DISK.index("--save_total_limit 2")

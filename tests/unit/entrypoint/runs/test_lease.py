@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,6 +178,25 @@ def test_a_renewal_that_fails_leaves_nothing(path: str, monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="No space left"):
         renew(path, "a", "host")
     assert [each.name for each in Path(path).parent.iterdir()] == ["lease.json"]
+
+
+def test_a_lease_that_cannot_be_written_leaves_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk may have room for a name; the next start would take it for the lease of an unknown host."""
+
+    def open_full(name: str, *more: int, opens: Callable[..., int] = os.open) -> int:
+        os.close(opens(name, *more))
+        return opens("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr("os.open", open_full)
+    with pytest.raises(OSError, match="No space left"):
+        create(path, make_text("a", "host"))
+    assert list(Path(path).parent.iterdir()) == []
+
+
+def test_what_another_has_made_is_not_removed(path: str) -> None:
+    create(path, make_text("a", "host"))
+    assert not create(path, make_text("b", "host"))
+    assert owner(path) == "a"
 
 
 def test_a_job_that_ends_makes_room(path: str) -> None:

@@ -208,6 +208,21 @@ def test_a_disk_and_a_quota_that_are_full_are_said(
     with pytest.raises(kind) as caught:
         open_run(run(tmp_path), CLOCK, pytest.fail)
     assert ("no space is left in the directory for results" in str(caught.value)) == (kind is Refusal)
+    if isinstance(caught.value, Refusal):
+        assert caught.value.code == 1 and "half-written" in caught.value.remedy
+        assert "--save_total_limit" not in caught.value.remedy  # nothing was written yet
+
+
+def test_a_start_without_room_for_its_record_leaves_no_lease(
+    tmp_path: Path, kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, text: str) -> None:
+        raise OSError(errno.ENOSPC, "no", path)
+
+    monkeypatch.setattr(output, "write_whole", refuse)
+    with pytest.raises(Refusal, match="no space is left"):
+        open_run(run(tmp_path), CLOCK, pytest.fail)
+    assert kept == [] and read_lease(f"{tmp_path}/{OWN}/lease.json") is None
 
 
 @pytest.mark.parametrize(
