@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
-from entrypoint.runs.lease import RENEW, create, make_text, read_lease, release, renew
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.runs.lease import EXPIRES, RENEW, create, make_text, read_lease, release, renew
 from entrypoint.streams import print_error
 
 PR_SET_PDEATHSIG = 1
 # By this variable a training knows its process, and ends it as the last thing that it does (jobs/at_end.py).
 VARIABLE = "MULTINODE_KEEPER"
+# Seconds until what SIGTERM has not ended is killed. With --enable_jit_checkpoint the Trainer writes one more
+# checkpoint, 3 seconds after that signal (transformers/trainer_jit_checkpoint.py, kill_wait).
+GRACE = 2.0
 
 
 def keep(path: str, owner: str, host: str) -> int:
@@ -21,7 +26,10 @@ def keep(path: str, owner: str, host: str) -> int:
         return child
     try:
         detach(parent)
-        renew_until_the_end(path, owner, host)
+        other = renew_until_the_end(path, owner, host)
+        if other is not None:
+            print_error(describe_loss(path, other))
+            end_training(parent)
     except OSError as error:
         print_error(f"multinode: the lease {path} is not renewed any more: {error.strerror}")
     finally:
@@ -42,13 +50,13 @@ def detach(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def renew_until_the_end(path: str, owner: str, host: str) -> None:
-    """Renew the lease again and again, and release it at the end; say it, and stop, when another job has taken it.
+def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
+    """Renew the lease again and again, and release it at the end; return the host of a job that has taken it before.
 
     A container may end with its training. Where that was killed, there is no time left, and the lease expires.
     """
     fails = False
-    while signal.sigtimedwait([signal.SIGTERM], RENEW) is None:
+    while not is_told(RENEW):
         try:
             other = find_other(path, owner, host)
             fails = False
@@ -59,9 +67,34 @@ def renew_until_the_end(path: str, owner: str, host: str) -> None:
                 )
             fails, other = True, None
         if other is not None:
-            print_error(f"multinode: a job on {other} has taken the directory for results, see {path}")
-            return
+            return None if is_told(0) else other
     release(path, owner)
+    return None
+
+
+def is_told(seconds: float) -> bool:
+    """Wait, and return whether the training has said that it ends, or the kernel that it has ended."""
+    return signal.sigtimedwait([signal.SIGTERM], seconds) is not None
+
+
+def describe_loss(path: str, other: str) -> Refusal:
+    """Return why a training is ended."""
+    fact = "another job has taken the directory for results, and this training is ended"
+    why = f"a job that is frozen for {EXPIRES:.0f} s, as in a paused container, loses its directory"
+    return Refusal(fact, f"{path}: a job on {other}", f"--output_dir ANOTHER, or leave it to that job: {why}", WORLD)
+
+
+def end_training(training: int) -> None:
+    """End the process that this one renewed the lease for, before it writes beside the other job.
+
+    As long as that is the parent of this process, its number is no other's. Torchrun's agent passes SIGTERM on.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if os.getppid() == training:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(training, number)
+        if is_told(GRACE):
+            return
 
 
 def find_other(path: str, owner: str, host: str) -> str | None:

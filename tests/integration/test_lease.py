@@ -96,12 +96,12 @@ def test_it_comes_again_where_it_was_lost(training: subprocess.Popen[bytes], pat
     wait(lambda: read_lease(path) is not None)
 
 
-def test_who_has_lost_it_to_another_says_so(training: subprocess.Popen[bytes], path: str) -> None:
-    stream = training.stderr
+def lose(process: subprocess.Popen[bytes], path: str) -> None:
+    """Take the lease, again where it was renewed in that very moment, until the loss was noticed."""
+    stream = process.stderr
     assert stream is not None
 
     def lost() -> bool:
-        """Take the lease, again where it was renewed in that very moment; say whether the loss was noticed."""
         held = read_lease(path)
         if held is None or held.owner != "other":
             Path(f"{path}.other").write_text(make_text("other", "there"))
@@ -109,9 +109,25 @@ def test_who_has_lost_it_to_another_says_so(training: subprocess.Popen[bytes], p
         return bool(select.select([stream], [], [], 0)[0])
 
     wait(lost)
-    assert b"a job on there has taken the directory for results" in stream.readline()
+
+
+def test_who_has_lost_it_to_another_says_so_and_ends(training: subprocess.Popen[bytes], path: str) -> None:
+    lose(training, path)
+    _, said = training.communicate(timeout=60)
+    assert b"another job has taken the directory for results, and this training is ended: " in said
+    assert b"a job on there\n  try: " in said and training.returncode == -signal.SIGTERM
     held = read_lease(path)
     assert held is not None and held.owner == "other"
+
+
+def test_a_training_that_goes_on_all_the_same_is_killed(path: str) -> None:
+    """One with --enable_jit_checkpoint would write one more checkpoint."""
+    deaf = START.replace('os.execvp("sleep", ["sleep", "300"])', "signal.signal(15, signal.SIG_IGN); time.sleep(300)")
+    words = [sys.executable, "-c", f"import signal, time\n{deaf}", path]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        wait(lambda: read_lease(path) is not None)
+        lose(process, path)
+        assert process.wait(timeout=60) == -signal.SIGKILL
 
 
 def test_a_directory_that_cannot_be_written_for_a_while_does_not_end_it(

@@ -1,8 +1,9 @@
-"""Renewals of a lease beside a training, up to the signal that ends them."""
+"""Renewals of a lease beside a training, up to the signal that ends them, or the training that has lost its lease."""
 
 from __future__ import annotations
 
 import errno
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from entrypoint.runs import keeper
-from entrypoint.runs.keeper import find_other, renew_until_the_end
+from entrypoint.runs.keeper import describe_loss, end_training, find_other, renew_until_the_end
 from entrypoint.runs.lease import RENEW, create, make_text, read_lease
 
+TRAINING = 4242
 # What happens between two renewals, one after the other.
 Happens = Callable[[], object]
 
@@ -32,7 +34,9 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         left = list(events)
 
         def sigtimedwait(numbers: list[int], seconds: float) -> object:
-            assert (numbers, seconds) == ([signal.SIGTERM], RENEW)
+            assert numbers == [signal.SIGTERM] and seconds in (RENEW, 0)
+            if not seconds:  # only a look
+                return None
             if not left:
                 return signal.SIGTERM
             left.pop(0)()
@@ -50,14 +54,11 @@ def test_a_lease_is_renewed_and_released_at_the_end(path: str, wait: Callable[..
     assert len(set(seen)) == 3 and read_lease(path) is None
 
 
-def test_a_job_that_has_taken_it_is_named_and_keeps_it(
-    path: str, wait: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_has_taken_it_is_named_and_keeps_it(path: str, wait: Callable[..., None]) -> None:
     wait(lambda: Path(path).write_text(make_text("other", "node7")), lambda: pytest.fail("renewed"))
-    renew_until_the_end(path, "mine", "here")
+    assert renew_until_the_end(path, "mine", "here") == "node7"
     held = read_lease(path)
     assert held is not None and held.owner == "other"
-    assert capsys.readouterr().err == (f"multinode: a job on node7 has taken the directory for results, see {path}\n")
 
 
 def test_a_full_disk_is_said_once_until_it_is_mended(
@@ -93,3 +94,68 @@ def test_a_lost_lease_is_taken_again_and_another_job_s_is_not(
     assert find_other(str(path), "mine", "here") == other
     found = read_lease(str(path))
     assert found is not None and (found.owner == "mine") is (other is None)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Send no signals, and list them."""
+    numbers: list[int] = []
+
+    def send(process: int, number: int) -> None:
+        assert process == TRAINING
+        numbers.append(number)
+
+    monkeypatch.setattr(os, "kill", send)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("parents", "told", "signals"),
+    [
+        ([TRAINING], [True], [signal.SIGTERM]),
+        ([TRAINING, TRAINING], [False, False], [signal.SIGTERM, signal.SIGKILL]),
+        ([1, 1], [False, False], []),  # it has ended, and its number may be another's
+        ([TRAINING, 1], [False, True], [signal.SIGTERM]),
+    ],
+)
+def test_only_the_parent_is_ended(
+    sent: list[int], monkeypatch: pytest.MonkeyPatch, parents: list[int], told: list[bool], signals: list[int]
+) -> None:
+    said = iter(told)
+    monkeypatch.setattr(os, "getppid", iter(parents).__next__)
+    monkeypatch.setattr(keeper, "is_told", lambda seconds: next(said))
+    end_training(TRAINING)
+    assert sent == signals
+
+
+def test_a_training_that_is_gone_in_this_moment_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(process: int, number: int) -> None:
+        raise ProcessLookupError(3, "No such process")
+
+    monkeypatch.setattr(os, "kill", gone)
+    monkeypatch.setattr(os, "getppid", lambda: TRAINING)
+    monkeypatch.setattr(keeper, "is_told", lambda seconds: True)
+    end_training(TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("told", "lost"),
+    [
+        ([False, False], "there"),
+        ([False, True], None),  # it ends in this moment, of itself
+        ([True], None),
+    ],
+)
+def test_a_training_that_ends_has_lost_nothing(
+    monkeypatch: pytest.MonkeyPatch, told: list[bool], lost: str | None
+) -> None:
+    said = iter(told)
+    monkeypatch.setattr(keeper, "is_told", lambda seconds: next(said))
+    monkeypatch.setattr(keeper, "find_other", lambda path, owner, host: "there")
+    assert renew_until_the_end("/none/lease.json", "mine", "here") == lost
+
+
+def test_it_is_said_who_has_the_directory() -> None:
+    refusal = describe_loss("/out/lease.json", "there")
+    assert refusal.value == "/out/lease.json: a job on there"
+    assert "--output_dir ANOTHER" in refusal.remedy and refusal.code == 1
