@@ -99,6 +99,19 @@ def test_launch_names_the_host_that_never_comes(cluster: Cluster) -> None:
     assert "node0" not in refusal
 
 
+def kill_under_launch(cluster: Cluster, broken: Broken, kill: str) -> None:
+    """Kill a process on node1 while both nodes train under `launch`, and compare how the job ends with its row."""
+    cluster.start(1, "worker")
+    child = cluster.start(0, *cluster.launch(*ENDLESS))
+    assert one_said(TRAINS, [child])
+
+    with broken.happens():
+        assert cluster.nodes[1].shell(kill).code == 0
+        done = child.finish()
+
+    broken.ended(done)
+
+
 @fault(
     "a rank fails under `launch`",
     "multinode: rank 1 on node1 ended with exit code 7; the job is ended",
@@ -138,15 +151,7 @@ def test_a_killed_rank_of_torchrun_ends_the_job(cluster: Cluster, broken: Broken
     codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
 )  # fmt: skip
 def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) -> None:
-    cluster.start(1, "worker")
-    child = cluster.start(0, *cluster.launch(*ENDLESS))
-    assert one_said(TRAINS, [child])
-
-    with broken.happens():
-        assert cluster.nodes[1].shell(KILL_A_RANK).code == 0
-        done = child.finish()
-
-    broken.ended(done)
+    kill_under_launch(cluster, broken, KILL_A_RANK)
 
 
 @fault(
@@ -155,15 +160,7 @@ def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) 
     codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
 )  # fmt: skip
 def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Broken) -> None:
-    cluster.start(1, "worker")
-    child = cluster.start(0, *cluster.launch(*ENDLESS))
-    assert one_said(TRAINS, [child])
-
-    with broken.happens():
-        assert cluster.nodes[1].shell(KILL_A_SUPERVISOR).code == 0
-        done = child.finish()
-
-    broken.ended(done)
+    kill_under_launch(cluster, broken, KILL_A_SUPERVISOR)
 
 
 @fault(
@@ -174,16 +171,9 @@ def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Br
     remedy="type the same again: it goes on from the last checkpoint",
 )  # fmt: skip
 def test_a_killed_proxy_of_hydra_ends_the_job(cluster: Cluster, broken: Broken) -> None:
-    cluster.start(1, "worker")
-    child = cluster.start(0, *cluster.launch(*ENDLESS))
-    assert one_said(TRAINS, [child])
+    kill_under_launch(cluster, broken, "pkill -9 hydra_pmi_proxy")
 
-    with broken.happens():
-        assert cluster.nodes[1].shell("pkill -9 hydra_pmi_proxy").code == 0
-        done = child.finish()
-        assert cluster.nodes[1].shell(UNTIL_CLEAN).code == 0
-
-    broken.ended(done)
+    assert cluster.nodes[1].shell(UNTIL_CLEAN).code == 0
 
 
 @fault(
