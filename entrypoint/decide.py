@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
-from entrypoint.container.image import compare, find_version, list_sites, release
+from entrypoint.container.image import find_version, list_sites, warn_stack
 from entrypoint.container.places import (
     CERTIFICATE,
     check_output,
@@ -59,7 +59,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
-    notes = [*here.notes, *compare(stack, environ), *faults, *moved, *program.notes]
+    notes = [*here.notes, *warn_stack(stack, environ), *faults, *moved, *program.notes]
     notes += warn_early(job, program.given, here.world, stack.torch)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), give_reasons([*forced, *defaults])
@@ -206,11 +206,10 @@ def warn_early(job: jobs.Job, given: Mapping[str, object], world: World, torch: 
     """
     if not job.trains:
         return []
-    from entrypoint.container.limits import ALWAYS_REFUSED, MEMORY, SMOKE_MEMORY, Demand, check_ipex, read_limits, warn
+    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Demand, check_ipex, read_limits, warn
 
     limits = read_limits(read_text, file_system_size)
-    if release(torch) >= ALWAYS_REFUSED:
-        check_ipex(limits.flags, given)
+    check_ipex(limits.flags, given, torch)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
     demand = Demand(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
     return warn(limits, demand)

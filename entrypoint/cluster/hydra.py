@@ -29,7 +29,7 @@ def for_all(environ: Mapping[str, str]) -> dict[str, str]:
     return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
 
 
-def find_way(host: str) -> str | None:
+def find_interface(host: str) -> str | None:
     """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
     own = own_address(host)
     return find_route(host) if own and ":" not in own else None

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
-from entrypoint.cluster.hydra import bootstrap, find_way, for_all, start
+from entrypoint.cluster.hydra import bootstrap, find_interface, for_all, start
 from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
-from entrypoint.container.image import LAUNCHED, describe, read_stack
+from entrypoint.container.image import LAUNCHED, name_stack, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
@@ -148,8 +148,8 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         port = read_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
-        shared[LAUNCHED] = describe(read_stack(read_text(f"{root}/stack.json")))
-        shared |= bootstrap(environ, access.config, root, find_way(away[0]))
+        shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
+        shared |= bootstrap(environ, access.config, root, find_interface(away[0]))
     else:
         from entrypoint.container.files import make_private
 

@@ -58,14 +58,14 @@ def read_stack(text: str | None) -> Stack:
     return Stack(torch, transformers, python, backend, str(examples) if examples else None, site, environment)
 
 
-def describe(stack: Stack) -> str:
+def name_stack(stack: Stack) -> str:
     """Return what has to be the same in the images of all nodes."""
     return f"{stack.backend}, torch {stack.torch}"
 
 
-def compare(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+def warn_stack(stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """Return a note in a rank of `launch` if this image is another: ranks of two backends wait for each other."""
-    there, here = environ.get(LAUNCHED), describe(stack)
+    there, here = environ.get(LAUNCHED), name_stack(stack)
     if there in (None, "", here):
         return []
     return [f"this image has {here}, and that of `launch` {there}: ranks may wait in vain; start all from one image"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.container.cgroup import list_directories
+from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import is_true, whole
 
@@ -26,10 +27,10 @@ BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 # Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
 # bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
 AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
-# What IPEX wants for bf16, and refuses to train without: one of these sets. Before 2.1 it was not always so
-# (intel_extension_for_pytorch/frontend.py, optimize, and onednn_has_bf16_support).
+# What IPEX wants for bf16, and refuses to train without: one of these sets, and the release of torch, whose number it
+# has, since which that is known (intel_extension_for_pytorch/frontend.py, optimize, and onednn_has_bf16_support).
 OF_IPEX = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
-ALWAYS_REFUSED = (2, 1)
+REFUSES_SINCE = (2, 1)
 WITHOUT = "the same command without --bf16, or without --use_ipex"
 
 
@@ -133,9 +134,9 @@ def warn_bf16(limits: Limits, demand: Demand) -> str | None:
     return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
 
 
-def check_ipex(flags: frozenset[str], given: Mapping[str, object]) -> None:
+def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -> None:
     """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
-    if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))):
+    if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))) or release(torch) < REFUSES_SINCE:
         return
     if flags and not any(each <= flags for each in OF_IPEX):
         lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)

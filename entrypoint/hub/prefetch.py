@@ -17,7 +17,7 @@ from entrypoint.needs.script import read_source
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 from entrypoint.training.command import name_owners, read_program
-from entrypoint.training.task import find_script
+from entrypoint.training.task import place_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -109,6 +109,6 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
     check_packages(job.name, stack, datasets, lambda: list_packages(sites), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(job.name, program.given, datasets, os.path.exists)
-    script = read_loaded(find_script(job.name, TASKS[job.name], stack), program.given, stack)
+    script = read_loaded(place_script(job.name, TASKS[job.name], stack), program.given, stack)
     words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
     return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)

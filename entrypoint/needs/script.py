@@ -9,7 +9,7 @@ from entrypoint.container.image import find_version, list_packages, list_sites
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import find_flaws
 from entrypoint.needs.packages import ask_python, check_packages
-from entrypoint.training.task import DIRECTORY, find_script
+from entrypoint.training.task import DIRECTORY, place_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
     """Return the source of a task's script; raise Refusal if that or a package it needs is not there, or they clash."""
-    path = find_script(name, TASKS[name], stack)
+    path = place_script(name, TASKS[name], stack)
     source = read_source(path)
     sites = list_sites(stack, environ)
     check_packages(

@@ -11,7 +11,7 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
-from entrypoint.training.task import ACCELERATE, TRAINER, find_script
+from entrypoint.training.task import ACCELERATE, TRAINER, place_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def read_script(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Progra
         if task.kind == ACCELERATE:  # some of its flags went into the environment
             given = {**read_given(job.words, read_file, strict=True), **given}
         defaults = ON_CPU if task.kind == ACCELERATE else ()
-        script = find_script(job.name, task, stack)
+        script = place_script(job.name, task, stack)
         words = [script, *(files or made.words)]
         return Program(words, made.notes, given, as_settings(made.environ), defaults, files)
     return Program([job.name, *job.words], [], read_given(job.words, read_file, strict=False), defaults=ON_CPU)

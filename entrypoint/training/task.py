@@ -92,7 +92,7 @@ class Task(NamedTuple):
         return self.script.split("/")[0]
 
 
-def find_script(name: str, task: Task, stack: Stack) -> str:
+def place_script(name: str, task: Task, stack: Stack) -> str:
     """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
     if stack.examples is None:
         remedy = f"{stack.again} --examples <archive, directory or URL>"

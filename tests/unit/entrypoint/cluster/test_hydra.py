@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.cluster import hydra
-from entrypoint.cluster.hydra import bootstrap, find_way
+from entrypoint.cluster.hydra import bootstrap, find_interface
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:
@@ -25,4 +25,4 @@ def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, s
 def test_the_way_to_a_host(own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hydra, "own_address", lambda host: own)
     monkeypatch.setattr(hydra, "find_route", lambda host: "eth1")
-    assert find_way("node1") == interface
+    assert find_interface("node1") == interface

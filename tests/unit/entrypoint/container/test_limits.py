@@ -102,18 +102,21 @@ BOTH = {"use_ipex": True, "bf16": "True"}
 
 
 @pytest.mark.parametrize(
-    ("flags", "arguments", "refused"),
+    ("flags", "arguments", "torch", "refused"),
     [
-        ("fpu avx2", BOTH, True),
-        ("fpu avx2 avx512bw avx512dq", BOTH, True),
-        (SKYLAKE, BOTH, False),
-        (SIERRA, BOTH, False),
-        ("fpu avx2", {"use_ipex": True}, False),
-        ("fpu avx2", {"bf16": True, "use_ipex": "False"}, False),
-        ("", BOTH, False),
+        ("fpu avx2", BOTH, "2.4.0+cpu", True),
+        ("fpu avx2", BOTH, "2.0.1", False),
+        ("fpu avx2 avx512bw avx512dq", BOTH, "2.1.0", True),
+        (SKYLAKE, BOTH, "2.4.0", False),
+        (SIERRA, BOTH, "2.4.0", False),
+        ("fpu avx2", {"use_ipex": True}, "2.4.0", False),
+        ("fpu avx2", {"bf16": True, "use_ipex": "False"}, "2.4.0", False),
+        ("", BOTH, "2.4.0", False),
     ],
 )
-def test_what_ipex_refuses_is_refused_before(flags: str, arguments: dict[str, object], refused: bool) -> None:
-    """Where nothing is known of the processor, IPEX has the last word."""
+def test_what_ipex_refuses_is_refused_before(
+    flags: str, arguments: dict[str, object], torch: str, refused: bool
+) -> None:
+    """Where nothing is known of the processor, or of the release, IPEX has the last word."""
     with pytest.raises(Refusal, match="neither avx512bw, avx512dq, avx512vl nor avx_ne_convert") if refused else does():
-        check_ipex(frozenset(flags.split()), arguments)
+        check_ipex(frozenset(flags.split()), arguments, torch)

@@ -9,7 +9,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.training.arguments import list_defaults
-from entrypoint.training.task import any_of, both, find_script, given, given_other, switched_on
+from entrypoint.training.task import any_of, both, given, given_other, place_script, switched_on
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_every_row_of_a_task_is_about_its_defaults(task: str) -> None:
 
 
 def test_scripts() -> None:
-    script = find_script("qa", TASKS["qa"], NEW)
+    script = place_script("qa", TASKS["qa"], NEW)
     assert script == "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 
 
@@ -79,5 +79,5 @@ def test_scripts() -> None:
 )
 def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
     with pytest.raises(Refusal, match=fact) as caught:
-        find_script(name, TASKS[name], stack)
+        place_script(name, TASKS[name], stack)
     assert remedy in caught.value.remedy and caught.value.code == 2
