@@ -95,11 +95,14 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
             decision = explain_launch(job.words, decision, root)
         print_output(as_json(decision) if options.explain == "json" else as_text(decision))
         return 0
-    from entrypoint.carry_out import carry_out, is_late, joins  # what only prints has ended
+    # What only prints has ended.
+    from entrypoint.carry_out import await_master, carry_out, check_named_interfaces, trains_with_others
 
-    if joins(job, decision) and is_late(decision, environ):
+    if trains_with_others(job, decision):
+        check_named_interfaces(decision, environ)
+        late = await_master(decision, environ)
         # What was unknown before the master had a name, as the interface that leads to it, is decided now.
-        decision = decide(job, environ, stack, options.nproc, root)
+        decision = decide(job, environ, stack, options.nproc, root) if late else decision
     print_start(job, decision)
     return carry_out(job, decision, root)
 

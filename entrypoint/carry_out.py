@@ -47,7 +47,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.cluster.launch import launch
 
         return launch(job.words, environ, root, decision.machine)
-    elif joins(job, decision):
+    elif trains_with_others(job, decision):
         from entrypoint.meeting.ready import check_master, describe_wait, warn_choice
 
         check_master(decision.world)
@@ -103,15 +103,20 @@ def open_directory(decision: Decision) -> dict[str, str]:
     return open_run(decision.run, Clock(), print_note)
 
 
-def joins(job: jobs.Job, decision: Decision) -> bool:
+def trains_with_others(job: jobs.Job, decision: Decision) -> bool:
     """Return whether the command is one of several ranks, or starts them."""
     return (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1
 
 
-def is_late(decision: Decision, environ: Mapping[str, str]) -> bool:
-    """Return whether the name of another node had to be waited for; what can be checked is checked before."""
+def check_named_interfaces(decision: Decision, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a variable that names an interface which this container does not have."""
     from entrypoint.faults.interfaces import check_interfaces  # a process on its own pays nothing for it
-    from entrypoint.meeting.ready import wait_for_master
 
     check_interfaces(environ, list_directory(NETWORK), decision.backend)
+
+
+def await_master(decision: Decision, environ: Mapping[str, str]) -> bool:
+    """Wait until the master's name resolves; return whether it was late. Raise Refusal where it does not come."""
+    from entrypoint.meeting.ready import wait_for_master  # as above
+
     return wait_for_master(decision.world, environ)
