@@ -15,7 +15,7 @@ from entrypoint.tuning.starters import read_start
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.explain import Decision
+    from entrypoint.decide import Decision
 
 # Where metrics are mounted, a directory each.
 METRICS = "/workspace/metrics"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
@@ -17,7 +17,6 @@ from entrypoint.container.places import (
     mount_points,
     move_models,
 )
-from entrypoint.explain import Decision, give_reasons
 from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
@@ -34,8 +33,28 @@ if TYPE_CHECKING:
 
     from entrypoint.container.identity import Identity
     from entrypoint.container.image import Stack
+    from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
     from entrypoint.runs.output import Run
+
+
+class Decision(NamedTuple):
+    """All that was found and decided; backend is the one the image was planned for.
+
+    batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
+    files that are written before the command starts, by path; run: a training and its directory, if it has one.
+    """
+
+    world: World
+    machine: Machine
+    prepared: Prepared
+    argv: list[str]
+    notes: list[str]
+    reasons: dict[str, str]
+    backend: str
+    batch: int | None = None
+    files: Mapping[str, str] = {}
+    run: Run | None = None
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
@@ -62,7 +81,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     notes = [*here.notes, *warn_stack(stack, environ), *faults, *moved, *program.notes]
     notes += warn_early(job, program.given, here.world, stack.torch)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
-    batch, reasons = find_batch(job, program), give_reasons([*forced, *defaults])
+    batch, reasons = find_batch(job, program), {each.name: each.why for each in [*forced, *defaults]}
     return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
@@ -10,37 +10,8 @@ from entrypoint.streams import hide, print_error, quote
 from entrypoint.training.job import SSH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.container.processors import Machine
-    from entrypoint.launchers.world import World
-    from entrypoint.runs.output import Run
-    from entrypoint.settings import Prepared, Setting
+    from entrypoint.decide import Decision
     from entrypoint.training.job import Job
-
-
-class Decision(NamedTuple):
-    """All that was found and decided; backend is the one the image was planned for.
-
-    batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
-    files that are written before the command starts, by path; run: a training and its directory, if it has one.
-    """
-
-    world: World
-    machine: Machine
-    prepared: Prepared
-    argv: list[str]
-    notes: list[str]
-    reasons: dict[str, str]
-    backend: str
-    batch: int | None = None
-    files: Mapping[str, str] = {}
-    run: Run | None = None
-
-
-def give_reasons(settings: list[Setting]) -> dict[str, str]:
-    """Return variable -> reason."""
-    return {setting.name: setting.why for setting in settings}
 
 
 def print_start(job: Job, decision: Decision) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.container.processors import Machine
-    from entrypoint.explain import Decision
+    from entrypoint.decide import Decision
     from entrypoint.launchers.world import World
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"

@@ -13,7 +13,7 @@ from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:
     from entrypoint.container.image import Stack
-    from entrypoint.explain import Decision
+    from entrypoint.decide import Decision
 
 CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("launcher", software.check_launcher),

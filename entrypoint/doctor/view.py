@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from entrypoint.container.cgroup import Files
     from entrypoint.container.image import Stack
+    from entrypoint.decide import Decision
     from entrypoint.errors import Refusal
-    from entrypoint.explain import Decision
 
 # Importing torch takes seconds, tens of them from a slow disk.
 SECONDS = 120

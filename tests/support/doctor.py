@@ -5,9 +5,9 @@ from __future__ import annotations
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import Limits
 from entrypoint.container.processors import Machine
+from entrypoint.decide import Decision
 from entrypoint.doctor.report import Row, examine
 from entrypoint.doctor.view import OK, Directory, Interface, Probe, View
-from entrypoint.explain import Decision
 from entrypoint.launchers.world import World
 from entrypoint.settings import Prepared
 

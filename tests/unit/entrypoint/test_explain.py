@@ -7,7 +7,8 @@ import json
 import pytest
 
 from entrypoint.container.processors import Machine
-from entrypoint.explain import Decision, as_json, as_text, one_line
+from entrypoint.decide import Decision
+from entrypoint.explain import as_json, as_text, one_line
 from entrypoint.launchers.world import World
 from entrypoint.settings import Prepared
 

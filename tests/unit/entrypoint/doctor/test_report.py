@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from entrypoint.decide import Decision
 from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
 from entrypoint.doctor.view import OK, WARNING, WRONG
 from entrypoint.errors import Refusal
-from entrypoint.explain import Decision
 from entrypoint.launchers.world import World
 from entrypoint.training.job import DOCTOR, Job
 from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS
