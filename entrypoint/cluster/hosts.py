@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.launchers.mpi import HOSTFILES
 from entrypoint.numbers import MOST_PROCESSES, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Where an MPIJob's operator says which file it wrote.
-VARIABLES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 # Letters of a line that are shown.
 LONGEST = 200
@@ -71,7 +70,7 @@ def merge(hosts: list[Host]) -> list[Host]:
 
 def default_hostfile(environ: Mapping[str, str]) -> str | None:
     """Return the path of the hostfile that an operator has written; None without one."""
-    return next((environ[name] for name in VARIABLES if environ.get(name)), None)
+    return next((environ[name] for name in HOSTFILES if environ.get(name)), None)
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:

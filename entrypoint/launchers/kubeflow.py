@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from entrypoint.launchers.mpi import HOSTFILES
 from entrypoint.launchers.torchrun import make_rendezvous, read_count
 from entrypoint.launchers.world import MPIJOB_LAUNCHER, MPIJOB_WORKER, Launcher, World, all_set
 
@@ -11,9 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROLE = "K_MPI_JOB_ROLE"
-# Where the operators of MPIJob and TrainJob mount a hostfile, and the variables that name it.
+# Where the operators of MPIJob and TrainJob mount a hostfile.
 MOUNTED = "/etc/mpi"
-HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
 
 
 def has_master(environ: Mapping[str, str]) -> bool:

@@ -18,6 +18,8 @@ CONTROL = "HYDRA_CONTROL_PORT"
 JOBS = (
     "I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", CONTROL, "PMI_JOBID",
 )  # fmt: skip
+# What names a hostfile to Intel MPI, MPICH and Open MPI, in the order in which `launch` looks for one.
+HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 # How far above a rank its proxy may be: a shell or two, and what binds it.
 FAR = 8
 # Where there is no size of this node: one rank on each, unless its scheduler says how many nodes there are.

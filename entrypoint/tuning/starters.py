@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file
 from entrypoint.launchers import world as launchers
+from entrypoint.launchers.mpi import HOSTFILES
 from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -42,7 +43,6 @@ EACH, RESTARTS, NODE = "--nproc-per-node", "PET_MAX_RESTARTS", "PET_NODE_RANK"
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
-HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 
 # Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
 # is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where

@@ -105,6 +105,13 @@ def test_the_operator_s_hostfile() -> None:
     assert default_hostfile({}) is None
 
 
+def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi() -> None:
+    """Both may be set in an image; `launch` starts hydra."""
+    both = {"OMPI_MCA_orte_default_hostfile": "/open", "HYDRA_HOST_FILE": "/mpich"}
+    assert default_hostfile(both) == "/mpich"
+    assert default_hostfile({**both, "I_MPI_HYDRA_HOST_FILE": "/intel"}) == "/intel"
+
+
 @pytest.mark.parametrize("text", ["-f", "a,-f", "-f:2", ".", "a, .b"])
 def test_a_host_that_ssh_would_take_for_an_option_is_refused(text: str) -> None:
     with pytest.raises(Refusal, match="not the name of a host") as caught:
