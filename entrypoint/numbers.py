@@ -49,6 +49,21 @@ def explain_reference(text: str) -> str:
     return f"define {name or 'the variable'} above it in env of the pod, or take the value by valueFrom: fieldRef"
 
 
+def read_range(text: str) -> tuple[int, int | None] | None:
+    """Return the smallest and the largest number of `2`, `1:4` or `2:`, which has no largest; all are above 0.
+
+    None for any other text, and for a range whose end is below its start.
+    """
+    first, colon, last = text.partition(":")
+    low = whole(first)
+    if not low:
+        return None
+    if colon and not last.strip():
+        return low, None
+    high = whole(last) if colon else low
+    return None if high is None or high < low else (low, high)
+
+
 def is_no(word: str) -> bool:
     """Return whether a word behind a flag switches it off; a flag without a word, which has an empty one, is on."""
     return word.lower() in NO

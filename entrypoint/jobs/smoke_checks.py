@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from entrypoint.numbers import read_range, whole
+
 # Positions alone, without reading the words, cannot bring the loss below log(28) = 3.33, the entropy of where an
 # answer starts; half of the first loss (about 3.5) is out of reach for a model that has not learned to read.
 MARGIN = 0.5
@@ -32,7 +34,7 @@ class Report(NamedTuple):
 
 def launched_size(environ: Mapping[str, str]) -> int:
     """Return how many ranks the launcher says it started; accelerate refuses a backend where it is one."""
-    return max([1, *(int(environ[name]) for name in SIZES if environ.get(name, "").isdigit())])
+    return max([1, *(whole(environ.get(name, "")) or 0 for name in SIZES)])
 
 
 def asked_size(flag: str, environ: Mapping[str, str]) -> str:
@@ -42,11 +44,11 @@ def asked_size(flag: str, environ: Mapping[str, str]) -> str:
 
 def read_size(text: str) -> tuple[int, int | None]:
     """Return the smallest and the largest world that is right; `2:` has no largest."""
-    low, colon, high = text.partition(":")
-    if not low.isdigit() or not (high or low).isdigit():
+    size = read_range(text)
+    if size is None:
         remedy = "2, 1:4 or 2: for --world_size or MULTINODE_WORLD_SIZE"
-        raise Failed(f"world size must be a number or a range, not {text!r}", remedy)
-    return int(low), None if colon and not high else int(high or low)
+        raise Failed(f"world size must be a number above 0 or a range, not {text!r}", remedy)
+    return size
 
 
 def check_flags(left: Sequence[str]) -> None:

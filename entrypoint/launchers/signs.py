@@ -11,7 +11,7 @@ from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.torchrun import INDEX, parse_nodes
 from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN_WORKER, is_loopback, unbracket
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import number, read_range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -201,12 +201,11 @@ def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = Fa
 def read_insisted(environ: Mapping[str, str]) -> tuple[int, int | None]:
     """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2`, `1:4` or `2:`, which has no largest."""
     text = environ.get("MULTINODE_WORLD_SIZE", "").strip() or "1:"
-    first, colon, last = text.partition(":")
-    low, high = whole(first), whole(last or first)
-    if not low or high is None or low > high:
+    size = read_range(text)
+    if size is None:
         remedy = "export MULTINODE_WORLD_SIZE=2, or 1:4, or unset it"
         raise Refusal("MULTINODE_WORLD_SIZE is neither a number above 0 nor a range", repr(text), remedy)
-    return low, None if colon and not last else high
+    return size
 
 
 def find_sign(environ: Mapping[str, str], *, allocated: bool = False) -> Sign | None:

@@ -21,7 +21,7 @@ from entrypoint.launchers.world import (
     read_port,
     unbracket,
 )  # fmt: skip
-from entrypoint.numbers import MOST_PROCESSES, explain_reference, number, whole
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, number, read_range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,9 +149,8 @@ def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
 
 def parse_nodes(text: str) -> tuple[int, int]:
     """Return the smallest and the largest number of nodes of `2` or `1:4`; raise Refusal for anything else."""
-    first, _, last = text.partition(":")
-    low, high = whole(first), whole(last or first)
-    if not low or not high or low > high:
+    low, high = read_range(text) or (None, None)
+    if low is None or high is None:  # torchrun knows no range without an end
         remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4"
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
     return low, high

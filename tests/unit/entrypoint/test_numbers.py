@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import explain_reference, is_no, is_true, number, read_cpus, whole, write_cpus
+from entrypoint.numbers import explain_reference, is_no, is_true, number, read_cpus, read_range, whole, write_cpus
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,25 @@ def test_written_cpus_are_read_back(cpus: frozenset[int]) -> None:
 def test_any_text_is_read(text: str) -> None:
     assert all(cpu >= 0 for cpu in read_cpus(text))
     assert whole(text) is None or int(text.strip()) >= 0
+    low, high = read_range(text) or (1, None)
+    assert 1 <= low <= (high or low)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2", (2, 2)),
+        (" 2 ", (2, 2)),
+        ("2:2", (2, 2)),
+        ("2:4", (2, 4)),
+        ("2:", (2, None)),
+        ("2: ", (2, None)),
+        *((text, None) for text in ("", " ", ":", ":4", "4:2", "0", "0:4", "0:", "-1", "1.5", "1:2:3", "1-4", "2x")),
+        *((text, None) for text in ("²", "٢", "1:²", "1:\uff14", "$(N)", "2:$(N)")),
+    ],
+)
+def test_a_range_of_sizes(text: str, found: tuple[int, int | None] | None) -> None:
+    assert read_range(text) == found
 
 
 YES, NO = ("True", "yes", "Y", "t", "1", "/data/no"), ("False", "no", "N", "f", "0", "OFF")

@@ -27,6 +27,7 @@ from entrypoint.jobs.smoke_checks import (
         ({"WORLD_SIZE": "1", "PMI_SIZE": "4"}, 4),
         ({"SLURM_STEP_NUM_TASKS": "3", "OMPI_COMM_WORLD_SIZE": ""}, 3),
         ({"WORLD_SIZE": "two", "MV2_COMM_WORLD_SIZE": "-4"}, 1),
+        ({"WORLD_SIZE": "²", "PMI_SIZE": "2"}, 2),
     ],
 )
 def test_the_size_that_the_launcher_started(environ: dict[str, str], size: int) -> None:
@@ -51,9 +52,10 @@ def test_a_size_may_be_a_range(text: str, size: tuple[int, int | None]) -> None:
     assert read_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["x", ":", ":2", "1:x", "-1", "1.5"])
+@pytest.mark.parametrize("text", ["x", ":", ":2", "1:x", "-1", "1.5", "0", "4:2", "²", "1:²", ""])
 def test_a_size_that_is_none(text: str) -> None:
-    with pytest.raises(Failed, match=r"world size must be a number or a range, not .*\n  try: 2, 1:4 or 2: ") as caught:
+    said = r"world size must be a number above 0 or a range, not .*\n  try: 2, 1:4 or 2: "
+    with pytest.raises(Failed, match=said) as caught:
         read_size(text)
     assert caught.value.code == 2
 

@@ -88,6 +88,7 @@ def test_a_node_with_a_number_lacks_a_master(environ: dict[str, str], remedy: st
         ({"PET_NNODES": "2x"}, "PET_NNODES is neither a number nor a range"),
         ({"PET_NNODES": "2:x"}, "PET_NNODES is neither a number nor a range"),
         ({"PET_NNODES": "4:1"}, "PET_NNODES is neither a number nor a range"),
+        ({"PET_NNODES": "2:"}, "PET_NNODES is neither a number nor a range"),
         ({"WORLD_SIZE": "$(N)"}, "WORLD_SIZE is not a number"),
         ({"WORLD_SIZE": "2x"}, "WORLD_SIZE is not a number"),
         ({"RANK": "$(N)"}, "RANK is not a number"),
@@ -142,7 +143,7 @@ def test_a_world_of_another_size_than_insisted_on_is_refused(
         check_alone(environ, world)
 
 
-@pytest.mark.parametrize("text", ["x", "2:x", "4:2", ":", "-1"])
+@pytest.mark.parametrize("text", ["x", "2:x", "4:2", ":", "-1", "²", "2:²"])
 def test_a_size_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Refusal, match="neither a number above 0 nor a range"):
         check_alone({"MULTINODE_WORLD_SIZE": text}, World("alone", ""))
