@@ -154,7 +154,7 @@ def read_checking(environ: Mapping[str, str]) -> str:
     return value
 
 
-def read_port(environ: Mapping[str, str]) -> int:
+def read_ssh_port(environ: Mapping[str, str]) -> int:
     """Return the port of sshd; one above 1023 needs no privilege."""
     text = environ.get("MULTINODE_SSH_PORT") or "2222"
     port = whole(text)

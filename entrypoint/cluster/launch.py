@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.hydra import bootstrap, find_interface, for_all, start
-from entrypoint.cluster.keys import MAKE, find_keys, read_port, write_client
+from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
 from entrypoint.container.files import read_text, which, write_private
@@ -116,7 +116,7 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
 
 def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
     """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
-    nodes, port = len(filled), launchers.read_port(variables["MASTER_PORT"], "MASTER_PORT=")
+    nodes, port = len(filled), launchers.read_master_port(variables["MASTER_PORT"], "MASTER_PORT=")
     return launchers.World(
         here.launcher, here.why, (nodes, nodes), local_size=filled[0].slots, size=ranks,
         master=variables["MASTER_ADDR"], port=port,
@@ -145,7 +145,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
-        port = read_port(environ)
+        port = read_ssh_port(environ)
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
         shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.cluster.keys import copy_keys, read_port, write_client
+from entrypoint.cluster.keys import copy_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.container.network import is_here
 
@@ -29,7 +29,7 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     keys = None if "-F" in words else copy_keys(environ)
     if keys is None or keys.private is None:
         return ["ssh", *words], strip(environ)
-    return ["ssh", "-F", write_client(keys, environ, read_port(environ)), *words], strip(environ)
+    return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip(environ)
 
 
 def read_words(words: list[str]) -> tuple[str, list[str]]:

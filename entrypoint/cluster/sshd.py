@@ -6,7 +6,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from entrypoint.cluster.keys import find_keys, make_host_key, read_port
+from entrypoint.cluster.keys import find_keys, make_host_key, read_ssh_port
 from entrypoint.container.files import which, write_private
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.streams import print_note
@@ -45,7 +45,7 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
     if program is None:
         raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", WORLD)
-    port = read_port(environ)
+    port = read_ssh_port(environ)
     check_port(port)
     keys = find_keys(environ)
     if keys.private is None:

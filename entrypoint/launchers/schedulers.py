@@ -18,7 +18,7 @@ from entrypoint.launchers.world import (
     all_set,
     choose_port,
     make_launcher,
-    read_port,
+    read_master_port,
 )  # fmt: skip
 from entrypoint.numbers import number, whole
 
@@ -35,8 +35,11 @@ def is_above_one(*names: str) -> Callable[[Mapping[str, str]], bool]:
     return lambda environ: all_set(*names)(environ) and whole(environ[names[-1]]) != 1
 
 
-def name_job(*names: str) -> Callable[[Mapping[str, str]], str]:
-    """Return a function that names a job by the first of these variables; what follows a # is of one node only."""
+def make_job_reader(*names: str) -> Callable[[Mapping[str, str]], str]:
+    """Return a function that reads the name of a job from the first of these variables that is set.
+
+    What follows a # is of one node only.
+    """
 
     def name(environ: Mapping[str, str]) -> str:
         return next((f"{each}={environ[each].partition('#')[0]}" for each in names if environ.get(each)), "")
@@ -46,8 +49,8 @@ def name_job(*names: str) -> Callable[[Mapping[str, str]], str]:
 
 def make_nodes(environ: Mapping[str, str], why: str, nodes: int, node_rank: int, master: str) -> World:
     """Return a world for torchrun from what a scheduler says of its nodes."""
-    job = name_job("AWS_BATCH_JOB_ID", "TRAINING_JOB_NAME", "VC_JOB_NAME")(environ)
-    port = read_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=") or choose_port(job)
+    job = make_job_reader("AWS_BATCH_JOB_ID", "TRAINING_JOB_NAME", "VC_JOB_NAME")(environ)
+    port = read_master_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=") or choose_port(job)
     each = read_count(environ)
     return World(TORCHRUN, why, (nodes, nodes), node_rank, each, master=master, port=port, job=job)
 
@@ -141,7 +144,7 @@ def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
 
 FLUX_TASK = make_launcher(FLUX, "FLUX_TASK_RANK and FLUX_JOB_SIZE are set", Ranks(
     "FLUX_TASK_RANK", "FLUX_JOB_SIZE", ("FLUX_TASK_LOCAL_ID",), nodes=("FLUX_JOB_NNODES",), host=find_first_host,
-    job=name_job("FLUX_JOB_ID"), remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
+    job=make_job_reader("FLUX_JOB_ID"), remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
 ), is_above_one("FLUX_TASK_RANK", "FLUX_JOB_SIZE"))  # fmt: skip
 HOROVODRUN = make_launcher(HOROVOD, "HOROVOD_RANK and HOROVOD_SIZE are set", Ranks(
     "HOROVOD_RANK", "HOROVOD_SIZE", ("HOROVOD_LOCAL_RANK",), ("HOROVOD_LOCAL_SIZE",), host=find_first_host,

@@ -36,7 +36,7 @@ def read_number(environ: Mapping[str, str], name: str) -> int | None:
     return whole(environ.get(name, ""))
 
 
-def read_by_hand(environ: Mapping[str, str], name: str) -> int | None:
+def read_strict_number(environ: Mapping[str, str], name: str) -> int | None:
     """Return a number; None if it is not set, or -1, which meant alone before torchrun. Raise Refusal for the rest."""
     return None if environ.get(name, "").strip() == "-1" else number(environ, name)
 
@@ -45,7 +45,7 @@ def read_first(environ: Mapping[str, str], name: str) -> int | None:
     """Return a rank where the master is somewhere on the network, and nothing says how many there are; else None."""
     host = unbracket(environ.get("MASTER_ADDR", ""))
     silent = not host or is_loopback(host) or bool(environ.get("WORLD_SIZE", "").strip())
-    return None if silent else read_by_hand(environ, name)
+    return None if silent else read_strict_number(environ, name)
 
 
 def read_pmi_port(environ: Mapping[str, str], name: str) -> int | None:
@@ -107,9 +107,9 @@ BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_
 SIGNS = (
     Sign("PET_NNODES", 2, "export PET_MASTER_ADDR=HOST on every node: the one with PET_NODE_RANK=0", count_numbered),
     Sign("PET_NNODES", 2, JOB, count_nodes),
-    Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well", read_by_hand),
-    Sign("WORLD_SIZE", 2, MASTER, read_by_hand),
-    Sign("RANK", 1, MASTER, read_by_hand),
+    Sign("PET_NODE_RANK", 1, "export PET_MASTER_ADDR and PET_NNODES as well", read_strict_number),
+    Sign("WORLD_SIZE", 2, MASTER, read_strict_number),
+    Sign("RANK", 1, MASTER, read_strict_number),
     Sign("RANK", 0, MASTER, read_first),
     Sign("LOCAL_RANK", 1, "export RANK, WORLD_SIZE and MASTER_ADDR as well, or start the ranks with torchrun"),
     Sign("NUM_NODES", 2, NODES),

@@ -18,7 +18,7 @@ from entrypoint.launchers.world import (
     is_loopback,
     make_launcher,
     read_host,
-    read_port,
+    read_master_port,
     unbracket,
 )  # fmt: skip
 from entrypoint.numbers import MOST_PROCESSES, explain_reference, number, read_range, whole
@@ -88,7 +88,7 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(elastic), remedy)
     port = port or (C10D_PORT if elastic else "")
-    number_of_port = read_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=") or PORT
+    number_of_port = read_master_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=") or PORT
     each = read_count(environ)
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 
@@ -168,11 +168,11 @@ WORKER_BY_HAND = make_launcher(
 )  # fmt: skip
 
 
-def read_by_hand(environ: Mapping[str, str]) -> World:
+def read_world_by_hand(environ: Mapping[str, str]) -> World:
     """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
     world = read_rendezvous(environ, SET_BY_HAND)
     return world if environ.get(COUNT) or world.local_size else world._replace(local_size=1)
 
 
 SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
-BY_HAND = Launcher(TORCHRUN, SET_BY_HAND, is_set_by_hand, read_by_hand)
+BY_HAND = Launcher(TORCHRUN, SET_BY_HAND, is_set_by_hand, read_world_by_hand)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.cluster import keys as module
-from entrypoint.cluster.keys import Keys, find_keys, read_port, write_client
+from entrypoint.cluster.keys import Keys, find_keys, read_ssh_port, write_client
 from entrypoint.container.files import make_private
 from entrypoint.errors import Refusal
 
@@ -120,6 +120,6 @@ def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
 def test_ports(text: str) -> None:
-    assert read_port({}) == 2222
+    assert read_ssh_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
-        read_port({"MULTINODE_SSH_PORT": text})
+        read_ssh_port({"MULTINODE_SSH_PORT": text})
