@@ -90,7 +90,7 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     world, machine = here.world, here.machine
     training = is_training(world, job=here.starts)
     isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
-    route, exists = (lambda: find_route(world)), os.path.exists
+    route, exists = (lambda: find_master_interface(world)), os.path.exists
     tuned = tune(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
     tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, exists)
     if not here.starts:
@@ -151,11 +151,11 @@ def add_data(
     return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *place))
 
 
-def find_route(world: World) -> str | None:
+def find_master_interface(world: World) -> str | None:
     """Return the interface that leads to the master."""
     from entrypoint.container import network  # a world on one node pays nothing for it
 
-    return network.find_route(world.master)
+    return network.find_interface_to(world.master)
 
 
 def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Setting], list[str]]:

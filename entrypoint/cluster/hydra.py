@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.network import find_route, own_address
+from entrypoint.container.network import find_interface_to, own_address
 from entrypoint.settings import forget
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ def for_all(environ: Mapping[str, str]) -> dict[str, str]:
     return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
 
 
-def find_interface(host: str) -> str | None:
+def find_hydra_interface(host: str) -> str | None:
     """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
     own = own_address(host)
-    return find_route(host) if own and ":" not in own else None
+    return find_interface_to(host) if own and ":" not in own else None
 
 
 def bootstrap(environ: Mapping[str, str], config: str, root: str, interface: str | None) -> dict[str, str]:

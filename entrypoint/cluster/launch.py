@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
-from entrypoint.cluster.hydra import bootstrap, find_interface, for_all, start
+from entrypoint.cluster.hydra import bootstrap, find_hydra_interface, for_all, start
 from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip
 from entrypoint.cluster.wait import Access, wait_for
@@ -149,7 +149,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
         wait_for(away, access, request.timeout)
         shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
-        shared |= bootstrap(environ, access.config, root, find_interface(away[0]))
+        shared |= bootstrap(environ, access.config, root, find_hydra_interface(away[0]))
     else:
         from entrypoint.container.files import make_private
 
@@ -189,12 +189,12 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name)
     return {
         "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
-        "MASTER_PORT": environ.get("MASTER_PORT") or str(choose_port()),
+        "MASTER_PORT": environ.get("MASTER_PORT") or str(choose_free_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),
     }
 
 
-def choose_port() -> int:
+def choose_free_port() -> int:
     """Return a port for rank 0 that is free on this node, where it usually is; another for each job."""
     return find_free_port(launchers.PORTS, time.time_ns() // 1000 % len(launchers.PORTS)) or launchers.PORT
 

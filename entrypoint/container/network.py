@@ -77,22 +77,22 @@ def read_bytes(text: str, count: int) -> bytes | None:
     return bytes.fromhex(text) if len(text) == 2 * count and all(letter in digits for letter in text) else None
 
 
-def find_interface(routes: list[Route], master: str | None) -> str | None:
+def choose_interface(routes: list[Route], master: str | None) -> str | None:
     """Return the interface that leads to the master, whose name is resolved only if there is a choice."""
     zone = (master or "").partition("%")[2]
     names = {route.interface for route in routes}
     if zone or len(names) < 2:
         return zone or next(iter(names), None)
     addresses = resolve(master) if master else []
-    return next((name for name in (match(routes, address) for address in (*addresses, None)) if name), None)
+    return next((name for name in (match_route(routes, address) for address in (*addresses, None)) if name), None)
 
 
-def find_route(host: str | None) -> str | None:
+def find_interface_to(host: str | None) -> str | None:
     """Return the interface of this machine that leads to a host."""
-    return find_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), host)
+    return choose_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), host)
 
 
-def match(routes: list[Route], address: bytes | None) -> str | None:
+def match_route(routes: list[Route], address: bytes | None) -> str | None:
     """Return the interface of the longest matching route, then the lowest metric; without an address the default's."""
     fits = [route for route in routes if (covers(route, address) if address is not None else not route.length)]
     return max(fits, key=lambda route: (route.length, -route.metric)).interface if fits else None
@@ -145,7 +145,7 @@ def is_here(host: str) -> bool:
 
     Nothing is sent. That an address can be bound says less: with ip_nonlocal_bind, as keepalived sets it, all can be.
     """
-    address, own = find_route_to(host)
+    address, own = find_both_ends(host)
     return bool(address) and (address == own or address in ANYWHERE or loops_back(address))
 
 
@@ -161,13 +161,13 @@ def own_address(host: str | None) -> str | None:
     known, it is the address on the default route.
     """
     for target in (host, *SOMEWHERE):
-        own = find_route_to(target)[1] if target else ""
+        own = find_both_ends(target)[1] if target else ""
         if own and not loops_back(own):
             return own
     return None
 
 
-def find_route_to(host: str) -> tuple[str, str]:
+def find_both_ends(host: str) -> tuple[str, str]:
     """Return the address of a host, and ours on the way there; empty if there is none. Nothing is sent."""
     places = look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)
     return find_way(places[0]) if places else ("", "")

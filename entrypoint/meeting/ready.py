@@ -12,7 +12,7 @@ from entrypoint.container.files import read_text
 from entrypoint.container.network import (
     can_resolve,
     find_address,
-    find_route_to,
+    find_both_ends,
     is_free,
     is_here,
     loops_back,
@@ -136,7 +136,7 @@ def list_choices(master: str) -> list[str]:
     The name may be on loopback, or mean another network on the other nodes; an address is the same everywhere. A
     bridge, as an engine has one, leads to containers of this machine.
     """
-    address = find_route_to(master)[0]
+    address = find_both_ends(master)[0]
     if (address == master.partition("%")[0] and not loops_back(address)) or not is_here(master):
         return []
     routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))

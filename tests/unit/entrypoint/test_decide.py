@@ -32,7 +32,7 @@ Decide = Callable[..., tuple[dict[str, str], list[str]]]
 def decided(monkeypatch: pytest.MonkeyPatch) -> Decide:
     """Give the environment and the command of a training in a pod of 32 processors, on a host of 240."""
     monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(HOST, pod(32)))
-    monkeypatch.setattr(decide, "find_route", lambda world: "eth0")
+    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
     monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
     monkeypatch.setattr(ready, "split_addresses", lambda host: ([], []))
     monkeypatch.setattr(ready, "is_here", lambda host: False)

@@ -64,7 +64,7 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     monkeypatch.setattr(os, "execvpe", replace)
     monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
-    monkeypatch.setattr(decide, "find_route", lambda world: "eth0")
+    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
     monkeypatch.setattr(ready, "can_resolve", lambda name: True)
     monkeypatch.setattr(ready, "is_free", lambda port: True)
     monkeypatch.setattr(ready, "is_here", lambda host: False)
@@ -91,7 +91,7 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
         return len(known) > 2
 
     monkeypatch.setattr(ready, "can_resolve", resolve)
-    monkeypatch.setattr(decide, "find_route", lambda world: "ib0" if len(known) > 2 else "eth0")
+    monkeypatch.setattr(decide, "find_master_interface", lambda world: "ib0" if len(known) > 2 else "eth0")
 
     done = start("smoke", **WORKER)
 

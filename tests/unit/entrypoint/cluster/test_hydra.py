@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.cluster import hydra
-from entrypoint.cluster.hydra import bootstrap, find_interface
+from entrypoint.cluster.hydra import bootstrap, find_hydra_interface
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:
@@ -24,5 +24,5 @@ def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, s
 @pytest.mark.parametrize(("own", "interface"), [("10.77.0.1", "eth1"), ("fd77::1", None), (None, None)])
 def test_the_way_to_a_host(own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hydra, "own_address", lambda host: own)
-    monkeypatch.setattr(hydra, "find_route", lambda host: "eth1")
-    assert find_interface("node1") == interface
+    monkeypatch.setattr(hydra, "find_interface_to", lambda host: "eth1")
+    assert find_hydra_interface("node1") == interface

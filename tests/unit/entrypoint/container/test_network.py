@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from entrypoint.container import network
 from entrypoint.container.network import (
     can_resolve,
+    choose_interface,
+    find_both_ends,
     find_free_port,
-    find_interface,
-    find_route_to,
     has_only_ipv6,
     is_free,
     is_here,
-    match,
+    match_route,
     own_address,
     read_routes,
     resolve,
@@ -75,7 +75,7 @@ V6 = (
 )
 def test_interface_of_an_address(monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str) -> None:
     monkeypatch.setattr(network, "append_addresses", lambda host, *_: pytest.fail(f"looked up {host}"))
-    assert find_interface(read_routes(V4, V6), master) == interface
+    assert choose_interface(read_routes(V4, V6), master) == interface
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_interface_of_a_name(monkeypatch: pytest.MonkeyPatch, addresses: list[tu
         return [(family, 1, 6, "", (text, 0)) for text, family in addresses]
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
-    assert find_interface(read_routes(V4, V6), "job-master-0") == interface
+    assert choose_interface(read_routes(V4, V6), "job-master-0") == interface
 
 
 def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "resolve", lambda host: pytest.fail(f"looked up {host}"))
-    assert find_interface(read_routes(HEAD + ETH0, row6("fe80::", 64, "docker0")), "nowhere") == "eth0"
-    assert find_interface(read_routes(None, row6("fd00:1::", 64, "eth0")), "nowhere") == "eth0"
-    assert find_interface([], "nowhere") is None
+    assert choose_interface(read_routes(HEAD + ETH0, row6("fe80::", 64, "docker0")), "nowhere") == "eth0"
+    assert choose_interface(read_routes(None, row6("fd00:1::", 64, "eth0")), "nowhere") == "eth0"
+    assert choose_interface([], "nowhere") is None
 
 
 @pytest.fixture
@@ -124,20 +124,20 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
 
     monkeypatch.setattr(network, "append_addresses", answer_late)
     assert resolve("nowhere") == []
-    assert find_route_to("nowhere") == ("", "")
+    assert find_both_ends("nowhere") == ("", "")
     monkeypatch.setattr(network, "PATIENCE", 0.01)
     assert not can_resolve("nowhere")
 
 
 @given(st.text(), st.text(), st.sampled_from([None, b"\1\2\3\4", bytes(16)]))
 def test_any_table_is_read(text: str, text6: str, address: bytes | None) -> None:
-    match(read_routes(HEAD + text, text6), address)
+    match_route(read_routes(HEAD + text, text6), address)
 
 
 @given(st.lists(st.sampled_from([*"0123456789abcdef gF", "eth0", "0001", "ffffffff"]), max_size=60))
 def test_any_row_is_read(words: list[str]) -> None:
     text = "".join(words)
-    match(read_routes(f"{HEAD}{text}", text), bytes(4))
+    match_route(read_routes(f"{HEAD}{text}", text), bytes(4))
 
 
 def test_a_master_that_is_no_text_has_no_address() -> None:
@@ -145,7 +145,7 @@ def test_a_master_that_is_no_text_has_no_address() -> None:
 
 
 def test_no_answer_where_no_route_leads() -> None:
-    assert match(read_routes(HEAD + LAN, ""), b"\x08\x08\x08\x08") is None
+    assert match_route(read_routes(HEAD + LAN, ""), b"\x08\x08\x08\x08") is None
 
 
 def test_a_port_that_is_listened_on_is_not_free() -> None:
@@ -241,7 +241,7 @@ def test_a_name_without_an_address_of_ipv4(
 
 
 def test_a_machine_with_loopback_alone_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "find_route_to", lambda host: ("", ""))
+    monkeypatch.setattr(network, "find_both_ends", lambda host: ("", ""))
     assert own_address("10.77.0.1") is None
 
 

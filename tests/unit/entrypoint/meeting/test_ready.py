@@ -104,7 +104,7 @@ def test_networks_among_which_the_own_name_does_not_choose(
     master: str, address: str, bridges: tuple[str, ...], choices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     routes = [Route(name, b"", 0, 0) for name in ("eth1", "eth0", "docker0", "eth0")]
-    monkeypatch.setattr(ready, "find_route_to", lambda host: (address, "192.0.2.2"))
+    monkeypatch.setattr(ready, "find_both_ends", lambda host: (address, "192.0.2.2"))
     monkeypatch.setattr(ready, "is_here", lambda host: host == "node0")
     monkeypatch.setattr(ready, "read_routes", lambda *_: routes)
     monkeypatch.setattr(ready, "find_address", lambda *_: "own")
