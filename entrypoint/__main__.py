@@ -10,7 +10,7 @@ from entrypoint.container.files import make_private, read_file, read_text, which
 from entrypoint.container.image import list_sites, read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import USER, WORLD, Refusal
-from entrypoint.explain import as_json, as_text, print_start
+from entrypoint.explain import decision_as_json, decision_as_text, print_start
 from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
@@ -93,7 +93,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
             from entrypoint.cluster.launch import explain_launch
 
             decision = explain_launch(job.words, decision, root)
-        print_output(as_json(decision) if options.explain == "json" else as_text(decision))
+        print_output(decision_as_json(decision) if options.explain == "json" else decision_as_text(decision))
         return 0
     # What only prints has ended.
     from entrypoint.carry_out import await_master, carry_out, check_named_interfaces, trains_with_others

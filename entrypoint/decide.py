@@ -61,13 +61,13 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     here, identity = find_situation(job, environ, nproc), find_identity(environ)
     if here.starts and here.world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.meeting.options import check_backend  # only what starts ranks pays for it
+        from entrypoint.meeting.options import check_rendezvous_backend  # only what starts ranks pays for it
 
-        check_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
+        check_rendezvous_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
-    program, run = find_program(job, here.world, {**environ, **identity.variables}, stack, root)
+    program, run = prepare_program(job, here.world, {**environ, **identity.variables}, stack, root)
     forced = [
         *place(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
         *starters.fix_count(here.start, here.world, environ), *starters.fix_node(here.start, environ), *program.typed,
@@ -112,7 +112,7 @@ def find_batch(job: jobs.Job, program: command.Program) -> int | None:
     return read_batch(program.given)
 
 
-def find_program(
+def prepare_program(
     job: jobs.Job, world: World, environ: Mapping[str, str], stack: Stack, root: str
 ) -> tuple[command.Program, Run | None]:
     """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""

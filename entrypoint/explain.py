@@ -81,14 +81,14 @@ def facts(decision: Decision) -> dict[str, object]:
     }
 
 
-def as_json(decision: Decision) -> str:
+def decision_as_json(decision: Decision) -> str:
     """Return everything as one JSON object."""
     import json  # read_stack has it loaded already; tests may not
 
     return json.dumps(facts(decision), indent=2)
 
 
-def as_text(decision: Decision) -> str:
+def decision_as_text(decision: Decision) -> str:
     """Return everything for people, a line for each variable, with its reason."""
     world, machine, prepared = decision.world, decision.machine, decision.prepared
     quota = "no limit" if machine.quota is None else f"{machine.quota:g} processors"

@@ -53,7 +53,7 @@ def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, 
         raise Refusal("doctor has no such option", " ".join(hide(job.words)), "doctor, or doctor --json")
     decision, refusal = decide_training(job, decide)
     rows = examine(read_view(decision, refusal, stack, root))
-    print_output(as_json(rows) if job.words else as_text(rows))
+    print_output(rows_as_json(rows) if job.words else rows_as_text(rows))
     return WORLD if any(row.state == WRONG for row in rows) else 0
 
 
@@ -74,7 +74,7 @@ def examine(view: View) -> list[Row]:
     return [Row(name, *check(view)) for name, check in CHECKS]
 
 
-def as_json(rows: list[Row]) -> str:
+def rows_as_json(rows: list[Row]) -> str:
     """Return everything as one JSON object."""
     import json
 
@@ -82,7 +82,7 @@ def as_json(rows: list[Row]) -> str:
     return json.dumps({"healthy": healthy, "checks": [row._asdict() for row in rows]}, indent=2)
 
 
-def as_text(rows: list[Row]) -> str:
+def rows_as_text(rows: list[Row]) -> str:
     """Return a table for people, with the remedy below what needs one."""
     lines = []
     for row in rows:

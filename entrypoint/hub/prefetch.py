@@ -12,7 +12,7 @@ from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import METRIC, NLTK, Script, Wanted, read_script
 from entrypoint.needs.data import check_data, find_switched_on
-from entrypoint.needs.packages import ask_python, check_packages
+from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
@@ -106,7 +106,7 @@ def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: st
         print_note(note)
     sites = list_sites(stack, environ)
     datasets = find_version(sites, "datasets")
-    check_packages(job.name, stack, datasets, lambda: list_packages(sites), lambda: ask_python(environ))
+    check_task_packages(job.name, stack, datasets, lambda: list_packages(sites), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
     check_data(job.name, program.given, datasets, os.path.exists)
     script = read_loaded(place_script(job.name, TASKS[job.name], stack), program.given, stack)

@@ -66,7 +66,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str) -> str:
     checks.check_world(world, gather(checks.asked_size(asked, os.environ)))
     checks.check_jobs(gather(checks.find_job(os.environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
-    checks.check_backend(backend, planned)
+    checks.check_used_backend(backend, planned)
     batch = int(arguments.per_device_train_batch_size) * int(arguments.gradient_accumulation_steps)
     model, clock = make_model(), Clock()
     before = measure_loss(model)

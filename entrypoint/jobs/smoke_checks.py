@@ -82,7 +82,7 @@ def check_jobs(names: Sequence[str]) -> None:
         raise Failed(f"the ranks are of different jobs, {each}; {remedy}")
 
 
-def check_backend(actual: str, planned: str) -> None:
+def check_used_backend(actual: str, planned: str) -> None:
     """Raise Failed unless the backend is the one that the image was built for."""
     if planned and actual not in ("none", planned):
         raise Failed(f"the backend is {actual}, planned was {planned}")

@@ -41,7 +41,7 @@ def check_options(environ: Mapping[str, str]) -> None:
         raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
 
 
-def check_backend(environ: Mapping[str, str], *, etcd: bool) -> None:
+def check_rendezvous_backend(environ: Mapping[str, str], *, etcd: bool) -> None:
     """Raise Refusal for a way to meet that torchrun does not have; etcd: whether there is a Python module of the name.
 
     An operator would start a pod again and again that ends in torchrun's traceback.

@@ -52,7 +52,7 @@ LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.di
 Ask = Callable[[], "Iterable[str]"]
 
 
-def check_packages(name: str, stack: Stack, datasets: str | None, quick: Ask, sure: Ask) -> None:
+def check_task_packages(name: str, stack: Stack, datasets: str | None, quick: Ask, sure: Ask) -> None:
     """Raise Refusal for a task whose packages are not in the image, before minutes of loading.
 
     datasets: its release; quick: the packages of the image; sure: all that Python would find, asked only if one is not

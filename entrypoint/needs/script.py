@@ -8,7 +8,7 @@ from entrypoint.container.files import read_file
 from entrypoint.container.image import find_version, list_packages, list_sites
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import find_flaws
-from entrypoint.needs.packages import ask_python, check_packages
+from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.training.task import DIRECTORY, place_script
 from entrypoint.training.tasks import TASKS
 
@@ -24,7 +24,7 @@ def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
     path = place_script(name, TASKS[name], stack)
     source = read_source(path)
     sites = list_sites(stack, environ)
-    check_packages(
+    check_task_packages(
         name, stack, find_version(sites, "datasets"), lambda: list_packages(sites), lambda: ask_python(environ)
     )
     check_flaws(name, path, source, sites)

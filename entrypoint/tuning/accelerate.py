@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.tuning.options import read_options
+from entrypoint.tuning.options import read_program_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 def read_asked(words: list[str], environ: Mapping[str, str], read: Read) -> Asked:
     """Return what the options after `launch` ask for; what is typed comes before what is in the file."""
-    typed = read_options(words, FLAGS)
+    typed = read_program_options(words, FLAGS)
     path = typed.get(FILE) or ("" if "--cpu" in typed else find_default(environ))
     text = read(path) if path else None
     found = read_configuration(text or "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def read_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
+def read_program_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
     """Return the options before a script, the last of several, with dashes; flags: those without a value."""
     found, left = {}, list(words)
     while left and left[0].startswith("-") and left[0] != "--":

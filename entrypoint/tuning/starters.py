@@ -12,7 +12,7 @@ from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.tuning.cores import can_bind
-from entrypoint.tuning.options import read_options
+from entrypoint.tuning.options import read_program_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,10 +82,10 @@ class Start(NamedTuple):
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
     """Return what a command line starts; None if it is no program that starts ranks."""
-    program, options = find_program(words)
+    program, options = find_starter(words)
     if program == TORCHRUN:
         meeting = read_meeting(options, environ, nproc)
-        return Start(program, whole(meeting[COUNT]), meeting, EACH in read_options(options, FLAGS))
+        return Start(program, whole(meeting[COUNT]), meeting, EACH in read_program_options(options, FLAGS))
     if program == ACCELERATE:
         from entrypoint.tuning.accelerate import count_processes, read_asked
 
@@ -95,7 +95,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     return Start(program, None, {}) if program else None
 
 
-def find_program(words: list[str]) -> tuple[str, list[str]]:
+def find_starter(words: list[str]) -> tuple[str, list[str]]:
     """Return which program that starts ranks a command line names, and the words after it; an empty one if none."""
     name, rest = os.path.basename(words[0]), words[1:]
     program = PROGRAMS.get(name, "")
@@ -137,7 +137,7 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
         found[COUNT] = str(nproc)
-    typed = read_options(options, FLAGS)
+    typed = read_program_options(options, FLAGS)
     found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
     if found.get("PET_STANDALONE", "0") != "0":
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
@@ -147,7 +147,7 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
 
 def check_accelerate(words: list[str], environ: Mapping[str, str]) -> None:
     """Raise Refusal for `accelerate launch` on a CPU with a number of processes, of which it starts one only."""
-    program, options = find_program(words)
+    program, options = find_starter(words)
     if program == ACCELERATE:
         from entrypoint.tuning.accelerate import check_asked, read_asked  # no other command pays for it
 

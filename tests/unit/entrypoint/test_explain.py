@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.container.processors import Machine
 from entrypoint.decide import Decision
-from entrypoint.explain import as_json, as_text, one_line
+from entrypoint.explain import decision_as_json, decision_as_text, one_line
 from entrypoint.launchers.world import World
 from entrypoint.settings import Prepared
 
@@ -36,7 +36,7 @@ def test_what_the_line_says_already_is_no_variable_of_it() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(as_json(DECISION))
+    found = json.loads(decision_as_json(DECISION))
     assert {"launcher", "why", "world", "machine", "set", "argv"} <= set(found)
     assert found["launcher"] == "alone" and found["argv"] == ["python3", "a b.py"]
     assert found["world"]["size"] == 1 and found["machine"]["cpus"] == "0-3"
@@ -44,12 +44,12 @@ def test_json() -> None:
 
 def test_no_secret_is_shown() -> None:
     decision = DECISION._replace(argv=["python3", "x.py", "--hub_token", "hf_x"])
-    for text in (as_json(decision), as_text(decision), one_line(decision)):
+    for text in (decision_as_json(decision), decision_as_text(decision), one_line(decision)):
         assert "hf_x" not in text
 
 
 def test_text() -> None:
-    text = as_text(DECISION)
+    text = decision_as_text(DECISION)
     assert "OMP_NUM_THREADS=2  # because" in text
     assert "backend     gloo; this image has no oneCCL bindings\n" in text
     assert text.endswith("command     python3 'a b.py'")
@@ -76,4 +76,4 @@ def test_no_value_forges_a_row_of_the_log(value: str) -> None:
     decision = DECISION._replace(prepared=prepared, argv=["python3", value], notes=[value])
     plain = DECISION._replace(prepared=Prepared({}, {"A": "1"}, {"B": "1"}), argv=["python3", "x"], notes=["x"])
     assert len(one_line(decision).splitlines()) == 1
-    assert len(as_text(decision).splitlines()) == len(as_text(plain).splitlines())
+    assert len(decision_as_text(decision).splitlines()) == len(decision_as_text(plain).splitlines())

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from entrypoint.decide import Decision
-from entrypoint.doctor.report import as_json, as_text, decide_training, doctor, examine
+from entrypoint.doctor.report import decide_training, doctor, examine, rows_as_json, rows_as_text
 from entrypoint.doctor.view import OK, WARNING, WRONG
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import World
@@ -18,8 +18,8 @@ from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS
 def test_a_healthy_container() -> None:
     rows = examine(HEALTHY)
     assert {row.state for row in rows} == {OK}
-    assert json.loads(as_json(rows))["healthy"] is True
-    assert "try:" not in as_text(rows)
+    assert json.loads(rows_as_json(rows))["healthy"] is True
+    assert "try:" not in rows_as_text(rows)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_a_fault_is_in_both_forms_with_its_remedy(change: dict[str, object], nam
     rows = examine(HEALTHY._replace(**change))  # type: ignore[arg-type]
     (found,) = (row for row in rows if row.state != OK)
     assert (found.name, found.state) == (name, state)
-    assert json.loads(as_json(rows))["healthy"] is (state != WRONG)
-    assert f"try: {found.remedy}" in as_text(rows)
+    assert json.loads(rows_as_json(rows))["healthy"] is (state != WRONG)
+    assert f"try: {found.remedy}" in rows_as_text(rows)
 
 
 def test_other_words_are_refused() -> None:

@@ -8,10 +8,10 @@ from entrypoint.jobs.smoke_checks import (
     Failed,
     Report,
     asked_size,
-    check_backend,
     check_flags,
     check_jobs,
     check_reports,
+    check_used_backend,
     check_world,
     find_job,
     launched_size,
@@ -94,10 +94,10 @@ def test_the_size_of_the_world(size: int, asked: list[str], said: str | None) ->
 )
 def test_the_backend(actual: str, planned: str, good: bool) -> None:
     if good:
-        check_backend(actual, planned)
+        check_used_backend(actual, planned)
         return
     with pytest.raises(Failed, match="the backend is gloo, planned was ccl"):
-        check_backend(actual, planned)
+        check_used_backend(actual, planned)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import USER, Refusal
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.meeting.options import check_backend, check_options, read_conf, warn_range
+from entrypoint.meeting.options import check_options, check_rendezvous_backend, read_conf, warn_range
 
 ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
 MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
@@ -30,10 +30,10 @@ MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK":
 def test_a_backend_that_torchrun_does_not_have_is_refused(backend: str, etcd: bool, fact: str) -> None:
     environ = {**ELASTIC, "PET_RDZV_BACKEND": backend}
     if not fact:
-        check_backend(environ, etcd=etcd)
+        check_rendezvous_backend(environ, etcd=etcd)
         return
     with pytest.raises(Refusal, match=fact) as caught:
-        check_backend(environ, etcd=etcd)
+        check_rendezvous_backend(environ, etcd=etcd)
     assert caught.value.remedy.startswith("c10d") and caught.value.code == USER
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.container.image import TORCH_INDEX, Stack
 from entrypoint.errors import Refusal
-from entrypoint.needs.packages import BUILT, NEEDS, check_packages
+from entrypoint.needs.packages import BUILT, NEEDS, check_task_packages
 from images.plan import catalog
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
@@ -37,7 +37,7 @@ def test_a_task_without_its_packages_is_refused(
     name: str, datasets: str, there: list[str], value: str, remedy: str
 ) -> None:
     with pytest.raises(Refusal, match="no requirements") as caught:
-        check_packages(name, NEW, datasets, lambda: there, lambda: there)
+        check_task_packages(name, NEW, datasets, lambda: there, lambda: there)
     assert (caught.value.value, caught.value.remedy) == (value, remedy)
 
 
@@ -48,9 +48,9 @@ def test_python_is_asked_only_for_what_is_not_in_the_image() -> None:
         asked.append("python")
         return ["Datasets", "evaluate", "scikit.learn"]
 
-    check_packages("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate", "scikit_learn"], sure)
+    check_task_packages("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate", "scikit_learn"], sure)
     assert asked == []
-    check_packages("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate"], sure)
+    check_task_packages("glue", NEW, "5.0.0", lambda: ["datasets", "evaluate"], sure)
     assert asked == ["python"]
 
 

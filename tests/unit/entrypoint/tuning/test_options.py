@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.tuning.options import read_options
+from entrypoint.tuning.options import read_program_options
 
 FLAGS = ("--standalone", "-m")
 
@@ -29,10 +29,10 @@ FLAGS = ("--standalone", "-m")
     ],
 )
 def test_options_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
-    assert read_options(line.split(), FLAGS) == found
+    assert read_program_options(line.split(), FLAGS) == found
 
 
 def test_what_was_typed_stays_as_it_was() -> None:
     words = ["--nnodes", "2", "x.py"]
-    read_options(words, FLAGS)
+    read_program_options(words, FLAGS)
     assert words == ["--nnodes", "2", "x.py"]
