@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import NETWORK, list_directory, make_private, read_text, write_private
+from entrypoint.launchers.world import TORCHRUN
 from entrypoint.processes.programs import execute
 from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
-from entrypoint.training.command import TORCHRUN_COMMAND, find_torchrun
+from entrypoint.training.command import find_torchrun
 from entrypoint.tuning.starters import read_start
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int 
         from entrypoint.cluster.rank import supervise
 
         return supervise(argv, environ, rank)
-    program = find_torchrun(environ) if argv[0] == TORCHRUN_COMMAND else argv[0]
+    program = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0]
     if has_limit(job):
         from entrypoint.processes.child import watch
 
@@ -105,7 +106,7 @@ def open_directory(decision: Decision) -> dict[str, str]:
 
 def trains_with_others(job: jobs.Job, decision: Decision) -> bool:
     """Return whether the command is one of several ranks, or starts them."""
-    return (job.trains or job.name == TORCHRUN_COMMAND) and decision.world.sizes[1] > 1
+    return (job.trains or job.name == TORCHRUN) and decision.world.sizes[1] > 1
 
 
 def check_named_interfaces(decision: Decision, environ: Mapping[str, str]) -> None:

@@ -92,7 +92,7 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     route, exists = (lambda: find_master_interface(world)), os.path.exists
     tuned = tune(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
-    tuned += starters.bind_ranks(starters.TORCHRUN if job.trains else job.name, world, machine, exists)
+    tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists)
     if not here.starts:
         return tuned
     return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ)]

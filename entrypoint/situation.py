@@ -52,7 +52,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     machine, start = read_this_machine(), find_start(job, environ, nproc)
     described, count = (environ, nproc) if start is None else (start.environ, start.each)
     world, notes = find_world(job, described, count)
-    starts = job.trains or (start is not None and start.program == starters.TORCHRUN)
+    starts = job.trains or (start is not None and start.program == TORCHRUN)
     if starts and world.launcher in (ALONE, TORCHRUN):
         from entrypoint.meeting.options import check_options  # only what starts ranks pays for it
 
@@ -73,7 +73,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
 def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
     start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
-    if start is not None and start.program == starters.TORCHRUN:
+    if start is not None and start.program == TORCHRUN:
         return start
     if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not job.trains:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
@@ -113,9 +113,9 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
 def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
     script = find_script(job.words) or "SCRIPT.py"
-    if start.program in (starters.TORCHRUN, starters.ACCELERATE):
+    if start.program in (TORCHRUN, starters.ACCELERATE):
         check_mpijob(environ, start.program, script)
-    if start.program == starters.TORCHRUN:
+    if start.program == TORCHRUN:
         check_typed(environ, world, script)
 
 

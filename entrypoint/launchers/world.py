@@ -17,6 +17,7 @@ MPI = "mpi"
 MPIJOB_LAUNCHER = "mpijob-launcher"
 MPIJOB_WORKER = "mpijob-worker"
 SLURM = "slurm"
+# Also the name of the program that has to be started then.
 TORCHRUN = "torchrun"
 TORCHRUN_WORKER = "torchrun-worker"
 

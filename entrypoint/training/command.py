@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 PYTHON = "python3"
-# What the guide's PyTorchJobs have as their command.
-TORCHRUN_COMMAND = "torchrun"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
 # Where a script itself says which data set it loads: load_dataset("xnli", ...).
@@ -169,9 +167,9 @@ def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str,
         remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
         raise Refusal("a worker of an MPIJob waits for ranks, it does not train", job.name, remedy)
     if world.launcher == TORCHRUN:
-        return [TORCHRUN_COMMAND, *rendezvous(world, environ), *words]
+        return [TORCHRUN, *rendezvous(world, environ), *words]
     if world.launcher == ALONE and world.sizes[1] > 1:
-        return [TORCHRUN_COMMAND, *meet_here(torch), "--nproc-per-node", str(world.local_size), *words]
+        return [TORCHRUN, *meet_here(torch), "--nproc-per-node", str(world.local_size), *words]
     return [PYTHON, *words]
 
 
@@ -209,7 +207,7 @@ def find_torchrun(environ: Mapping[str, str]) -> str:
     front = os.path.realpath(FRONT)
     places = environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
-    found = which(TORCHRUN_COMMAND, {"PATH": path})
+    found = which(TORCHRUN, {"PATH": path})
     if found is None:
         raise Refusal("there is no torchrun", path, "pip install torch", WORLD)
     return found

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file
-from entrypoint.launchers import world as launchers
 from entrypoint.launchers.mpi import HOSTFILES
 from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS
+from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.tuning.cores import can_bind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
 
-TORCHRUN, ACCELERATE, DEEPSPEED, MPIRUN = "torchrun", "accelerate", "deepspeed", "mpirun"
+ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
     "torchrun": TORCHRUN, "accelerate": ACCELERATE, "accelerate-launch": ACCELERATE, "deepspeed": DEEPSPEED,
     "mpirun": MPIRUN, "mpiexec": MPIRUN, "mpiexec.hydra": MPIRUN, "orterun": MPIRUN, "prterun": MPIRUN,
@@ -208,7 +208,7 @@ def fix_node(start: Start | None, environ: Mapping[str, str]) -> list[Setting]:
 
 def renew_store(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return what gives the ranks of a torchrun a new store at each start, where they may be started several times."""
-    starts = world.launcher in (launchers.ALONE, launchers.TORCHRUN) and world.sizes[1] > 1
+    starts = world.launcher in (ALONE, TORCHRUN) and world.sizes[1] > 1
     restarts = environ.get(RESTARTS, "").strip() not in ("", "0")
     return [NEW_STORE] if starts and (restarts or environ.get("PET_RDZV_ENDPOINT")) else []
 
@@ -219,7 +219,7 @@ def number_ranks(world: World, environ: Mapping[str, str]) -> list[Setting]:
     Elsewhere people number the nodes themselves, and agents that ask each other find out about mistakes. An operator's
     number of processes is that of every pod, a typed one may be this pod's only.
     """
-    pod = environ.get("KUBERNETES_SERVICE_HOST") and world.launcher == launchers.TORCHRUN
+    pod = environ.get("KUBERNETES_SERVICE_HOST") and world.launcher == TORCHRUN
     given = whole(environ.get(COUNT, "")) == world.local_size
     return [ALIKE] if pod and given and world.several_nodes and world.node_rank is not None else []
 
@@ -231,6 +231,6 @@ def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str]
     starts another, any number may be started.
     """
     starts = os.path.basename(name) in SHELLS or (name in BINDABLE and can_bind(machine, world.local_size or 1))
-    if world.launcher not in (launchers.ALONE, launchers.TORCHRUN) or not starts or not exists(RANK):
+    if world.launcher not in (ALONE, TORCHRUN) or not starts or not exists(RANK):
         return []
     return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]

@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint import carry_out
 from entrypoint.carry_out import train
-from entrypoint.training.command import TORCHRUN_COMMAND
+from entrypoint.launchers.world import TORCHRUN
 from entrypoint.training.job import PLAIN, SMOKE, Job
 
 
@@ -14,9 +14,9 @@ from entrypoint.training.job import PLAIN, SMOKE, Job
     ("kind", "limit", "argv", "watched"),
     [
         (SMOKE, 1 << 30, ["python3", "smoke.py"], ["python3", "smoke.py"]),
-        (SMOKE, 1 << 30, [TORCHRUN_COMMAND, "smoke.py"], ["/usr/local/bin/torchrun", "smoke.py"]),
+        (SMOKE, 1 << 30, [TORCHRUN, "smoke.py"], ["/usr/local/bin/torchrun", "smoke.py"]),
         (SMOKE, None, ["python3", "smoke.py"], None),
-        (SMOKE, None, [TORCHRUN_COMMAND, "smoke.py"], None),
+        (SMOKE, None, [TORCHRUN, "smoke.py"], None),
         (PLAIN, 1 << 30, ["python3", "smoke.py"], None),
     ],
 )
