@@ -26,7 +26,7 @@ from entrypoint.training.tasks import TASKS
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
-from entrypoint.tuning.variables import place, tune
+from entrypoint.tuning.variables import set_rank_variables, tune_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
     program, run = prepare_program(job, here.world, {**environ, **identity.variables}, stack, root)
     forced = [
-        *place(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
+        *set_rank_variables(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
         *starters.fix_count(here.start, here.world, environ), *starters.fix_node(here.start, environ), *program.typed,
     ]  # fmt: skip
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
@@ -91,7 +91,7 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     training = is_training(world, job=here.starts)
     isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     route, exists = (lambda: find_master_interface(world)), os.path.exists
-    tuned = tune(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
+    tuned = tune_variables(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
     tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists)
     if not here.starts:
         return tuned
@@ -162,9 +162,9 @@ def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Settin
     """Trust the mounted certificate, if there is one; the second part is what is wrong with it."""
     if not os.path.lexists(CERTIFICATE):
         return [], []
-    from entrypoint.container.certificates import trust  # a container without one pays nothing for it
+    from entrypoint.container.certificates import trust_certificate  # a container without one pays nothing for it
 
-    return trust(environ, stack.site)
+    return trust_certificate(environ, stack.site)
 
 
 def assemble(

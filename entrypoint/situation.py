@@ -16,7 +16,7 @@ from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.tuning import starters
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, crowd, idle, spread
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,10 +59,14 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
         check_options(described)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = spread(world, machine, threads, starts=job.trains or start is not None)
+    world = spread_processes(world, machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
-    notes += [*check_world(job, described, world), *crowd(world, machine, threads), *idle(world, machine, environ)]
+    notes += [
+        *check_world(job, described, world),
+        *warn_shared_cores(world, machine, threads),
+        *warn_idle_cores(world, machine, environ),
+    ]
     if starts and world.launcher == TORCHRUN:
         from entrypoint.meeting.options import warn_range  # as above
 

@@ -17,7 +17,7 @@ from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.meeting.options import check_options
 from entrypoint.numbers import number, whole
 from entrypoint.training.job import SMOKE
-from entrypoint.tuning.scene import Scene, crowd, spread
+from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
 from entrypoint.tuning.threads import threads
 from entrypoint.tuning.variables import gradients, patience
 from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
@@ -78,7 +78,7 @@ def divide(job: Job, environ: Mapping[str, str]) -> Division:
     check_cores(job, scene.machine, scene.world)
     check_memory(job, scene.world)
     check_values(job, scene)
-    return Division(scene.machine, scene.world, found, tuple(crowd(scene.world, scene.machine, typed)))
+    return Division(scene.machine, scene.world, found, tuple(warn_shared_cores(scene.world, scene.machine, typed)))
 
 
 def count_processes(job: Job) -> int:
@@ -90,7 +90,7 @@ def make_scene(job: Job, environ: Mapping[str, str], backend: str) -> Scene:
     """Return what the entrypoint finds in a pod that has these variables from its operator, beside the user's."""
     environ = {**environ, **job.pod.environ}
     machine = make_machine(job.pod.cpus, job.shape)
-    world = spread(read_world(environ, detect(environ), None), machine, read_threads(environ))
+    world = spread_processes(read_world(environ, detect(environ), None), machine, read_threads(environ))
     return Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
 
 

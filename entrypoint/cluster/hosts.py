@@ -90,7 +90,7 @@ def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default:
     return full, room if ranks is None else ranks
 
 
-def fill(hosts: list[Host], ranks: int) -> list[Host]:
+def fill_hosts(hosts: list[Host], ranks: int) -> list[Host]:
     """Return the hosts that get ranks, and how many: hydra fills one after the other."""
     filled: list[Host] = []
     for host in hosts:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def start(ranks: int, machines: str, root: str, words: list[str], *network: str) -> list[str]:
+def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *network: str) -> list[str]:
     """Return hydra's command line; every rank starts through the entrypoint.
 
     We watch the ranks ourselves. Hydra would kill those still at work when one ends well without MPI_Finalize, as ranks
@@ -21,7 +21,7 @@ def start(ranks: int, machines: str, root: str, words: list[str], *network: str)
     return [*hydra, "python3", "-I", "-S", root, *words]
 
 
-def for_all(environ: Mapping[str, str]) -> dict[str, str]:
+def list_shared_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what hydra sets for all ranks, over what a worker has: not what was right for this process only.
 
     Except where ranks are bound: hydra itself decides that, before a rank has an entrypoint.
@@ -35,7 +35,9 @@ def find_hydra_interface(host: str) -> str | None:
     return find_interface_to(host) if own and ":" not in own else None
 
 
-def bootstrap(environ: Mapping[str, str], config: str, root: str, interface: str | None) -> dict[str, str]:
+def make_bootstrap_variables(
+    environ: Mapping[str, str], config: str, root: str, interface: str | None
+) -> dict[str, str]:
     """Return the variables by which hydra reaches the other hosts, and they reach it; an operator's arguments stay.
 
     Without an interface hydra tells the others the name that it finds for its own address, and that may be another's

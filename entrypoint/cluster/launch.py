@@ -8,11 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.cluster.follow import run_ranks
-from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
-from entrypoint.cluster.hydra import bootstrap, find_hydra_interface, for_all, start
+from entrypoint.cluster.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.hydra import (
+    find_hydra_interface,
+    list_shared_variables,
+    make_bootstrap_variables,
+    make_hydra_command,
+)
 from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
-from entrypoint.cluster.sshd import strip
-from entrypoint.cluster.wait import Access, wait_for
+from entrypoint.cluster.sshd import strip_preloads
+from entrypoint.cluster.wait import Access, wait_for_hosts
 from entrypoint.container.files import read_text, which, write_private
 from entrypoint.container.image import LAUNCHED, name_stack, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
@@ -99,12 +104,12 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
     check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
-    filled = fill(hosts, ranks)
+    filled = fill_hosts(hosts, ranks)
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return decision._replace(
         world=make_world(decision.world, filled, ranks, variables),
         prepared=decision.prepared._replace(added=variables),
-        argv=start(ranks, "HOSTS", root, request.words),
+        argv=make_hydra_command(ranks, "HOSTS", root, request.words),
         notes=[
             *decision.notes,
             f"ranks on {placed}; HOSTS is a file that is written with them",
@@ -146,10 +151,12 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
         port = read_ssh_port(environ)
-        access = Access(write_client(keys, environ, port), port, strip(environ), time.monotonic() + request.timeout)
-        wait_for(away, access, request.timeout)
+        access = Access(
+            write_client(keys, environ, port), port, strip_preloads(environ), time.monotonic() + request.timeout
+        )
+        wait_for_hosts(away, access, request.timeout)
         shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
-        shared |= bootstrap(environ, access.config, root, find_hydra_interface(away[0]))
+        shared |= make_bootstrap_variables(environ, access.config, root, find_hydra_interface(away[0]))
     else:
         from entrypoint.container.files import make_private
 
@@ -159,7 +166,10 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     try:
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
         network = ["-v6"] if select(away, has_only_ipv6) else []
-        return run_ranks(start(ranks, machines, root, request.words, *network), {**for_all(environ), **shared})
+        return run_ranks(
+            make_hydra_command(ranks, machines, root, request.words, *network),
+            {**list_shared_variables(environ), **shared},
+        )
     finally:
         os.unlink(machines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.cluster.keys import copy_keys, read_ssh_port, write_client
-from entrypoint.cluster.sshd import strip
+from entrypoint.cluster.sshd import strip_preloads
 from entrypoint.container.network import is_here
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
         return ["sh", "-c", " ".join(command)], dict(environ)
     keys = None if "-F" in words else copy_keys(environ)
     if keys is None or keys.private is None:
-        return ["ssh", *words], strip(environ)
-    return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip(environ)
+        return ["ssh", *words], strip_preloads(environ)
+    return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip_preloads(environ)
 
 
 def read_words(words: list[str]) -> tuple[str, list[str]]:

@@ -55,7 +55,7 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
     lines.append("SetEnv " + " ".join(set_env(environ)))
     config = write_private(f"{keys.directory}/sshd_config", "\n".join(lines) + "\n")
-    return [program, "-D", "-e", "-f", config], strip(environ)
+    return [program, "-D", "-e", "-f", config], strip_preloads(environ)
 
 
 def set_env(environ: Mapping[str, str]) -> list[str]:
@@ -88,7 +88,7 @@ def escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def strip(environ: Mapping[str, str]) -> dict[str, str]:
+def strip_preloads(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the allocator and OpenMP: the sandbox of sshd allows few system calls."""
     parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if "libnss_wrapper" in part]
     return {**environ, "LD_PRELOAD": ":".join(parts)}

@@ -36,7 +36,7 @@ class Access(NamedTuple):
     deadline: float
 
 
-def wait_for(hosts: list[str], access: Access, timeout: float) -> None:
+def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
     """Try all hosts at once until each answers; raise Refusal with those that do not."""
     states = dict.fromkeys(hosts, "not tried")
     threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]

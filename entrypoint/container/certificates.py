@@ -55,7 +55,7 @@ def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
     return [Setting(name, path, why) for name, hidden in VARIABLES if not environ.get(hidden)]
 
 
-def trust(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
+def trust_certificate(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
     """Write the bundle; return variables that point at it, and notes on what is wrong with the mounted certificate."""
     found = read_trust(site, read_file)
     if found.bundle is None:

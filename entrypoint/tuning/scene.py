@@ -47,7 +47,7 @@ class Scene(NamedTuple):
     isolated: bool = False
 
 
-def spread(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
+def spread_processes(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
     """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill.
 
     starts: whether processes are started here; one that is not has the whole machine, whatever a variable of the pod
@@ -63,7 +63,7 @@ def spread(world: World, machine: Machine, threads: int | None = None, *, starts
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
 
 
-def crowd(world: World, machine: Machine, threads: int | None = None) -> list[str]:
+def warn_shared_cores(world: World, machine: Machine, threads: int | None = None) -> list[str]:
     """Return a note if the processes of this node share cores, or have a single one each."""
     count = world.local_size or 1
     if world.launcher not in (ALONE, TORCHRUN):
@@ -79,7 +79,7 @@ def crowd(world: World, machine: Machine, threads: int | None = None) -> list[st
     return []
 
 
-def idle(world: World, machine: Machine, environ: Mapping[str, str]) -> list[str]:
+def warn_idle_cores(world: World, machine: Machine, environ: Mapping[str, str]) -> list[str]:
     """Return a note if ranks are bound to cores by their MPI, and leave most of them idle."""
     count = world.local_size or 1
     if world.launcher != MPI or not machine.pinned or 2 * count * machine.cores > machine.around:

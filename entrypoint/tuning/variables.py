@@ -125,13 +125,13 @@ TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
 )  # fmt: skip
 
 
-def tune(scene: Scene) -> list[Setting]:
+def tune_variables(scene: Scene) -> list[Setting]:
     """Return every variable that has a value here."""
     rows = ((name, value(scene), why) for name, value, why in TABLE)
     return [Setting(name, value, why) for name, value, why in rows if value is not None]
 
 
-def place(world: World, environ: Mapping[str, str]) -> list[Setting]:
+def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod.
 
     A worker of torchrun has all of them; of ranks set by hand, torch wants a port, and an address without brackets.

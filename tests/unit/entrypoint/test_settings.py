@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from entrypoint.launchers.world import World
 from entrypoint.settings import Setting, forget, prepare
-from entrypoint.tuning.variables import place
+from entrypoint.tuning.variables import set_rank_variables
 
 RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
 WANTED = [Setting("OMP_NUM_THREADS", "2", "cores"), Setting("LD_PRELOAD", "/lib/a.so:/lib/b.so", "libraries")]
 
 
 def test_a_place_is_written_over_what_was_left() -> None:
-    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, place(RANK, {}), [])
+    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, set_rank_variables(RANK, {}), [])
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     assert [prepared.environ[name] for name in names] == ["1", "2", "0", "1", "node0", "29500"]
     given = {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
-    assert place(RANK._replace(launcher="torchrun-worker"), given) == []
+    assert set_rank_variables(RANK._replace(launcher="torchrun-worker"), given) == []
 
 
 def test_what_the_user_set_stays_and_is_named() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.cluster.hosts import Host, default_hostfile, fill, place_ranks, read_hostfile, read_hosts
+from entrypoint.cluster.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
 from entrypoint.errors import Refusal
 
 A, B = Host("a", None), Host("b", None)
@@ -84,7 +84,7 @@ def test_place_ranks(hosts: list[Host], ranks: int | None, each: int | None, slo
 
 @pytest.mark.parametrize(("ranks", "filled"), [(4, {"a": 2, "b": 2}), (3, {"a": 2, "b": 1}), (2, {"a": 2})])
 def test_one_host_after_the_other_is_filled(ranks: int, filled: dict[str, int]) -> None:
-    assert {host.name: host.slots for host in fill([Host("a", 2), Host("b", 2)], ranks)} == filled
+    assert {host.name: host.slots for host in fill_hosts([Host("a", 2), Host("b", 2)], ranks)} == filled
 
 
 def test_too_many_ranks() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.cluster import hydra
-from entrypoint.cluster.hydra import bootstrap, find_hydra_interface
+from entrypoint.cluster.hydra import find_hydra_interface, make_bootstrap_variables
 
 
 def test_an_operator_s_ssh_arguments_stay() -> None:
-    found = bootstrap({"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x", None)
+    found = make_bootstrap_variables(
+        {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}, "/c", "/opt/x", None
+    )
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
     assert "I_MPI_HYDRA_IFACE" not in found
@@ -17,7 +19,7 @@ def test_an_operator_s_ssh_arguments_stay() -> None:
 
 @pytest.mark.parametrize(("environ", "given"), [({}, {"I_MPI_HYDRA_IFACE": "eth1"}), ({"I_MPI_HYDRA_IFACE": "x"}, {})])
 def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, str]) -> None:
-    found = bootstrap(environ, "/c", "/opt/x", "eth1")
+    found = make_bootstrap_variables(environ, "/c", "/opt/x", "eth1")
     assert {name: value for name, value in found.items() if name == "I_MPI_HYDRA_IFACE"} == given
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.cluster import sshd
 from entrypoint.cluster.keys import Keys
-from entrypoint.cluster.sshd import escape, set_env, strip
+from entrypoint.cluster.sshd import escape, set_env, strip_preloads
 from entrypoint.errors import Refusal
 
 
@@ -45,7 +45,9 @@ def test_more_variables_than_ssh_hands_over_are_refused() -> None:
 
 
 def test_sshd_keeps_only_the_name_of_its_user() -> None:
-    assert strip({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {"LD_PRELOAD": "/b/libnss_wrapper.so"}
+    assert strip_preloads({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {
+        "LD_PRELOAD": "/b/libnss_wrapper.so"
+    }
 
 
 def test_sshd_takes_keys_alone_and_nothing_from_its_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

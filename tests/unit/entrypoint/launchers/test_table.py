@@ -13,8 +13,8 @@ from entrypoint.launchers.signs import check_alone
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.numbers import whole
-from entrypoint.tuning.scene import Scene, is_training, spread
-from entrypoint.tuning.variables import place, tune
+from entrypoint.tuning.scene import Scene, is_training, spread_processes
+from entrypoint.tuning.variables import set_rank_variables, tune_variables
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 
@@ -88,10 +88,10 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     environ: dict[str, str], machine: Machine, nproc: int | None
 ) -> None:
     try:
-        world = spread(read_world(environ, detect(environ), nproc), machine)
+        world = spread_processes(read_world(environ, detect(environ), nproc), machine)
         check_alone(environ, world)
         scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
-        rows = [*tune(scene), *place(world, environ)]
+        rows = [*tune_variables(scene), *set_rank_variables(world, environ)]
     except Refusal as refusal:
         assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import crowd, idle, is_isolated, is_training, spread
+from entrypoint.tuning.scene import is_isolated, is_training, spread_processes, warn_idle_cores, warn_shared_cores
 from tests.support.machines import Box, look_at, pod
 
 ALONE, BOTH = World("alone", ""), World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
@@ -25,7 +25,7 @@ SMALL, TWO = Box(1, 2), Box(2, 28, 2)
     ],
 )
 def test_processes_of_a_node(world: World, box: Box, limit: dict[str, str], count: int) -> None:
-    assert spread(world, look_at(box, limit)).local_size == count
+    assert spread_processes(world, look_at(box, limit)).local_size == count
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_who_trains(launcher: str, job: bool, expected: bool) -> None:
 
 @pytest.mark.parametrize(("count", "says"), [(1, False), (2, False), (3, True)])
 def test_processes_that_share_cores_are_noted(count: int, says: bool) -> None:
-    assert bool(crowd(ALONE._replace(local_size=count), look_at(SMALL))) == says
-    assert not crowd(BOTH._replace(local_size=count), look_at(SMALL))
+    assert bool(warn_shared_cores(ALONE._replace(local_size=count), look_at(SMALL))) == says
+    assert not warn_shared_cores(BOTH._replace(local_size=count), look_at(SMALL))
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_processes_that_share_cores_are_noted(count: int, says: bool) -> None:
     ],
 )
 def test_the_user_s_threads_count_in_the_number_of_processes(world: World, threads: int, count: int) -> None:
-    assert spread(world, look_at(TWO), threads).local_size == count
+    assert spread_processes(world, look_at(TWO), threads).local_size == count
 
 
 @pytest.mark.parametrize("world", [ALONE, ALONE._replace(local_size=3), World("torchrun", "", (2, 2), local_size=4)])
 def test_a_command_that_starts_nothing_is_one_process(world: World) -> None:
-    assert spread(world, look_at(TWO), starts=False).local_size == 1
+    assert spread_processes(world, look_at(TWO), starts=False).local_size == 1
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_a_command_that_starts_nothing_is_one_process(world: World) -> None:
     ],
 )
 def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, says: str) -> None:
-    assert says in "".join(crowd(world, look_at(TWO), threads))
-    assert bool(crowd(world, look_at(TWO), threads)) == bool(says)
+    assert says in "".join(warn_shared_cores(world, look_at(TWO), threads))
+    assert bool(warn_shared_cores(world, look_at(TWO), threads)) == bool(says)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_threads_that_do_not_fit_are_noted(world: World, threads: int | None, sa
 def test_ranks_that_mpi_has_bound_to_few_cores_are_noted(world: World, cpus: str, says: bool) -> None:
     machine = look_at(TWO, cpus=cpus, parent="0-111")
 
-    assert any("; to use them all: " in note for note in idle(world, machine, OPEN_MPI)) == says
+    assert any("; to use them all: " in note for note in warn_idle_cores(world, machine, OPEN_MPI)) == says
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_ranks_that_mpi_has_bound_to_few_cores_are_noted(world: World, cpus: str
 )
 def test_ranks_are_unbound_as_their_own_mpi_does_it(environ: dict[str, str], way: str) -> None:
     bound = "2 rank(s) of this node are bound to 1 core(s) each, and it has 56"
-    assert idle(BOTH, look_at(TWO, cpus="0", parent="0-111"), environ) == [bound + way]
+    assert warn_idle_cores(BOTH, look_at(TWO, cpus="0", parent="0-111"), environ) == [bound + way]
 
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT   \n"

@@ -9,8 +9,8 @@ from entrypoint.container.processors import Machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import World
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread
-from entrypoint.tuning.variables import place, tune
+from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
+from entrypoint.tuning.variables import set_rank_variables, tune_variables
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
@@ -37,11 +37,11 @@ def values(
     kind: str = RANKS,
     isolated: bool = False,
 ) -> dict[str, str]:
-    world = spread(world, machine, starts=kind == RANKS or job)
+    world = spread_processes(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
     training = is_training(world, job=job)
     scene = Scene(world, machine, stack, training, lambda: "eth7", exists, environ or {}, kind, isolated)
-    return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune(scene)}}
+    return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune_variables(scene)}}
 
 
 SMALL, ONE, TWO = Box(1, 2), Box(1, 28, 2), Box(2, 28, 2)
@@ -298,7 +298,9 @@ def test_a_launcher_may_say_whose_cores_they_are(
 )
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
-    assert {each.name: each.value for each in place(read_world(environ, detect(environ), None), environ)} == found
+    assert {
+        each.name: each.value for each in set_rank_variables(read_world(environ, detect(environ), None), environ)
+    } == found
 
 
 @pytest.mark.parametrize("value", ["", "bf16"])
