@@ -27,8 +27,17 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """Return the two lines that are printed on stderr."""
-        value = one_row(self.value) if self.value.strip() else repr(self.value)
-        return f"multinode: {self.fact}: {value}\n  try: {one_row(self.remedy)}"
+        return f"multinode: {self.finding}\n  try: {one_row(self.remedy)}"
+
+    @property
+    def finding(self) -> str:
+        """Return the fact and its value, in one row."""
+        return f"{self.fact}: {one_row(self.value) if self.value.strip() else repr(self.value)}"
+
+    @property
+    def note(self) -> str:
+        """Return all three parts in one row, for a command that is started all the same."""
+        return f"{self.finding}; try: {one_row(self.remedy)}"
 
 
 def one_row(text: str) -> str:

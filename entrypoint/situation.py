@@ -96,7 +96,7 @@ def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
     except Refusal as refusal:
         if job.trains:
             raise
-        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [as_note(refusal)]
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
 
 
 def name_task(job: jobs.Job) -> str:
@@ -138,7 +138,7 @@ def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list
     except Refusal as refusal:
         if job.trains:
             raise
-        return [as_note(refusal)]
+        return [refusal.note]
     notes = warn_indexed(environ, world) if job.trains or python else []
     notes += [] if job.trains else warn_launcher(job, world)
     notes += warn_python(job) if python and world.launcher == TORCHRUN else []
@@ -186,11 +186,6 @@ def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
     if job.trains or world.rank is not None:
         return RANKS
     return SINGLE if job.kind == jobs.TASK or is_python(job) else ANY
-
-
-def as_note(refusal: Refusal) -> str:
-    """Return a refusal in one line."""
-    return str(refusal).replace("multinode: ", "").replace("\n ", ";")
 
 
 def read_this_machine() -> Machine:

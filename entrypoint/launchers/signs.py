@@ -95,14 +95,15 @@ class Sign(NamedTuple):
 MASTER = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )
-NODES = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
+EVERY_NODE = "PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
+NODES = f"export {EVERY_NODE}"
 JOB = "add a Master replica or an elasticPolicy to the PyTorchJob, or export PET_RDZV_ENDPOINT=HOST:PORT"
 SRUN = "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1"
 MPIRUN = "start the ranks with mpirun, which sets both the rank and the size"
 PORT = "leave out -pmi-port, with which mpirun sets neither PMI_RANK nor PMI_SIZE"
 PMIX = "start the ranks with mpirun, or with srun: PMIx gives a rank, but no size"
 PBS = "start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinode smoke"
-LSF = "start the ranks with mpirun, or one on each host with blaunch and " + NODES[len("export ") :]
+LSF = f"start the ranks with mpirun, or one on each host with blaunch and {EVERY_NODE}"
 BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
     Sign("PET_NNODES", 2, "export PET_MASTER_ADDR=HOST on every node: the one with PET_NODE_RANK=0", count_numbered),

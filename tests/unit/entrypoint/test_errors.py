@@ -13,6 +13,7 @@ def test_a_refusal_has_three_parts_and_a_code() -> None:
         "RANK is not a number", "1.5", "export RANK=0", 1,
     )  # fmt: skip
     assert str(refusal) == "multinode: RANK is not a number: 1.5\n  try: export RANK=0"
+    assert refusal.note == "RANK is not a number: 1.5; try: export RANK=0"
     assert Refusal("a fact", "x", "y").code == 2
 
 
@@ -23,7 +24,9 @@ def test_a_value_without_letters_is_quoted(value: str, shown: str) -> None:
 
 @pytest.mark.parametrize("value", ["1\nmultinode: rank 0", "1\rmultinode", "\x1b[2J", "\u2028x", "\x85x"])
 def test_no_value_forges_a_row_of_the_log(value: str) -> None:
-    assert len(str(Refusal("a fact", value, f"export A={value}")).splitlines()) == 2
+    refusal = Refusal("a fact", value, f"export A={value}")
+    assert len(str(refusal).splitlines()) == 2
+    assert len(refusal.note.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
