@@ -73,7 +73,10 @@ def conclude(code: int, codes: list[int], banner: list[str]) -> int:
     if code and not codes:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         print_note(f"the job {how}{verdict(banner)}")
-    code = codes[0] if codes else code if code >= 0 else 128 - code
+    if codes:
+        code = codes[0]
+    elif code < 0:
+        code = 128 - code
     return code if 0 <= code < 256 else WORLD
 
 

@@ -69,7 +69,14 @@ def read_batch(environ: Mapping[str, str], why: str) -> World:
     if not master:
         remedy = f"export {BATCH}MAIN_NODE_PRIVATE_IPV4_ADDRESS=<address of the main node>"
         raise Refusal("AWS Batch gives no address of the main node", f"node {index} of {nodes}", remedy)
-    return make_nodes(environ, why, nodes, 0 if index == main else index + (index < main), master)
+    return make_nodes(environ, why, nodes, number_node(index, main), master)
+
+
+def number_node(index: int, main: int) -> int:
+    """Return the rank of a node of AWS Batch: the main node is the first, and those before it move up by one."""
+    if index == main:
+        return 0
+    return index + 1 if index < main else index
 
 
 def read_sagemaker(environ: Mapping[str, str], why: str) -> World:
@@ -129,7 +136,8 @@ def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
     found: dict[str, str] = {}
     if environ.get("PBS_NODEFILE") and not environ.get("PBS_NUM_NODES"):
         text = read(environ["PBS_NODEFILE"])
-        found.update({} if text is None else {"PBS_NUM_NODES": str(len(set(text.split())))})
+        if text is not None:
+            found["PBS_NUM_NODES"] = str(len(set(text.split())))
     text = None if environ.get("SM_HOSTS") else read(SAGEMAKER)
     if text is not None:
         import json  # read_stack has it loaded already

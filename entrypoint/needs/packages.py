@@ -70,8 +70,10 @@ def check_task_packages(name: str, stack: Stack, datasets: str | None, quick: As
 def list_lacking(task: Task, datasets: str | None, ask: Ask) -> list[str]:
     """List the packages that a task imports and the image does not have; datasets: its release."""
     there = {normalize(name) for name in ask()}
-    decodes = task.directory in SOUND and "datasets" in there and release(datasets or "") >= SINCE_CODEC
-    return [name for name in (*NEEDS[task.directory], *[CODEC] * decodes) if name not in there]
+    needed = NEEDS[task.directory]
+    if task.directory in SOUND and "datasets" in there and release(datasets or "") >= SINCE_CODEC:
+        needed = (*needed, CODEC)
+    return [name for name in needed if name not in there]
 
 
 def install(lacking: list[str], torch: str) -> str:

@@ -122,9 +122,9 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
     while left and left[0].startswith("-") and left[0] not in ("-", "--"):
         option = left.pop(0)
         place = next((place for place, letter in enumerate(option) if letter in VALUED), None)
-        if option.startswith("--"):
-            left = left[option == "--check-hash-based-pycs" :]
-        elif place is not None:
+        if option == "--check-hash-based-pycs":
+            left = left[1:]  # its value
+        elif place is not None and not option.startswith("--"):
             value = option[place + 1 :] or "".join(left[:1])
             left = left if option[place + 1 :] else left[1:]
             if option[place] in "cm":
@@ -142,7 +142,8 @@ def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | No
     if found.get("PET_STANDALONE", "0") != "0":
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
     several = found.get("PET_NNODES", "1") != "1"
-    return {"PET_NNODES": "1", COUNT: "1", NODE: (several and environ.get(INDEX, "").strip()) or "0", **found}
+    node = environ.get(INDEX, "").strip() if several else ""
+    return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}
 
 
 def check_accelerate(words: list[str], environ: Mapping[str, str]) -> None:
