@@ -31,7 +31,7 @@ REMEDY = "start `worker` again there; if that has run out of memory, with a larg
 # What hydra says where it has not reached all nodes, or they not this one; it starts no rank then.
 UNREACHED = b"Error setting up the bootstrap proxies"
 CONNECT = "let every node reach the others at all ports, by the names in --hosts; `ssh HOST true` tries one"
-# A signal to this process, from which a rank may not be able to report that it has ended.
+# The exit codes after a signal to this process; the ranks are killed by it, and may not be able to report their end.
 STOPPED = (128 + signal.SIGHUP, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 # Hydra would read these and follow them rather than the machinefile.
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")

@@ -22,9 +22,9 @@ def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *
 
 
 def list_shared_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what hydra sets for all ranks, over what a worker has: not what was right for this process only.
+    """Return the variables that hydra sets for all ranks, without those that the entrypoint set for this process only.
 
-    Except where ranks are bound: hydra itself decides that, before a rank has an entrypoint.
+    I_MPI_PIN stays: hydra itself binds the ranks to cores, before the entrypoint of a rank has begun.
     """
     return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
 

@@ -64,7 +64,7 @@ def print_waiting(states: dict[str, str]) -> None:
 
 
 def try_host(host: str, access: Access, states: dict[str, str]) -> None:
-    """Try one host until it answers; its state is empty then, and before that the reason why it is not."""
+    """Try one host until it answers; its state is the reason why it does not, and empty once it does."""
     while states[host] and time.monotonic() < access.deadline:
         found = try_port(host, access) or try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.

@@ -13,28 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What only the ranks of one mpirun share, the surest first. PMI_JOBID is left over where mpirun runs in a step.
-# CONTROL is no variable of MPICH, which has none for it, but is read where it starts its ranks.
+# CONTROL is not set by MPICH: read_proxy finds it on the command line of the proxy that has started a rank.
 CONTROL = "HYDRA_CONTROL_PORT"
 JOBS = (
     "I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", CONTROL, "PMI_JOBID",
 )  # fmt: skip
 # What names a hostfile to Intel MPI, MPICH and Open MPI, in the order in which `launch` looks for one.
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
-# How far above a rank its proxy may be: a shell or two, and what binds it.
+# How many processes above a rank its proxy may be: a shell or two, and a program that binds the rank to cores.
 FAR = 8
-# Where there is no size of this node: one rank on each, unless its scheduler says how many nodes there are.
+# Where a scheduler says how many nodes there are; if no variable gives the ranks of this node, they follow from that.
 NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 
 
 def find_job(environ: Mapping[str, str]) -> str:
-    """Return what only the ranks of this mpirun share; empty where nothing of the kind is said."""
+    """Return what only the ranks of this mpirun share; empty where no variable says it."""
     return next((f"{name}={environ[name]}" for name in JOBS if environ.get(name)), "") or slurm.find_job(environ)
 
 
 def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
-    """Return as a variable where the mpiexec of MPICH listens, which the proxies that start its ranks are told.
+    """Return, as a variable, where the mpiexec of MPICH listens, which is another place for every job.
 
-    read returns the text of a file, or None. Every proxy of a job has `--control-port node0:43943` on its command line.
+    The proxies that start the ranks of a job have `--control-port node0:43943` on their command lines. read returns the
+    text of a file, or None.
     """
     if not all_set("PMI_RANK", "PMI_SIZE")(environ) or environ.get("I_MPI_HYDRA_UUID"):
         return {}
@@ -75,7 +76,7 @@ FAMILIES = (
 
 
 def read_several(environ: Mapping[str, str], why: str, ranks: Ranks) -> World:
-    """Return the world of an MPI; raise Refusal if another one has put this process somewhere else."""
+    """Return the world of an MPI; raise Refusal if the variables of another MPI give this process another place."""
     found = [(each, environ[each.rank], environ[each.size]) for each in FAMILIES if is_several(environ, each)]
     if len({(whole(rank), whole(size)) for _, rank, size in found}) > 1:
         value = ", ".join(f"{each.rank}={rank} {each.size}={size}" for each, rank, size in found)
@@ -92,7 +93,11 @@ def is_several(environ: Mapping[str, str], ranks: Ranks) -> bool:
 
 
 def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
-    """Return whether an mpirun has started this process alone; a task of Slurm or Flux is a box with more inside."""
+    """Return whether an mpirun has started this process alone.
+
+    Slurm and Flux give the only task of a step the same variables. They do not say how many ranks this node has, as an
+    mpirun does, and somebody may start several processes inside such a task.
+    """
     if not all_set(ranks.rank, ranks.size)(environ) or is_several(environ, ranks):
         return False
     boxes = ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")

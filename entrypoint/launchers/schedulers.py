@@ -31,7 +31,10 @@ BATCH = "AWS_BATCH_JOB_"
 
 
 def is_above_one(*names: str) -> Callable[[Mapping[str, str]], bool]:
-    """Return a proof: all of these variables are set, and the last is a size above one."""
+    """Return a proof: all of these variables are set, and the last, a size, is not 1.
+
+    A size that is no number counts as well, so that it is refused when the world is read.
+    """
     return lambda environ: all_set(*names)(environ) and whole(environ[names[-1]]) != 1
 
 

@@ -82,7 +82,7 @@ class Sign(NamedTuple):
 
     read: its value as a number, None where it says nothing. What somebody sets by hand in a pod is refused where it is
     no number: Kubernetes leaves `$(N)` as it is where N is not defined, and every node would train alone.
-    allocation: it speaks of nodes or slots in which somebody may start one process.
+    allocation: it says how large an allocation is, in which somebody may start one process.
     """
 
     name: str
@@ -146,7 +146,8 @@ SIGNS = (
 def check_alone(environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for training alone, or in a world of another size, where a variable says how many there should be.
 
-    A world of one that mpirun has made counts as alone, but was asked for within its allocation.
+    A process that mpirun has started as the only one counts as alone. That was asked for, whatever the size of the
+    allocation around it.
     """
     check_insisted(environ, world)
     one = detect(environ) in mpi.ONE  # also where --nproc has made it a world of several here

@@ -17,8 +17,8 @@ ARBITRARY = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST")
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
     """Return whether srun started this process as one of several.
 
-    A batch script has SLURM_PROCID=0 as well, but no SLURM_STEP_NUM_TASKS; a step of one task per job is a box in
-    which somebody may start torchrun or mpirun, so the variables of those decide.
+    A batch script has SLURM_PROCID=0 as well, but no SLURM_STEP_NUM_TASKS. In a step of one task somebody may start
+    torchrun or mpirun, so their variables decide there.
     """
     names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
     return all_set(*names)(environ) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
@@ -88,7 +88,7 @@ def read_tasks(part: str) -> tuple[int, int]:
 def find_first_host(environ: Mapping[str, str]) -> str:
     """Return where rank 0 usually is, the first node of the step or of the job; empty without a list.
 
-    Lists are sorted. With a hostfile or -m arbitrary rank 0 is anywhere on them, and only its own node knows. In a
+    Lists are sorted. With a hostfile or -m arbitrary rank 0 may be on any node of them, and only that node knows. In a
     heterogeneous job it is on the first component, whose nodes may be anywhere in the sorted list.
     """
     if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in ARBITRARY):

@@ -46,7 +46,7 @@ ORDER = (
 
 
 def detect(environ: Mapping[str, str]) -> Launcher:
-    """Return the first launcher in the order whose variables are there; the last is none at all."""
+    """Return the first launcher in the order whose variables are there; the last one needs none."""
     return next(launcher for launcher in ORDER if launcher.proof(environ))
 
 

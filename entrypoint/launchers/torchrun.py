@@ -33,7 +33,7 @@ COUNT, INDEX = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
-# An address to listen at, which as one to connect to is this machine.
+# Addresses to listen at; whoever connects to one of them reaches this machine itself.
 ANYWHERE = ("0.0.0.0", "::")
 
 
@@ -94,9 +94,10 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
 
 
 def check_loopback(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a master of several nodes at which each finds only itself: an elastic one trains alone there.
+    """Raise Refusal where several nodes are to meet at an address at which each of them finds only itself.
 
-    Whoever sets MASTER_ADDR by hand may start several processes on one machine, and PyTorchJob gave it to the master.
+    In an elastic rendezvous each would train alone. MASTER_ADDR may be on loopback: somebody may start several
+    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master.
     """
     name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
     here = is_loopback(world.master or "") or world.master in ANYWHERE
@@ -110,7 +111,7 @@ def check_loopback(environ: Mapping[str, str], world: World) -> None:
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
     """Return which node this is; None where it is the only one and nothing says so.
 
-    The pods of an Indexed Job have a number without anybody's doing.
+    Kubernetes itself numbers the pods of an Indexed Job.
     """
     names = ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else []))
     rank = first_number(environ, names)
@@ -157,7 +158,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
 
 
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
-    """Return a way in which torchrun is to be started in a rendezvous."""
+    """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
     return Launcher(TORCHRUN, why, proof, lambda environ: read_rendezvous(environ, why))
 
 

@@ -139,7 +139,7 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
 
 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
-    """Return how many nodes there are, and how many ranks this one has; at most all of them where nothing says so."""
+    """Return the smallest and the largest number of nodes, and how many ranks this one has; all if nothing says so."""
     local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
     count = first_number(environ, names.nodes)
     if local is None and count:

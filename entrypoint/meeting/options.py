@@ -26,7 +26,7 @@ BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 
 
 def check_options(environ: Mapping[str, str]) -> None:
-    """Raise Refusal for other variables that torchrun would answer with its usage, or a traceback."""
+    """Raise Refusal for variables of torchrun with values that it would answer with its usage, or a traceback."""
     number(environ, RESTARTS)
     read_conf(environ)
     ranks = environ.get(FILTER, "")

@@ -49,7 +49,7 @@ TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun
 def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
     """Wait until the master's name resolves; return whether it was late. Raise Refusal where it does not come.
 
-    A worker of torchrun has a master already.
+    A worker of torchrun need not wait, because its agent has.
     """
     if world.launcher == TORCHRUN_WORKER or world.master is None or not world.several_nodes:
         return False
@@ -59,7 +59,7 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
 
 
 def name_source(world: World, environ: Mapping[str, str]) -> str:
-    """Return where another master is to be named: in the variable that has named this one, or that wins over others."""
+    """Return where to name another master: in the variable that named this one, or that goes before a list of hosts."""
     if world.launcher != TORCHRUN:
         return "MASTER_ADDR"
     names = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
@@ -154,8 +154,8 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return what torchrun has to know of this node in a rendezvous of several, as variables that nobody has set.
 
     Torchrun takes a node for the host of an elastic rendezvous only if it finds the endpoint among its own names, and
-    gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. A port that is
-    taken belongs to another agent on this node.
+    gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. Where the port
+    is taken, another agent on this node is the host already.
     """
     check_way(world, environ)
     why = "two jobs at one endpoint do not become one"
@@ -179,7 +179,8 @@ def check_way(world: World, environ: Mapping[str, str]) -> None:
     """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
 
     Torchrun reads a master only for `static` (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
-    node waits for the others on its own loopback. Which node is the first would be another in each of both ways.
+    node waits for the others on its own loopback. The master does not become the endpoint here, because nodes that
+    meet at an endpoint are not numbered by PET_NODE_RANK.
     """
     backend = environ.get("PET_RDZV_BACKEND") or "static"
     if world.launcher != TORCHRUN or backend == "static" or environ.get("PET_RDZV_ENDPOINT"):
@@ -204,7 +205,7 @@ def check_endpoint(name: str) -> None:
 
 
 def name_run(job: str) -> str:
-    """Return a job's name with nothing in it that a path or a key of a store could take for its own."""
+    """Return a job's name in letters, digits and dashes, so that it can be part of a path and of a store's key."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in job)
 
 
