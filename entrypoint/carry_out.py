@@ -49,7 +49,8 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
 
         return launch(job.words, environ, root, decision.machine)
     elif trains_with_others(job, decision):
-        from entrypoint.meeting.ready import check_master, describe_wait, warn_choice
+        from entrypoint.meeting.master import check_master, warn_choice
+        from entrypoint.meeting.rendezvous import describe_wait
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
@@ -118,6 +119,6 @@ def check_named_interfaces(decision: Decision, environ: Mapping[str, str]) -> No
 
 def await_master(decision: Decision, environ: Mapping[str, str]) -> bool:
     """Wait until the master's name resolves; return whether it was late. Raise Refusal where it does not come."""
-    from entrypoint.meeting.ready import wait_for_master  # as above
+    from entrypoint.meeting.wait import wait_for_master  # as above
 
     return wait_for_master(decision.world, environ)

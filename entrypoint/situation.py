@@ -108,7 +108,7 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
     """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
     if world.launcher != TORCHRUN or not world.several_nodes:
         return world, []
-    from entrypoint.meeting.ready import describe_meeting, find_here  # a world on one node pays nothing for it
+    from entrypoint.meeting.rendezvous import describe_meeting, find_here  # a world on one node pays nothing for it
 
     world = name_job(find_here(world), environ, task)
     return world, describe_meeting(world, environ)

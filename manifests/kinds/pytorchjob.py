@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.errors import Refusal
-from entrypoint.meeting.ready import MASTER_SECONDS
+from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
 from manifests.request import Job

@@ -13,7 +13,7 @@ from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import MPI, World
-from entrypoint.meeting import ready
+from entrypoint.meeting import rendezvous
 from entrypoint.training.job import Job
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
@@ -33,9 +33,9 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> Decide:
     """Give the environment and the command of a training in a pod of 32 processors, on a host of 240."""
     monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(HOST, pod(32)))
     monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
-    monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
-    monkeypatch.setattr(ready, "split_addresses", lambda host: ([], []))
-    monkeypatch.setattr(ready, "is_here", lambda host: False)
+    monkeypatch.setattr(rendezvous, "own_address", lambda host: "10.77.0.2")
+    monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
+    monkeypatch.setattr(rendezvous, "is_here", lambda host: False)
 
     def run(environ: dict[str, str], stack: Stack = GLOO) -> tuple[dict[str, str], list[str]]:
         found = decide.decide(JOB, environ, stack, None, "/opt/multinode")

@@ -70,7 +70,7 @@ def apart() -> Iterator[None]:
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
-            ("entrypoint.meeting.ready.can_resolve", lambda name: True),
+            ("entrypoint.meeting.wait.can_resolve", lambda name: True),
             ("entrypoint.cluster.wait.wait_for_hosts", lambda *_: None),
         ):
             stack.enter_context(mock.patch(name, value))

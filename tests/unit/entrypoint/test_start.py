@@ -14,7 +14,7 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint import carry_out, decide, situation
-from entrypoint.meeting import ready
+from entrypoint.meeting import master, rendezvous, wait
 from entrypoint.training.tasks import TASKS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
@@ -65,13 +65,14 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(os, "execvpe", replace)
     monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
     monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
-    monkeypatch.setattr(ready, "can_resolve", lambda name: True)
-    monkeypatch.setattr(ready, "is_free", lambda port: True)
-    monkeypatch.setattr(ready, "is_here", lambda host: False)
-    monkeypatch.setattr(ready, "split_addresses", lambda host: ([], []))
-    monkeypatch.setattr(ready, "list_choices", lambda host: [])
-    monkeypatch.setattr(ready, "own_address", lambda host: "10.77.0.2")
-    monkeypatch.setattr(ready, "PAUSE", 0)
+    monkeypatch.setattr(wait, "can_resolve", lambda name: True)
+    for module in (master, rendezvous):
+        monkeypatch.setattr(module, "is_free", lambda port: True)
+        monkeypatch.setattr(module, "is_here", lambda host: False)
+    monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
+    monkeypatch.setattr(master, "list_choices", lambda host: [])
+    monkeypatch.setattr(rendezvous, "own_address", lambda host: "10.77.0.2")
+    monkeypatch.setattr(wait, "PAUSE", 0)
 
     def run(*argv: str, **variables: str) -> Started:
         environ = {"PATH": f"{home}:/usr/bin:/bin", "HOME": str(home), **variables}
@@ -90,7 +91,7 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
         known.append(name)
         return len(known) > 2
 
-    monkeypatch.setattr(ready, "can_resolve", resolve)
+    monkeypatch.setattr(wait, "can_resolve", resolve)
     monkeypatch.setattr(decide, "find_master_interface", lambda world: "ib0" if len(known) > 2 else "eth0")
 
     done = start("smoke", **WORKER)
@@ -126,7 +127,7 @@ def test_ranks_do_not_meet_on_an_interface_that_is_not_there(
 def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was taken of" not in start("smoke", **MASTER).err
 
-    monkeypatch.setattr(ready, "list_choices", lambda host: ["eth0", "eth1"])
+    monkeypatch.setattr(master, "list_choices", lambda host: ["eth0", "eth1"])
 
     said = "late is this node, on several networks, so eth0 was taken of eth0, eth1"
     assert said in start("smoke", **MASTER).err
@@ -137,7 +138,7 @@ def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypa
 def test_the_node_of_rank_0_is_asked_for_its_port(
     start: Start, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], code: int | None
 ) -> None:
-    monkeypatch.setattr(ready, "is_free", lambda port: False)
+    monkeypatch.setattr(master, "is_free", lambda port: False)
 
     assert start("smoke", **variables).code == code
     assert start("true", **variables).code is None

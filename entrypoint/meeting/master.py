@@ -1,0 +1,69 @@
+"""What is checked where rank 0 is, before it joins a world: its node, its port, and the network of its name."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from entrypoint.container.files import read_text
+from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, loops_back, read_routes
+from entrypoint.errors import LATER, Refusal
+from entrypoint.launchers.world import SLURM, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.streams import print_note
+
+if TYPE_CHECKING:
+    from entrypoint.launchers.world import World
+
+
+def check_master(world: World) -> None:
+    """Raise Refusal for a rank 0 that is not where the others expect it, or whose port is taken.
+
+    The agents of an elastic rendezvous find out among themselves who binds the port, so only a rank 0 that is known
+    beforehand is asked for it.
+    """
+    if world.launcher == TORCHRUN_WORKER or world.master is None:
+        return
+    if world.rank == 0 and "master" in world.guessed and not is_here(world.master):
+        here = socket.gethostname()
+        remedy = f"export MASTER_ADDR={here} on every node, or let the launcher put rank 0 on {world.master}"
+        raise Refusal("rank 0 is not on the first node of the list", f"{here}, not {world.master}", remedy)
+    if world.rank == 0 and world.launcher == SLURM and world.several_nodes and not is_here(world.master):
+        value = f"MASTER_ADDR={world.master}, and rank 0 is on {socket.gethostname()}"
+        raise Refusal("MASTER_ADDR is not the node of rank 0", value, "unset MASTER_ADDR before srun, which exports it")
+    if not world.port or is_free(world.port):
+        return
+    name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
+    if world.rank == 0 or world.node_rank == 0:
+        remedy = f"export {name}={world.port + 1} on every node"
+        raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
+    if world.launcher == TORCHRUN and is_here(world.master):
+        note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
+        print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
+
+
+def warn_choice(world: World, interface: str | None) -> None:
+    """Print a note where this node is the master by a name that does not choose among its several networks."""
+    if not interface or world.master is None or not world.several_nodes or world.launcher == TORCHRUN_WORKER:
+        return
+    choices = [] if world.local_rank else list_choices(world.master)
+    if choices:
+        elastic = world.launcher == TORCHRUN and world.node_rank is None  # its agents give each other addresses, too
+        taken = f"{world.master} is this node, on several networks, so {interface} was taken of {', '.join(choices)}"
+        remedy = f"name the master by its address there{'' if elastic else ', or export GLOO_SOCKET_IFNAME'}"
+        print_note(f"{taken}; if the other nodes reach it by another, {remedy}")
+
+
+def list_choices(master: str) -> list[str]:
+    """Return the interfaces of this node, `eth0 (192.0.2.2)`, if it is the master and the name chooses none of them.
+
+    The name may be on loopback, or mean another network on the other nodes; an address is the same everywhere. A
+    bridge, as an engine has one, leads to containers of this machine.
+    """
+    address = find_both_ends(master)[0]
+    if (address == master.partition("%")[0] and not loops_back(address)) or not is_here(master):
+        return []
+    routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
+    names = sorted({route.interface for route in routes})
+    found = [name for name in names if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
+    return [f"{name} ({find_address(routes, name) or '?'})" for name in found] if len(found) > 1 else []
