@@ -79,9 +79,9 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_output(list_tasks(stack, list_sites(stack, environ), lambda: ask_python(environ)))
         return 0
     if job.kind == jobs.PREFETCH:
-        from entrypoint.hub.prefetch import prepare
+        from entrypoint.hub.prefetch import prepare_prefetch
 
-        job, environ = prepare(job.words, environ, stack, root)
+        job, environ = prepare_prefetch(job.words, environ, stack, root)
     job = start_ranks(job, words, environ, options)
     if job.kind == jobs.DOCTOR:
         from entrypoint.doctor.report import doctor

@@ -77,9 +77,9 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int 
         return supervise(argv, environ, rank)
     program = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0]
     if has_limit(job):
-        from entrypoint.processes.child import watch
+        from entrypoint.processes.child import watch_training
 
-        return watch([program, *argv[1:]], environ, rank)
+        return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)
 
 

@@ -97,7 +97,9 @@ def add_token(environ: Mapping[str, str], given: Mapping[str, object]) -> dict[s
     return {**environ, "HF_TOKEN": token} if isinstance(token, str) and token else dict(environ)
 
 
-def prepare(words: list[str], environ: Mapping[str, str], stack: Stack, root: str) -> tuple[jobs.Job, dict[str, str]]:
+def prepare_prefetch(
+    words: list[str], environ: Mapping[str, str], stack: Stack, root: str
+) -> tuple[jobs.Job, dict[str, str]]:
     """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
     job = read_task(words)
     check_online(environ)

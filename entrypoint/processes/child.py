@@ -63,7 +63,7 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def watch(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
+def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
     """Run the command as a child, say why it was killed, and return its exit code.
 
     Below `tini -g` every process of the group has what tini sends, and in a step of Slurm every process of the step

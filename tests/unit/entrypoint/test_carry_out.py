@@ -33,6 +33,6 @@ def test_a_training_that_may_reach_its_limit_is_watched(
     monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
     monkeypatch.setattr(carry_out, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
     monkeypatch.setattr(carry_out, "execute", lambda *_: 0)
-    monkeypatch.setattr("entrypoint.processes.child.watch", watch)
+    monkeypatch.setattr("entrypoint.processes.child.watch_training", watch)
     assert train(Job(kind, "smoke", []), argv, {}, None) == (7 if watched else 0)
     assert ran == ([watched] if watched else [])

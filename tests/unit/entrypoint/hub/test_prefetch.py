@@ -10,7 +10,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.hub import prefetch
-from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare, read_task
+from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare_prefetch, read_task
 from entrypoint.hub.script import read_script
 from entrypoint.needs.data import SCRIPTS
 from entrypoint.training import job as jobs
@@ -29,7 +29,7 @@ def stack(tmp_path: Path) -> Stack:
 
 def test_the_plan_is_what_the_script_loads(stack: Stack, tmp_path: Path) -> None:
     given = {"HF_HOME": str(tmp_path)}
-    job, environ = prepare([*TASK, "--token", "hf_secret"], given, stack, "/opt/multinode")
+    job, environ = prepare_prefetch([*TASK, "--token", "hf_secret"], given, stack, "/opt/multinode")
 
     assert (job.kind, job.name, job.words[0]) == ("plain", "python3", "/opt/multinode/prefetch.py")
     plan = json.loads(job.words[1])
@@ -99,7 +99,7 @@ def prepare_own(text: str, stack: Stack, place: Path) -> jobs.Job:
     script = place / "examples/pytorch/question-answering/run_qa.py"
     script.parent.mkdir(parents=True)
     script.write_text(text)
-    return prepare(TASK, {"HF_HOME": str(place)}, stack._replace(examples=str(place)), "/opt/multinode")[0]
+    return prepare_prefetch(TASK, {"HF_HOME": str(place)}, stack._replace(examples=str(place)), "/opt/multinode")[0]
 
 
 def test_a_damaged_script_is_said(stack: Stack, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_a_cache_and_a_data_set_lack_is_said_before_anything_is_fetched(
     scripts = sorted(SCRIPTS)[0]
 
     with pytest.raises(Refusal, match="loads no data set that is a script") as caught:
-        prepare([*TASK[:3], "--dataset_name", scripts], {}, stack, "/opt/multinode")
+        prepare_prefetch([*TASK[:3], "--dataset_name", scripts], {}, stack, "/opt/multinode")
 
     assert caught.value.value == f"{scripts}, datasets 5.0.0"
     assert "nothing is mounted at /proc/nowhere: what is fetched is lost" in capsys.readouterr().err
