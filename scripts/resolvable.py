@@ -20,6 +20,7 @@ from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.lock import resolve, uv_cache
+from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
 from images.plan import compatibility, nearest, planner
 from images.plan.catalog import Catalog, Torch
@@ -31,7 +32,6 @@ from scripts.stand_ins import Requires
 
 ROW, ALL = 180, 60 * 60  # seconds that one row may take, and all of them
 OWN = "IMAGE"
-REPLACEABLE = ("torch", "oneccl_bind_pt")  # they have indexes of their own, which cannot be reached from everywhere
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _outcome(plan: Plan, context: Context, requires: Requires, wheels: Path) -> 
 
 
 def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Resolved:
-    """Resolve a plan; once more with a stand-in for what the message names.
+    """Resolve a plan; once more with a stand-in for a project whose own index cannot be reached from here.
 
     Raises Fault when nothing fits, or when something else cannot be reached.
     """
@@ -193,8 +193,8 @@ def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) ->
         context.tick()
         try:
             return resolve.packages(replace(plan, wheelhouse=str(wheels) if any(wheels.iterdir()) else None), context)
-        except WorldFault as fault:
-            name = fault.value.partition(" ")[0]
-            if name not in REPLACEABLE or any(wheels.glob(f"{name}-*")):
+        except Unreachable as fault:
+            name = fault.project
+            if any(wheels.glob(f"{name}-*")):
                 raise
         stand_ins.of(name, plan, requires, wheels)

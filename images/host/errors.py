@@ -38,12 +38,15 @@ def shortened(text: str, most: int = 300) -> str:
 
 
 class Fault(Exception):
-    """A failure that the user can read: the fact, the value that caused it, what to type instead."""
+    """A failure that the user can read: the fact, the value that caused it, what to type instead.
+
+    `kind` is a word that callers may decide by; nobody decides by the text of a message.
+    """
 
     exit_code = 1
 
-    def __init__(self, fact: str, value: object, remedy: str) -> None:
-        self.fact, self.value, self.remedy = shown(fact), shown(str(value)), shown(remedy)
+    def __init__(self, fact: str, value: object, remedy: str, kind: str = "") -> None:
+        self.fact, self.value, self.remedy, self.kind = shown(fact), shown(str(value)), shown(remedy), kind
         super().__init__(f"{self.fact}: {self.value}")
 
     def __str__(self) -> str:
@@ -110,7 +113,8 @@ def or_else(way: str) -> Iterator[None]:
     try:
         yield
     except Fault as fault:
-        raise type(fault)(fault.fact, fault.value, f"{fault.remedy}; or {way}") from fault
+        fault.remedy = shown(f"{fault.remedy}; or {way}")
+        raise
 
 
 @contextmanager

@@ -23,6 +23,14 @@ USUAL = "PyPI"
 NO_DAY = "is missing an upload date"  # what uv says of a file
 
 
+class Unreachable(WorldFault):
+    """The last place that has a `project` cannot be reached: its name as the start of a wheel's file name has it."""
+
+    def __init__(self, fact: str, value: str, remedy: str, project: str) -> None:
+        super().__init__(fact, value, remedy)
+        self.project = project
+
+
 def files_missing(names: Sequence[str]) -> WorldFault:
     """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
     value = ", ".join(f"{name} ({origin(name)})" for name in names)
@@ -80,13 +88,13 @@ def _pins(text: str) -> list[tuple[str, str]]:
     return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
 
 
-def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str]]:
-    """List the places that are asked for what no other has: the place, the fact, the release, and another place."""
+def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str | None, str]]:
+    """List the places that are asked for what no other has: place, fact, project, version, and another place."""
     fact = "pip's sources have no build of torch for the CPU, and PyTorch's own index cannot be reached"
-    yield uv.TORCH_INDEX, fact, f"torch {question.torch}", "a mirror as pip's extra-index-url"
+    yield uv.TORCH_INDEX, fact, "torch", question.torch, "a mirror as pip's extra-index-url"
     for place in filter(None, (question.index, question.find_links)):
         fact = "the index of the oneCCL bindings cannot be reached"
-        yield without_login(place), fact, f"oneccl_bind_pt {question.bindings}", "--bindings-index URL with a mirror"
+        yield without_login(place), fact, "oneccl_bind_pt", question.bindings, "--bindings-index URL with a mirror"
 
 
 def _unreachable(failed: str, causes: str, question: Question) -> Fault:
@@ -96,10 +104,10 @@ def _unreachable(failed: str, causes: str, question: Question) -> Fault:
     cause = "".join(f" ({last.partition(' for url')[0]})" for last in re.findall("cause: (.+)", causes)[-1:])
     if re.search("invalid peer certificate|UnknownIssuer", cause):
         return WorldFault("the certificate of a package index is not trusted", failed + cause, TRUST)
-    for place, fact, name, elsewhere in _last_resorts(question):
+    for place, fact, project, version, elsewhere in _last_resorts(question):
         if failed.startswith(place):
             remedy = f"--wheelhouse DIR with that wheel in it, or {elsewhere}"
-            return WorldFault(fact, f"{name}, {place}{cause}", remedy)
+            return Unreachable(fact, f"{project} {version}, {place}{cause}", remedy, project)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
     return WorldFault("cannot reach a package index", failed + cause, remedy)
 

@@ -72,9 +72,7 @@ PULL: Refusals = {
     "proxy": (UserFault, "the proxy wants a login, or another one", PROXY),
     "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
     "busy": (
-        WorldFault,
-        "the registry has had too many requests",
-        "wait, docker login {host}, or --registry-mirror HOST",
+        WorldFault, "the registry has had too many requests", "wait, docker login {host}, or --registry-mirror HOST",
     ),
     "failed": (WorldFault, "the registry failed", LATER),
     "silent": (WorldFault, "the registry does not answer", CHECK),
@@ -88,7 +86,7 @@ PULL: Refusals = {
     "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),
     "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}, or --registry-mirror HOST"),
     "otherwise": (WorldFault, "cannot download", CHECK),
-}
+}  # fmt: skip
 PUSH: Refusals = {
     **PULL,
     "login": (UserFault, "the registry wants a login", MAY_PUSH),
@@ -119,8 +117,13 @@ def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> 
     kind, again = next((row[1:] for row in SAID if re.search(row[0], words, re.IGNORECASE)), ("otherwise", True))
     if kind == "full":
         return disk_fault(root, OSError(errno.ENOSPC, text)), False
+    return refused(kind, refusals, f"{shown} ({text})", host), again
+
+
+def refused(kind: str, refusals: Refusals, value: str, host: str) -> Fault:
+    """Return the fault of a kind of refusal, which says its kind."""
     fault, fact, remedy = refusals[kind]
-    return fault(fact, f"{shown} ({text})", remedy.format(host=host)), again
+    return fault(fact, value, remedy.format(host=host), kind)
 
 
 def message(err: str) -> str:
@@ -193,7 +196,7 @@ class Server:
             if done.code == 0:
                 return answer.read_bytes()
             fault, again = refusal(done.err, shown, self.place.host, refusals, self._store.root)
-            if self._trouble and fault.fact in (refusals["login"][1], refusals["denied"][1]):
+            if self._trouble and fault.kind in ("login", "denied"):
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or not again:
                 raise fault
@@ -207,8 +210,7 @@ class Server:
 
         def wait(seconds: float) -> None:
             if seconds >= limit:
-                fault, fact, remedy = refusals["silent"]
-                raise fault(fact, f"{shown} ({NOTHING.format(seconds)})", remedy)
+                raise refused("silent", refusals, f"{shown} ({NOTHING.format(seconds)})", self.place.host)
             if seconds >= self._patience.said and not said:
                 said.append(f"note: waiting for {self.place.host}: {NOTHING.format(seconds)}; at most {limit:.0f} s")
                 self._access.say(said[0])

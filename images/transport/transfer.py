@@ -151,7 +151,7 @@ def require_there(server: Server, digest: str, target: Remote, say: Callable[[st
     try:
         data = server.inspect(digest, refusals=PUSHED)
     except Fault as fault:
-        if fault.fact not in {PUSHED[kind][1] for kind in ("login", "denied", "busy")}:
+        if fault.kind not in ("login", "denied", "busy"):
             raise
         say(f"note: {target} was pushed; whether the registry has it could not be read back ({fault.fact})")
         return

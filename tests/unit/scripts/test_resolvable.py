@@ -19,6 +19,7 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve
+from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
 from images.plan import catalog, planner
 from images.plan.planner import Plan
@@ -33,8 +34,9 @@ CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.3", base
 GLOO = planner.resolve(planner.Request(torch="2.4.0", transformers="5.14.1", base="debian"), TABLE)
 NEWER = planner.resolve(planner.Request(torch="2.13.0", transformers="5.14.1", base="debian"), TABLE)
 NOTHING = UserFault("no set of packages fits", "six>=99 cannot be had", "another")
-NO_TORCH = WorldFault("pip's sources have no build of torch", "torch 2.4.0, https://torch.example", "a mirror")
-NO_BINDINGS = WorldFault("pip's sources have no bindings", "oneccl_bind_pt 2.4.0, https://ccl.example", "a mirror")
+NO_TORCH = Unreachable("no build of torch", "https://torch.example", "a mirror", "torch")
+NO_BINDINGS = Unreachable("no bindings", "https://ccl.example", "a mirror", "oneccl_bind_pt")
+LIKE_NO_TORCH = WorldFault("the system refuses", "torch 2.4.0, https://torch.example", "chmod")
 NO_INDEX = WorldFault("cannot reach a package index", "https://index.example/simple/six/", "a proxy")
 ROW = "torch 2.4.0, transformers 4.46.3 (debian, Python 3.11, ccl)"
 
@@ -170,7 +172,7 @@ def test_a_stand_in_takes_the_place_of_what_cannot_be_downloaded(
     assert world.wheels == [set(), {"torch"}, {*lacking}, {*lacking}]  # the second row has what the first needed
 
 
-@pytest.mark.parametrize("fault", [NOTHING, NO_INDEX])
+@pytest.mark.parametrize("fault", [NOTHING, NO_INDEX, LIKE_NO_TORCH])
 def test_any_other_fault_is_that_of_the_row(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.fault for each in ask(World(lambda _: fault), tmp_path, monkeypatch, CCL, GLOO)] == [fault, fault]
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import (
+    Damaged,
     Fault,
     UserFault,
     WorldFault,
@@ -106,6 +107,12 @@ def test_a_caller_adds_another_way(kind: type[Fault]) -> None:
     with pytest.raises(kind) as caught, or_else("--examples none"):
         raise kind("cannot download the examples", "x.tar", "--examples PATH")
     assert caught.value.remedy == "--examples PATH; or --examples none"
+
+
+def test_a_fault_with_another_way_stays_what_it_was() -> None:
+    with pytest.raises(Damaged, match=r"the same command again; or --base debian") as caught, or_else("--base debian"):
+        raise Damaged("/store/blobs/x")
+    assert caught.value.value == "/store/blobs/x"
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Pl
 
     found = missing.explain(told, resolve.of_plan(made), SOURCES, Path("/store"))
 
+    assert isinstance(found, missing.Unreachable) and found.project == release.partition(" ")[0]
     assert found.value == f"{release}, {place} (refused)"
     assert found.remedy.startswith("--wheelhouse DIR")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci.reference import Place
-from images.transport.skopeo import PULL, PUSH, SAID, message, refusal
+from images.transport.skopeo import PULL, PUSH, SAID, Refusals, message, refusal
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
 
@@ -88,6 +88,15 @@ def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[F
 
     assert isinstance(fault, kind) and fact in fault.fact and not again
     assert "network" not in fault.remedy and "{" not in fault.remedy
+
+
+@pytest.mark.parametrize("refusals", [PULL, PUSH])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("unauthorized: x", "login"), ("denied: x", "denied"), ("toomanyrequests: x", "busy"), ("x", "otherwise")],
+)
+def test_a_refusal_says_its_kind_whatever_its_words(text: str, kind: str, refusals: Refusals) -> None:
+    assert refusal(said(text), "host/a:1", "host", refusals, Path("/"))[0].kind == kind
 
 
 def test_every_kind_of_refusal_has_its_words() -> None:

@@ -11,7 +11,7 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci.manifest import digest_of
 from images.oci.reference import Place, Remote
-from images.transport import transfer
+from images.transport import skopeo, transfer
 from images.transport.skopeo import PUSHED, Server
 
 
@@ -75,8 +75,7 @@ TARGET = Remote("host", "a/b", "1")
 
 def refused(kind: str) -> Fault:
     """Make the refusal of a kind."""
-    fault, fact, remedy = PUSHED[kind]
-    return fault(fact, "host/a/b:1", remedy)
+    return skopeo.refused(kind, PUSHED, "host/a/b:1", "host")
 
 
 @pytest.mark.parametrize("answer", [b"<html>login</html>", b"", *(refused(kind) for kind in ("absent", "garbled"))])
