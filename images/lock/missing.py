@@ -112,9 +112,9 @@ def _unreachable(failed: str, causes: str, question: Question) -> Fault:
     return WorldFault("cannot reach a package index", failed + cause, remedy)
 
 
-def _damaged(name: str, wheelhouse: str | None) -> Fault:
-    if wheelhouse and Path(wheelhouse, name).is_file():
-        remedy = f"download it again, or take it out of {wheelhouse}"
+def _damaged(name: str, directory: str | None) -> Fault:
+    if directory and Path(directory, name).is_file():
+        remedy = f"download it again, or take it out of {directory}"
         return UserFault("a wheel of the wheelhouse is damaged", name, remedy)
     return WorldFault("a wheel is damaged where it comes from", name, "--wheelhouse DIR with a good one")
 
