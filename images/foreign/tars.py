@@ -127,7 +127,8 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
 
     Raises ReadError where a header cannot be read, or says what no file system has.
     """
-    while tar.offset and (info := _tried(tar.next)):  # 0: it has none, and Python 3.10 would look before its beginning
+    # Of a tar without any, Python 3.10 would look before its beginning, where a size below 0 may lead as well.
+    while (tar.offset or vars(tar)["firstmember"]) and (info := _tried(tar.next)):
         vars(tar)["ahead"] = 0
         if found := _flaw(info):
             raise tarfile.ReadError(f"{info.name[:80]!r} {found}")

@@ -36,6 +36,7 @@ CASES = {
     "a file of 2^33 bytes": header(b"a", size=b"7" * 11) + END,
     "a size below zero": header(b"a", size=b"\xff" * 12) + END,
     "records of a size below zero": entry(b"x", pax(b"size", b"-512"), b"x") + entry(b"a") + END,
+    "a size that leads to the beginning": entry(b"x", pax(b"size", b"-1536"), b"x") + entry(b"a") + END,
     "a long name of 1 GiB": header(b"././@LongLink", b"L", size=b"%o" % (1 << 30)) + b"a" * 4096,
     "records of 1 GiB": header(b"x", b"x", size=b"%o" % (1 << 30)) + b"a" * 4096,
     "records that are no numbers": entry(b"x", pax(b"GNU.sparse.map", b"a,b"), b"x") + entry(b"a") + END,
