@@ -14,6 +14,7 @@ from packaging.version import Version
 from images.base.base import Facts
 from images.base.inspect import needed
 from images.debs.apt import Deb
+from images.foreign import tars
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -114,12 +115,11 @@ def read(
     return found
 
 
-def member(tar: tarfile.TarFile, path: str) -> bytes:
-    """Return the content of a file in a tar, through links within it.
+def member(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], path: str) -> bytes:
+    """Return the content of a file in a tar, through links within it; `members` are the entries of the tar.
 
     Raises LookupError when there is none.
     """
-    members = {posixpath.normpath(info.name): info for info in tar}
     info = members[path]
     for _ in range(HOPS):
         if not info.issym():
@@ -144,9 +144,9 @@ def write(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
 def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
     """Read a file out of a package."""
     try:
-        with untarred(store, deb, environ) as path, tarfile.open(path) as tar:
-            return member(tar, source)
-    except (LookupError, ValueError, tarfile.TarError) as error:  # ValueError: numbers of a header that are none
+        with untarred(store, deb, environ) as path, tars.on_disk(path) as tar:
+            return member(tar, tars.listed(tar, path.stat().st_size), source)
+    except (LookupError, tarfile.TarError) as error:
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
 

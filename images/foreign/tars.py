@@ -122,6 +122,14 @@ def on_disk(path: Path, mode: str = "r:") -> tarfile.TarFile:
     return _tried(lambda: tarfile.open(path, mode, tarinfo=Member))  # type: ignore[call-overload,no-any-return]
 
 
+def unpacked(file: IO[bytes]) -> tarfile.TarFile:
+    """Open a tar that is not compressed, or no more: in a stream that can go back.
+
+    Raises ReadError where it is none.
+    """
+    return _tried(lambda: tarfile.open(fileobj=file, mode="r:", tarinfo=Member))
+
+
 def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.TarInfo]:
     """Yield the entries of a tar that was opened here, and forget each unless it is asked for `again`.
 

@@ -7,11 +7,11 @@ import gzip
 import io
 import lzma
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from images.foreign import tars
 from images.foreign.paths import flaw
 from images.wheels.archive import most_unpacked
 
@@ -22,7 +22,6 @@ READERS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
     (b"\xfd7zXZ\0", lzma.LZMAFile),
     (b"", lambda path: path.open("rb")),
 )
-UNREADABLE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, OverflowError, RecursionError)
 
 
 class Member(NamedTuple):
@@ -65,10 +64,8 @@ def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
-        with _opened(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
-            for info in tar:
-                if info.size < 0:  # older Pythons read that in a circle (CVE-2025-8194)
-                    raise ValueError(f"{info.name!r} has a negative size")
+        with _opened(path) as file, tars.unpacked(file) as tar:
+            for info in tars.entries(tar):
                 name = info.name.removeprefix("./")
                 if info.isdir():
                     continue
@@ -77,7 +74,7 @@ def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]
                 below = name.partition("/")[2]
                 if is_asked_for(below):
                     yield Member(below, _content(tar, info), 0o755 if info.mode & 0o111 else 0o644)
-    except UNREADABLE as error:
+    except tars.CONTENT as error:
         raise ValueError(str(error) or "it is cut short") from error
 
 
@@ -89,6 +86,5 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes | None:
-    """Read a plain file; a sparse one would have a size that the archive does not hold."""
-    file = tar.extractfile(info) if info.isfile() and not info.issparse() else None
+    file = tar.extractfile(info) if info.isfile() else None
     return file.read() if file else None

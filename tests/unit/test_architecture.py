@@ -31,6 +31,8 @@ MOST_MODULES, MOST_LINES = 9, 250
 BESIDE_TRAINING = {"entrypoint/jobs": {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}}
 # What imports torch itself, which the tests of a unit have not: tests/image runs it.
 WITHOUT_UNIT_TEST = {"entrypoint/jobs/smoke.py", "entrypoint/jobs/smoke_training.py"}
+# What GNU tar writes for mmdebstrap is read here; the layer that is made of it is read again as one of others.
+READS_OWN_TAR = {"images/base/debian.py"}
 FILES = [path for program in PROGRAMS for path in find_modules(program).values()]
 
 
@@ -129,6 +131,23 @@ def test_the_programs_do_not_import_each_other(path: Path) -> None:
 def test_the_entrypoint_needs_nothing_but_python(path: Path) -> None:
     known = {"entrypoint", *sys.stdlib_module_names, *BESIDE_TRAINING.get(name(path.parent), ())}
     assert {each.split(".")[0] for each in list_imports(path)} <= known
+
+
+def opens_tar_to_read(node: ast.AST) -> bool:
+    """Return whether a call opens a tar by `tarfile` in another mode than for writing."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("tarfile.open", "tarfile.TarFile"):
+        return False
+    modes = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+    return not any(isinstance(mode, ast.Constant) and str(mode.value).startswith("w") for mode in modes)
+
+
+def test_tars_of_others_are_opened_in_one_place() -> None:
+    found = {
+        name(path)
+        for path in find_modules("images").values()
+        if any(map(opens_tar_to_read, ast.walk(ast.parse(path.read_text()))))
+    }
+    assert found - READS_OWN_TAR == {"images/foreign/tars.py"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

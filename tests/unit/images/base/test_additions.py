@@ -10,6 +10,7 @@ import pytest
 
 from images.base import additions
 from images.base.additions import LIBRARY, PIECES
+from images.foreign import tars
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
@@ -37,18 +38,19 @@ FILES: Files = {
 
 
 def opened(files: Files) -> tarfile.TarFile:
-    return tarfile.open(fileobj=io.BytesIO(layer(files)))
+    return tars.unpacked(io.BytesIO(layer(files)))
 
 
 @pytest.mark.parametrize("path", [f"{LIBRARY}/liba.so.4", "usr/lib/liba.so"])
 def test_a_file_of_a_package_is_read_through_links(path: str) -> None:
-    assert additions.member(opened(FILES), path) == b"a library"
+    with opened(FILES) as tar:
+        assert additions.member(tar, tars.listed(tar, 1 << 20), path) == b"a library"
 
 
 @pytest.mark.parametrize("name", ["circle.so", "outside.so", "directory", "nothing"])
 def test_what_is_no_file_of_the_package_is_not_read(name: str) -> None:
-    with pytest.raises(LookupError):
-        additions.member(opened(FILES), f"usr/lib/{name}")
+    with opened(FILES) as tar, pytest.raises(LookupError):
+        additions.member(tar, tars.listed(tar, 1 << 20), f"usr/lib/{name}")
 
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_bomb_is_refused(tmp_path: Path, kind: bytes) -> None:
             file.write(bytes(archive.MOST_ANYWAY // 8))
 
     tracemalloc.start()
-    with pytest.raises(ValueError, match="unpacks to more than"):
+    with pytest.raises(ValueError, match="unpacks to more than" if kind == tarfile.REGTYPE else "a header says"):
         read(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -75,7 +75,7 @@ def test_a_negative_size_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
 
-    with pytest.raises(ValueError, match="negative size"):
+    with pytest.raises(ValueError, match=f"has {size} bytes"):
         read(path)
 
 
@@ -90,10 +90,11 @@ def test_headers_without_end_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_sparse_file_is_not_taken(tmp_path: Path) -> None:
+def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
     info = tarfile.TarInfo("top/a")
     info.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40), "GNU.sparse.major": "0"}
     path = tmp_path / "a.tar"
     path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
 
-    assert read(path) == [("a", None, 0o644)]
+    with pytest.raises(ValueError, match="is sparse"):
+        read(path)
