@@ -28,7 +28,6 @@ from images.wheels.archive import METADATA
 if TYPE_CHECKING:
     from images.lock.collect import Wheel
 
-DISTRO = "debian-12"
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
 
@@ -59,10 +58,11 @@ def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
     return [_component(purl, ComponentType.LIBRARY, None) for purl in purls]
 
 
-def of_debian(status: str, hashes: Mapping[str, str] | None = None, distro: str = DISTRO) -> list[Component]:
+def of_debian(status: str, distro: str, hashes: Mapping[str, str] | None = None) -> list[Component]:
     """Return a component for each package that dpkg's status file has as installed.
 
-    `hashes` maps packages to the sha256 of their .deb and may lack some; `distro` is the purl qualifier.
+    `distro` is the purl qualifier, such as debian-12; `hashes` maps packages to the sha256 of their .deb and may lack
+    some.
     """
     installed = [fields for fields in paragraphs(status) if _installed(fields)]
     return [_debian(fields, distro, (hashes or {}).get(fields["package"])) for fields in installed]

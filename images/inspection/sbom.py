@@ -14,6 +14,8 @@ from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
 
+NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
+
 
 def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal locks give equal bytes."""
@@ -26,10 +28,12 @@ def _make(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
     listed = components.of_wheels(found, store)
     if base.manifest is None:
-        listed += components.of_debian(base.facts.status, hashes, _distro(base.facts))
+        listed += components.of_debian(base.facts.status, _distro(base.facts), hashes)
     else:
-        listed += components.of_debian("\n".join(map(_paragraph, locked.debian.debs)), hashes)
-        listed += components.of_debian(base.facts.status, distro=_distro(base.facts))
+        listed += components.of_debian(
+            "\n".join(map(_paragraph, locked.debian.debs)), _debian(locked.debian.suite), hashes
+        )
+        listed += components.of_debian(base.facts.status, _distro(base.facts))
         listed += components.of_installed(_kept(base.facts, locked))
     listed.append(components.program("multinode", None, "Apache-2.0"))
     release = str(locked.transformers)
@@ -42,6 +46,11 @@ def _make(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str
 
 def _paragraph(deb: Deb) -> str:
     return f"Package: {deb.package}\nVersion: {deb.version}\nArchitecture: {deb.architecture}\n"
+
+
+def _debian(suite: str) -> str:
+    """Name a suite as `_distro` names the base that is made of it; one without a number yet goes by its own name."""
+    return f"debian-{NUMBERS.get(suite, suite)}"
 
 
 def _distro(facts: Facts) -> str:

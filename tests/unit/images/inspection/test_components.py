@@ -158,7 +158,7 @@ LIBC = "pkg:deb/debian/libc6@2.36-9%2Bb1?arch=amd64&distro=debian-12"
 
 
 def test_a_debian_package_with_all_that_is_known_of_it() -> None:
-    parsed = read(components.of_debian(STATUS, {"libc6": "b" * 64}))
+    parsed = read(components.of_debian(STATUS, "debian-12", {"libc6": "b" * 64}))
 
     libc, mawk, _ = parsed["components"]
     assert libc == {
@@ -186,8 +186,8 @@ def test_what_is_no_package_is_skipped(field: str, value: str) -> None:
     fields = {"Package": "tini", "Version": "0.19", "Architecture": "amd64", "Status": "install ok installed"}
     whole, broken = ("".join(f"{k}: {v}\n" for k, v in f.items()) for f in (fields, {**fields, field: value}))
 
-    assert len(components.of_debian(whole)) == 1
-    assert components.of_debian(broken) == []
+    assert len(components.of_debian(whole, "debian-12")) == 1
+    assert components.of_debian(broken, "debian-12") == []
 
 
 def test_single_files_and_the_image() -> None:
@@ -227,9 +227,9 @@ def test_the_same_bytes_twice_and_in_any_order(tmp_path: Path) -> None:
     wheels, status, files = everything(tmp_path)
     turned = "\n\n".join(reversed(status.strip().split("\n\n")))
 
-    first = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status), *files])
-    again = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status), *files])
-    other = document([*files, *components.of_debian(turned), *of_wheels(tmp_path, *wheels[::-1])])
+    first = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status, "debian-12"), *files])
+    again = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status, "debian-12"), *files])
+    other = document([*files, *components.of_debian(turned, "debian-12"), *of_wheels(tmp_path, *wheels[::-1])])
 
     assert first == again == other
 
@@ -290,7 +290,7 @@ def test_any_metadata_is_read(metadata: bytes) -> None:
 def test_any_status_is_read(status: str) -> None:
     package = "Package: tini\nVersion: 1\nArchitecture: amd64\n"
 
-    parsed = read(components.of_debian(f"{package}{status}\n\n{status}"))
+    parsed = read(components.of_debian(f"{package}{status}\n\n{status}", "debian-12"))
 
     assert all(part["purl"].startswith("pkg:deb/debian/") for part in parsed.get("components", []))
 

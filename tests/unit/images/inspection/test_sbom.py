@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,17 @@ def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_pat
     assert found["pkg:pypi/intel-extension-for-pytorch"] == []
     assert "pkg:pypi/six" not in found  # it is replaced by a wheel, of which there is none here
     assert {"pkg:generic/multinode", "pkg:generic/transformers-examples"} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("suite", "distro"), [("bookworm", "debian-12"), ("trixie", "debian-13"), ("sid", "debian-sid")]
+)
+def test_packages_for_a_pulled_base_are_those_of_the_suite_in_the_lock(tmp_path: Path, suite: str, distro: str) -> None:
+    locked = replace(LOCK, debian=replace(LOCK.debian, suite=suite))
+
+    rows = json.loads(sbom.write(locked, [], UBUNTU, Store(tmp_path)))["components"]
+
+    assert [row["purl"].partition("distro=")[2] for row in rows if "deb/debian/tini@" in row["purl"]] == [distro]
 
 
 def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
