@@ -47,7 +47,9 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= addresses(lock, unknown, context)
-    _refuse_the_rest(lost, places, lock, context)
+    _bring_debs(lost, lock, context)
+    if lost:
+        _refuse_unknown(places, lock, context.store)
     tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
     return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs) if lost else 1)
 
@@ -113,7 +115,7 @@ def unsigned(lock: Lock, context: Context) -> list[Deb]:
     """Return the Debian packages of a lock that no index signed by Debian has or had; apt is asked where it may be."""
     if apt.unsigned(context.store, lock.debian.debs) and context.pip is not None:
         try:
-            _debs(lock, context)
+            _ask_apt(lock, context)
         except apt.Unverified:
             raise
         except WorldFault:
@@ -121,16 +123,20 @@ def unsigned(lock: Lock, context: Context) -> list[Deb]:
     return apt.unsigned(context.store, lock.debian.debs)
 
 
-def _refuse_the_rest(lost: Collection[str], places: Collection[str], lock: Lock, context: Context) -> None:
-    """Bring Debian's packages, which only apt knows how to find; raise WorldFault for what is still missing."""
+def _bring_debs(lost: Collection[str], lock: Lock, context: Context) -> None:
+    """Bring Debian's packages where some are missing: only apt knows how to find them."""
     if any(name.endswith(".deb") for name in lost):
         with context.progress.step("downloading Debian's packages"):
-            _debs(lock, context)
-    if lost and (never := [name for name in missing(lock, context.store) if name not in places]):
+            _ask_apt(lock, context)
+
+
+def _refuse_unknown(places: Collection[str], lock: Lock, store: Store) -> None:
+    """Raise WorldFault that names what the store lacks and no place is known for."""
+    if never := [name for name in missing(lock, store) if name not in places]:
         raise files_missing(never)
 
 
-def _debs(lock: Lock, context: Context) -> None:
+def _ask_apt(lock: Lock, context: Context) -> None:
     if lock.base_image:
         apt.named(lock.debian.suite, [deb.package for deb in lock.debian.debs], context)
     else:
