@@ -8,7 +8,7 @@ import shlex
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, cast
 
@@ -82,10 +82,9 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
 
     inputs = [recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
     made = store.cached(
-        "bases", inputs, build,
-        lambda known: store.blob(known["written"][1], size=known["written"][2]) is not None,
-    )  # fmt: skip
-    layer = Layer("debian base", Written(*made.value["written"]), made.reused)
+        "bases", inputs, build, lambda known: store.has(known["written"]["digest"], known["written"]["size"])
+    )
+    layer = Layer("debian base", Written(**made.value["written"]), made.reused)
     return read(recipe, layer, inspect.from_plain(made.value["facts"]), python)
 
 
@@ -148,7 +147,7 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
         facts, _ = inspect.read([(out, f"sha256:{written.diff_id}")], {})
         _check(recipe.debs, facts.packages)
         store.keep(out, written.digest)
-    return {"written": astuple(written), "facts": inspect.plain(facts)}
+    return {"written": asdict(written), "facts": inspect.plain(facts)}
 
 
 def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str]) -> None:

@@ -100,6 +100,10 @@ class Store:
             return None
         return path
 
+    def has(self, digest: str, size: int | None = None) -> bool:
+        """Return whether a blob is there, of this size if that is known; see `blob`."""
+        return self.blob(digest, size=size) is not None
+
     def drop(self, path: Path) -> None:
         """Remove a damaged file of the store."""
         with on_disk(self.root):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -170,17 +170,17 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
 def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Callable[[LayerWriter], None]) -> Layer:
     """Take a layer from the store by the hash of its inputs, or write it."""
 
-    def write() -> list[object]:
+    def write() -> dict[str, object]:
         with store.aside() as path:
             with LayerWriter(path, below) as layer:
                 fill(layer)
                 written = layer.finish()
             store.keep(path, written.digest)
-        return [written.diff_id, written.digest, written.size, written.unpacked]
+        return asdict(written)
 
     decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
-    made = store.cached("layers", decisive, write, lambda known: store.blob(known[1], size=known[2]) is not None)
-    return Layer(name, Written(*made.value), made.reused)
+    made = store.cached("layers", decisive, write, lambda known: store.has(known["digest"], known["size"]))
+    return Layer(name, Written(**made.value), made.reused)
 
 
 def _owners(below: Directories) -> list[object]:

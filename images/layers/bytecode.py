@@ -122,9 +122,7 @@ def make(
             return _compile(store, path, python, left_out)
 
         inputs = [digest, python.source.identity, left_out]
-        made[digest] = str(
-            store.cached("bytecode", inputs, compile_, lambda known: store.blob(known) is not None).value
-        )
+        made[digest] = str(store.cached("bytecode", inputs, compile_, store.has).value)
     return made
 
 

@@ -147,9 +147,7 @@ def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) ->
     modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
     hashes = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in modules.items())
     inputs = ["the entrypoint", hashes, python.source.identity]
-    made = store.cached(
-        "bytecode", inputs, lambda: _compile(store, modules, python), lambda known: store.blob(known) is not None
-    )
+    made = store.cached("bytecode", inputs, lambda: _compile(store, modules, python), store.has)
     found = bytecode.read(store, str(made.value))
     return {_cached(name, python.source.site.python): data for name, data in found.items() if name in modules}
 

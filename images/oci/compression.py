@@ -152,18 +152,16 @@ def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]
     if compression == "zstd" or layer.packed is not None:
         return layer.written.digest, layer.written.size, layer.packed or compression
 
-    def repack() -> tuple[str, int]:
+    def repack() -> dict[str, object]:
         with store.aside() as path:
             _repack(path, uncompressed(store, layer), compression)
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)
-        return digest, size
+        return {"digest": digest, "size": size}
 
     inputs = [compression, layer.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
-    digest, size = store.cached(
-        "packed", inputs, repack, lambda known: store.blob(known[0], size=known[1]) is not None
-    ).value
-    return digest, size, compression
+    made = store.cached("packed", inputs, repack, lambda known: store.has(known["digest"], known["size"])).value
+    return made["digest"], made["size"], compression
 
 
 def of_registry(compression: str) -> str:

@@ -37,6 +37,15 @@ def test_a_kept_blob_is_found_and_nothing_is_left_aside(tmp_path: Path) -> None:
     assert list((tmp_path / "aside").iterdir()) == []
 
 
+def test_a_blob_of_another_size_is_not_there(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    digest = keep(store, b"data")
+
+    assert store.has(digest) and store.has(digest, 4)
+    assert not store.has("0" * 64) and not store.has(digest, 5)
+    assert not store.has(digest)
+
+
 def test_a_damaged_blob_is_removed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     digest = keep(store, b"data")
