@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import zstandard
 
-from images.foreign import tars
+from images.foreign import bounds, tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
 from images.oci.layer import Layer
@@ -26,10 +26,6 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 SKIPPABLE = b"\x2a\x4d\x18"
 
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
-
-# What a layer unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Deflate can reach
-# 1032 times, zstd more; files that are mostly holes make real layers large.
-MOST_TIMES, MOST_ANYWAY = 100, 4 << 30
 
 
 def detect(path: Path) -> str:
@@ -79,7 +75,7 @@ def opened(path: Path) -> Iterator[Plain]:
 
     Raises WorldFault when it is damaged, also from within the block.
     """
-    kind, most = detect(path), most_unpacked(path.stat().st_size)
+    kind, most = detect(path), bounds.LAYER.of(path.stat().st_size)
     try:
         with path.open("rb") as file:
             if kind == "gzip":
@@ -93,11 +89,6 @@ def opened(path: Path) -> Iterator[Plain]:
                 yield Plain(file, most)
     except DAMAGE as error:
         raise WorldFault("a layer cannot be unpacked", f"{path.parent.name} ({error})", "another image") from error
-
-
-def most_unpacked(size: int) -> int:
-    """Return how many bytes a file of `size` bytes may unpack to."""
-    return max(MOST_ANYWAY, MOST_TIMES * size)
 
 
 @contextmanager

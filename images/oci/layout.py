@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from images.foreign import tars
+from images.foreign import bounds, tars
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import saved
-from images.oci.compression import most_unpacked
 from images.oci.manifest import NAME, SUBJECT, TAG, encode, read
 from images.oci.on_disk import AGAIN, REMEDY, Files, OnDisk, listed
 from images.oci.reference import Archive, Directory
@@ -46,7 +45,7 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
     name = str(reference)
     try:
         tar = tars.on_disk(Path(reference.path), "r")  # what goes wrong later is another matter
-        members = _members(tar, most_unpacked(Path(reference.path).stat().st_size))
+        members = _members(tar, bounds.LAYER.of(Path(reference.path).stat().st_size))
     except (tars.CutShort, EOFError) as error:  # EOFError: it is compressed
         raise WorldFault("the archive is cut short", name, AGAIN) from error
     except tars.CONTENT as error:

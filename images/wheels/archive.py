@@ -22,6 +22,7 @@ from installer.sources import WheelContentElement, WheelFile
 from installer.utils import SCHEME_NAMES, parse_entrypoints
 from isal import isal_zlib
 
+from images.foreign import bounds
 from images.foreign.paths import flaw
 from images.host.errors import WorldFault
 from images.wheels import record, symbols
@@ -35,9 +36,6 @@ EDITED = {"intel_extension_for_pytorch": ("intel_extension_for_pytorch/version.p
 NEEDED = ("METADATA", "RECORD", "WHEEL")
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# What an archive unpacks to, at most: so many times its own bytes, or so many bytes if that is more. Of a thousand
-# wheels of PyPI one had 18 times and no other more than 8; deflate can reach 1032.
-MOST_TIMES, MOST_ANYWAY = 30, 64 << 20
 ENCRYPTED = 0x1  # a bit of a file's flags: APPNOTE.TXT of PKWARE, 4.4.4
 
 NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
@@ -173,7 +171,7 @@ class CheckedWheel(WheelFile):
             if info.compress_type not in METHODS:
                 raise ValueError(f"{info.filename!r} is compressed by method {info.compress_type}, not by deflate")
         unpacked = sum(info.file_size for info in self._infos)
-        if unpacked > most_unpacked(size):
+        if unpacked > bounds.WHEEL.of(size):
             raise ValueError(f"{size} bytes would unpack to {unpacked}")
 
     def _check_scripts(self) -> None:
@@ -218,11 +216,6 @@ def check(path: Path) -> int:
 def content(stream: BinaryIO, entry: RecordEntry | None) -> bytes:
     """Return the content of a file: never more than RECORD says."""
     return stream.read() if entry is None or entry.size is None else stream.read(max(entry.size, 1))
-
-
-def most_unpacked(size: int) -> int:
-    """Return how many bytes an archive of `size` bytes may unpack to."""
-    return max(MOST_ANYWAY, MOST_TIMES * size)
 
 
 def _one_of_two(scheme: str) -> str:

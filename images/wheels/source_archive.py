@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from images.foreign import tars
+from images.foreign import bounds, tars
 from images.foreign.paths import flaw
-from images.wheels.archive import most_unpacked
 
 # How compressed files begin, and what reads them (RFC 1952; bzip2 and xz: their file formats).
 READERS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
@@ -82,7 +81,7 @@ def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         head = file.read(8)
     reader = next(reader for magic, reader in READERS if head.startswith(magic))
-    return cast("IO[bytes]", Bounded(reader(path), most_unpacked(path.stat().st_size)))
+    return cast("IO[bytes]", Bounded(reader(path), bounds.WHEEL.of(path.stat().st_size)))
 
 
 def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes | None:

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from images.base import additions, inspect, overlay, pulled, replaced
 from images.base.base import Base, Facts, Site
-from images.foreign import tars
+from images.foreign import bounds, tars
+from images.foreign.bounds import Bound
 from images.host import fingerprint
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
@@ -284,14 +285,14 @@ def test_more_files_than_an_image_has(place: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_a_layer_that_unpacks_to_too_much(place: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
     tar = named(b"a", bytes(4 << 20)) + hostile.END
     with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="unpacks to too much"):
         take(stand_in.write(scratch / "layout", made([packed(tar, kind)], [digest(tar)])), scratch)
 
 
 def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
     with watched(place, MEMORY) as scratch:
         path = scratch / "image.tar.gz"
         path.write_bytes(gzip.compress(entry(b"index.json", bytes(8 << 20)) + hostile.END))

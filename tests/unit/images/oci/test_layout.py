@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.foreign import bounds
+from images.foreign.bounds import Bound
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import compression, layout, reference
+from images.oci import layout, reference
 from images.oci.manifest import Manifest, resolve
 from images.oci.on_disk import OnDisk
 from tests.support import hostile
@@ -257,7 +259,7 @@ def test_any_index_is_of_an_image_or_a_fault(place: Path, entries: list[object],
 
 
 def test_an_archive_may_not_unpack_to_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "MOST_ANYWAY", 1 << 20)
+    monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
     whole = write_tar(tmp_path / "a.tar", {**ONE, "more": bytes(4 << 20)}).read_bytes()
     (tmp_path / "a.tar").write_bytes(gzip.compress(whole))
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from images.foreign import bounds
 from images.host.errors import WorldFault
 from images.wheels import archive, record
 from tests.support.wheels import WHEEL, pack
@@ -173,7 +174,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
-    path = pack(tmp_path, {"thing.py": bytes(archive.MOST_ANYWAY + 1)})
+    path = pack(tmp_path, {"thing.py": bytes(bounds.WHEEL.least + 1)})
 
     tracemalloc.start()
     said = refused(path)
