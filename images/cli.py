@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from images import terminal
 from images.host.context import World
-from images.host.errors import Fault, WorldFault
+from images.host.errors import MAKE_USABLE, Fault, WorldFault
 from images.options import COMMANDS, parse
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["World", "main"]
 
-REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), "chmod or chown it, so that you may use it; or name another one")
+REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), MAKE_USABLE)
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
 UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"
 

@@ -15,7 +15,7 @@ from typing import IO, cast
 from images.base import additions, inspect
 from images.base.base import Base, Facts, Recipe, of_debian
 from images.debs.apt import ALWAYS, Deb
-from images.debs.mirrors import REMEDY
+from images.debs.mirrors import REMEDY, search_path
 from images.host import process
 from images.host.context import temporary
 from images.host.errors import WorldFault, require_programs, shortened
@@ -107,21 +107,17 @@ def read(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
 
 def mmdebstrap(store: Store, environ: Mapping[str, str]) -> str | None:
     """Return the release of mmdebstrap on this machine, such as 1.3.5; None where there is none that says it."""
-    path = shutil.which("mmdebstrap", path=_path(environ))
+    path = shutil.which("mmdebstrap", path=search_path(environ))
     if path is None:
         return None
 
     def ask() -> str | None:
-        done = process.run([path, "--version"], {**environ, "PATH": _path(environ)}, REMEDY)
+        done = process.run([path, "--version"], {**environ, "PATH": search_path(environ)}, REMEDY)
         found = re.fullmatch(r"mmdebstrap ([0-9][0-9A-Za-z.+-]*)\s*", done.out)
         return found[1] if found else None
 
     program = Path(path).stat()
     return cast("str | None", store.cached("mmdebstrap", [path, program.st_mtime_ns, program.st_size], ask).value)
-
-
-def _path(environ: Mapping[str, str]) -> str:
-    return environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def scripts_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -131,7 +127,7 @@ def scripts_environment(environ: Mapping[str, str]) -> dict[str, str]:
     or a shell sets PYTHONDONTWRITEBYTECODE, and lets Python compile them by source time elsewhere.
     """
     kept = {name: environ[name] for name in ("TMPDIR",) if name in environ}
-    return {**kept, "PATH": _path(environ), **SCRIPTS}
+    return {**kept, "PATH": search_path(environ), **SCRIPTS}
 
 
 def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:

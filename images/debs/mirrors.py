@@ -19,9 +19,14 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REMEDY = "sudo apt-get install mmdebstrap debian-archive-keyring (on Debian or Ubuntu)"
 
 
+def search_path(environ: Mapping[str, str]) -> str:
+    """Return the PATH that mmdebstrap and packages need: not every user's has the directories of root's programs."""
+    return environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 def default_sources(suite: str, environ: Mapping[str, str]) -> str:
     """Return the sources.list of a suite as mmdebstrap writes it: archive, updates, security."""
-    env = {**environ, "PATH": environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
+    env = {**environ, "PATH": search_path(environ), "LC_ALL": "C.UTF-8"}
     command = ["mmdebstrap", "--mode=chrootless", "--variant=custom", f"--setup-hook={SHOW}", suite, "/dev/null"]
     done = process.run(command, env, REMEDY)
     lines = [line.removeprefix(MARK) for line in done.err.splitlines() if line.startswith(MARK)]

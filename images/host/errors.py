@@ -95,6 +95,7 @@ def _is_utf8(value: str) -> bool:
 
 
 ROOM = 1 << 16  # bytes
+MAKE_USABLE = "chmod or chown it, so that you may use it; or name another one"
 ELSEWHERE = "set XDG_CACHE_HOME to a directory"
 MAY_WRITE = f"{ELSEWHERE} that you may write to"
 REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), MAY_WRITE)

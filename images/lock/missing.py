@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from images.host.context import TRUST
 from images.host.download import refused
-from images.host.errors import REMEDIES, Fault, UserFault, WorldFault, disk_fault
+from images.host.errors import MAKE_USABLE, REMEDIES, Fault, UserFault, WorldFault, disk_fault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv
 from images.lock.lock import BINDINGS, EXAMPLES
@@ -79,8 +79,7 @@ def _refused(said: str, error: OSError, root: Path) -> WorldFault:
     named = re.search("(?:`|: )(/[^`\n]+)", said)
     if named is None or Path(named[1]).is_relative_to(root):
         return disk_fault(root, error)
-    remedy = "chmod or chown it, so that you may use it; or name another one"
-    return WorldFault("the system refuses", f"{named[1]} ({os.strerror(error.errno or 0)})", remedy)
+    return WorldFault("the system refuses", f"{named[1]} ({os.strerror(error.errno or 0)})", MAKE_USABLE)
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

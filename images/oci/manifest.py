@@ -32,6 +32,7 @@ NAME = "io.containerd.image.name"
 SUBJECT = "io.containerd.manifest.subject"  # the image that something is about, such as its signature
 
 DESCRIPTOR = ("mediaType", "digest", "size")
+ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
@@ -76,8 +77,7 @@ def resolve(get: Callable[[str | None], bytes], name: str) -> Manifest:
 def check(data: bytes, digest: str, name: str) -> None:
     """Raise WorldFault when bytes are not what a digest says."""
     if (got := digest_of(data)) != digest:
-        remedy = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
-        raise WorldFault("a manifest has another digest than expected", f"{name}: {got}, not {digest}", remedy)
+        raise WorldFault("a manifest has another digest than expected", f"{name}: {got}, not {digest}", ON_THE_WAY)
 
 
 def read(data: bytes, name: str) -> dict[str, Any]:

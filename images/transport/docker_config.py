@@ -102,9 +102,9 @@ def _read(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise UserFault("cannot read Docker's configuration", f"{path} ({error.strerror})", _remedy(path)) from error
+        raise UserFault("cannot read Docker's configuration", f"{path} ({error.strerror})", remedy_for(path)) from error
     except (ValueError, RecursionError) as error:
-        raise UserFault("Docker's configuration is not JSON", path, _remedy(path)) from error
+        raise UserFault("Docker's configuration is not JSON", path, remedy_for(path)) from error
     return _object(config, "the whole", path)
 
 
@@ -114,11 +114,12 @@ def _table(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
 
 def _object(value: object, what: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UserFault("Docker's configuration has an unknown form", f"{path} ({what})", _remedy(path))
+        raise UserFault("Docker's configuration has an unknown form", f"{path} ({what})", remedy_for(path))
     return value
 
 
-def _remedy(path: Path) -> str:
+def remedy_for(path: Path) -> str:
+    """Return what helps where the configuration at a path cannot be used."""
     return f"correct {path}, or set DOCKER_CONFIG to another directory"
 
 
@@ -144,7 +145,9 @@ def _resolve(known: AuthConfig, host: str, environ: Mapping[str, str]) -> Mappin
     helper = known.get_credential_store(host)
     if helper and (not isinstance(helper, str) or not HELPER.fullmatch(helper)):  # it would be run, or shown
         place = path(environ)
-        raise UserFault("Docker's configuration has an unknown form", f"{place} (a credential helper)", _remedy(place))
+        raise UserFault(
+            "Docker's configuration has an unknown form", f"{place} (a credential helper)", remedy_for(place)
+        )
     program = f"docker-credential-{helper}"
     remedy = f"install {program}, or take it out of Docker's config.json"
     if helper and shutil.which(program, path=environ.get("PATH")) is None:

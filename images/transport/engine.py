@@ -54,11 +54,8 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
         return Engine("podman", environ) if shutil.which("podman", path=environ.get("PATH")) else None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         place = docker_config.path(environ)
-        fact, remedy = (
-            "Docker's configuration is damaged",
-            f"correct {place}, or set DOCKER_CONFIG to another directory",
-        )
-        raise UserFault(fact, place, remedy) from None  # the cause may hold a login
+        fault = UserFault("Docker's configuration is damaged", place, docker_config.remedy_for(place))
+        raise fault from None  # the cause may hold a login
 
 
 def answers(environ: Mapping[str, str]) -> bool:

@@ -16,6 +16,7 @@ from images.host import process
 from images.host.context import TRUST, Access, trusted
 from images.host.errors import Fault, UserFault, WorldFault, disk_fault
 from images.host.store import Store
+from images.oci.manifest import ON_THE_WAY
 from images.oci.reference import Place
 from images.transport import docker_config
 
@@ -33,7 +34,6 @@ CHECK = "check the network and proxy settings (HTTPS_PROXY), or --registry-mirro
 STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again: what is there is not sent again"
 OTHER = "another registry, or ask whoever runs {host}"
 RAISE = "raise its limit, such as client_max_body_size of nginx; what is there is not sent again"
-DAMAGED = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 CLIENT = "its certificate and key for you as client.cert and client.key in ~/.config/containers/certs.d/{host}/"
 PROXY = "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, with %40 for each @ in them, %3A for :, %2F for / and %25 for %"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
@@ -80,7 +80,7 @@ PULL: Refusals = {
     "unsafe": (WorldFault, "the registry wants a login at an unsafe address", "a registry or mirror with login by TLS"),
     "certificate": (WorldFault, "the registry's certificate is not trusted", TRUST),
     "plain": (WorldFault, "the registry speaks plain HTTP, which is for this machine only", PLAIN),
-    "damaged": (WorldFault, "a download has another sha256 than expected", DAMAGED),
+    "damaged": (WorldFault, "a download has another sha256 than expected", ON_THE_WAY),
     "long": (WorldFault, "an answer of the registry is too long", "check the address, proxy and mirror"),
     "closed": (WorldFault, "the registry does not do that", "check the address, proxy and mirror"),
     "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),

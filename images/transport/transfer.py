@@ -16,7 +16,7 @@ from images.host.files import link
 from images.host.store import Store, sha256
 from images.oci.compression import of_registry
 from images.oci.image import Image, write_layout
-from images.oci.manifest import Descriptor, Manifest, check, digest_of, read
+from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, check, digest_of, read
 from images.oci.reference import HOST, NAME, Place, Remote
 from images.transport.skopeo import LACKS, PUSHED, WHO, Server
 
@@ -117,8 +117,8 @@ def _size(path: Path) -> int:
 
 def _keep(store: Store, path: Path, part: Descriptor, name: str) -> Path:
     if (got := sha256(path)) != part.sha256:
-        remedy = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
-        raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {part.sha256}", remedy)
+        value = f"{name}: {got}, not {part.sha256}"
+        raise WorldFault("a download has another sha256 than expected", value, ON_THE_WAY)
     return store.keep(path, got)
 
 
