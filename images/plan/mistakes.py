@@ -78,7 +78,8 @@ def _stack(line: Line) -> Iterable[str]:
     for key, value in (("module", line.module), ("ccl_python", line.ccl_python)):
         if bool(value) != ccl:
             yield f"torch {line.line}: backend is {line.backend}, and {key} is {'missing' if ccl else 'given'}"
-    if bool(line.index) + bool(line.find_links) != ccl:
+    is_in_one_place, is_nowhere = bool(line.index) != bool(line.find_links), not (line.index or line.find_links)
+    if not (is_in_one_place if ccl else is_nowhere):
         yield f"torch {line.line}: backend is {line.backend}; a ccl line has one of index, find_links"
     for version, release in line.releases.items():
         if Version(version).release[:2] != Version(line.line).release[:2]:
