@@ -102,10 +102,10 @@ def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
-    targets = [reference.target(text) for text in options.push]
+    targets = [reference.push_target(text) for text in options.push]
     if targets:
         skopeo.require(world.environ, f"--push {targets[0]}")
-    place = oci.target(options.output) if options.output else None
+    place = oci.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = _engine(options.load, world.environ, context.progress.say)
     with background() as tasks:
@@ -197,7 +197,7 @@ def _examples(options: argparse.Namespace) -> str | None:
 def _base_on_disk(options: argparse.Namespace) -> str | None:
     """Return the layout or archive that was named as the base."""
     base = getattr(options, "base", None)
-    return base if lockfile.on_disk(base) else None
+    return base if lockfile.is_base_on_disk(base) else None
 
 
 def _locked(options: argparse.Namespace, context: Context, tasks: Background | None = None) -> Locked:

@@ -85,7 +85,7 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     named = reference.parse(planned.base_reference)
     with or_else("--base debian"), context.progress.step("fetching the base"):
         parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
-    base = pulled.read(parts, planned.python, planned.base.glibc, context.store)
+    base = pulled.read_base(parts, planned.python, planned.base.glibc, context.store)
     if base.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
     return base
@@ -99,7 +99,7 @@ def _choose_additions(base: Base, planned: Plan, context: Context) -> Choice:
     packages = additions.packages(names)
     with context.progress.step("choosing Debian's packages"):
         debs = apt.named(planned.debian.suite, packages, context)
-    additions.read(store, debs, names, base.facts, context.environ)
+    additions.read_files(store, debs, names, base.facts, context.environ)
     return Choice(debs, "")
 
 
@@ -178,7 +178,7 @@ def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base
     try:
         debian.make(context.store, lock.debian, lock.python, context.environ, install=False)
     except debian.Unmade:
-        return base_layer.read(lock, layers[0], context.store)
+        return base_layer.read_base(lock, layers[0], context.store)
     return None  # an earlier build has made it
 
 
@@ -201,7 +201,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
 
 
 def _locked_base(lock: Lock, known: BaseImage, context: Context) -> Base:
-    base = pulled.read(_fetch_locked_base(known, context), lock.python, lock.glibc, context.store)
+    base = pulled.read_base(_fetch_locked_base(known, context), lock.python, lock.glibc, context.store)
     return replace(base, name=known.reference)
 
 

@@ -91,7 +91,7 @@ def links(facts: Facts, interpreter: str) -> dict[str, str]:
     return found
 
 
-def read(
+def read_files(
     store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts, environ: Mapping[str, str]
 ) -> dict[str, bytes]:
     """Return the files that `lacking` named, as place in the image -> content, out of their packages in the store.
@@ -132,7 +132,7 @@ def member(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], path: s
     return file.read()
 
 
-def write(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
+def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
     """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
@@ -144,7 +144,7 @@ def write(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
 def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
     """Read a file out of a package."""
     try:
-        with untarred(store, deb, environ) as path, tars.on_disk(path) as tar:
+        with tar_of_package(store, deb, environ) as path, tars.open_file(path) as tar:
             return member(tar, tars.listed(tar, path.stat().st_size), source)
     except (LookupError, tarfile.TarError) as error:
         remedy = "another suite in images/versions.toml, or a base that has it"
@@ -152,7 +152,7 @@ def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> b
 
 
 @contextmanager
-def untarred(store: Store, deb: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+def tar_of_package(store: Store, deb: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files of a package as a tar.
 
     Raises WorldFault when it is no package.

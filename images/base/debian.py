@@ -85,10 +85,10 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
         "bases", inputs, build, lambda known: store.has(known["written"]["digest"], known["written"]["size"])
     )
     layer = Layer("debian base", Written(**made.value["written"]), made.reused)
-    return read(recipe, layer, inspect.from_plain(made.value["facts"]), python)
+    return base_of(recipe, layer, inspect.from_plain(made.value["facts"]), python)
 
 
-def read(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
+def base_of(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
     """Return a layer as a base, with the facts that were read from it.
 
     Raises WorldFault when it has another Python, or other packages than the recipe.
@@ -140,7 +140,7 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()
-        facts, _ = inspect.read([(out, f"sha256:{written.diff_id}")], {})
+        facts, _ = inspect.read_facts([(out, f"sha256:{written.diff_id}")], {})
         _check(recipe.debs, facts.packages)
         store.keep(out, written.digest)
     return {"written": asdict(written), "facts": inspect.plain(facts)}

@@ -46,28 +46,28 @@ MUSL = "ld-musl-x86_64.so.1"
 MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
 
 
-def read(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
+def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
     """Return the facts of layers and their sizes unpacked; each comes with the diff_id that it must have.
 
     The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
     Raises WorldFault when a layer is damaged.
     """
     tree = Tree()
-    sizes = [add(tree, number, *layer) for number, layer in enumerate(layers)]
+    sizes = [add_layer(tree, number, *layer) for number, layer in enumerate(layers)]
     return gather(tree, environment), sizes
 
 
-def add(tree: Tree, number: int, path: Path, diff_id: str) -> int:
+def add_layer(tree: Tree, number: int, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
-    with compression.untarred(path) as (tar, plain):
-        tree.add(tar, number, keep)
+    with compression.opened_tar(path) as (tar, plain):
+        tree.add(tar, number, keep_text)
         plain.rest()
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
     return plain.size
 
 
-def keep(path: str, content: IO[bytes]) -> str | None:
+def keep_text(path: str, content: IO[bytes]) -> str | None:
     """Return what `gather` needs of a file: its text, or of the C and C++ libraries their releases."""
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")

@@ -116,14 +116,14 @@ def fetch_locked(found: Manifest, name: str | None, store: Store, access: Access
         return _parts(source, found, called, name, advance)
 
 
-def read(parts: Parts, python: str, glibc: str, store: Store) -> Base:
+def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
     """Return the base that an image is for Python `python` (3.X) and wheels of `glibc`; it is read once.
 
     Raises UserFault when it cannot be one, WorldFault when a layer is damaged.
     """
 
     def inspected() -> dict[str, object]:
-        facts, sizes = inspect.read([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+        facts, sizes = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
         return {"facts": inspect.plain(facts), "sizes": sizes}
 
     digests = [parts.manifest.config.digest, *(layer.digest for layer in parts.manifest.layers)]

@@ -79,7 +79,7 @@ def hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
     return tuple(path for path in sorted(gone) if gone.isdisjoint(map(str, PurePosixPath(path).parents)))
 
 
-def write(layer: LayerWriter, paths: Iterable[str]) -> None:
+def write_whiteouts(layer: LayerWriter, paths: Iterable[str]) -> None:
     """Write a layer that hides paths of the base, and does nothing else.
 
     New files go to layers above: a whiteout and a file at one path of one layer do not load in every engine.

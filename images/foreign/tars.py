@@ -105,7 +105,7 @@ class Ending:
         return data
 
 
-def passing(stream: Readable) -> tarfile.TarFile:
+def open_stream(stream: Readable) -> tarfile.TarFile:
     """Open a tar that is read once from its beginning.
 
     Raises ReadError where it is none.
@@ -114,7 +114,7 @@ def passing(stream: Readable) -> tarfile.TarFile:
     return _tried(lambda: tarfile.open(fileobj=ending, mode="r|", tarinfo=Member))
 
 
-def on_disk(path: Path, mode: str = "r:") -> tarfile.TarFile:
+def open_file(path: Path, mode: str = "r:") -> tarfile.TarFile:
     """Open a tar on disk; the mode `r` takes a compressed one too.
 
     Raises ReadError where it is none, OSError where it cannot be read.
@@ -122,7 +122,7 @@ def on_disk(path: Path, mode: str = "r:") -> tarfile.TarFile:
     return _tried(lambda: tarfile.open(path, mode, tarinfo=Member))  # type: ignore[call-overload,no-any-return]
 
 
-def unpacked(file: IO[bytes]) -> tarfile.TarFile:
+def open_seekable(file: IO[bytes]) -> tarfile.TarFile:
     """Open a tar that is not compressed, or no more: in a stream that can go back.
 
     Raises ReadError where it is none.

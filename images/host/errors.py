@@ -119,7 +119,7 @@ def or_else(way: str) -> Iterator[None]:
 
 
 @contextmanager
-def on_disk(root: Path) -> Iterator[None]:
+def store_faults(root: Path) -> Iterator[None]:
     """Turn the errors of a full or read-only disk into faults of the store, but for those of files elsewhere."""
     try:
         yield

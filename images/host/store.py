@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from images.host import files, fingerprint
-from images.host.errors import UserFault, disk_fault, on_disk
+from images.host.errors import UserFault, disk_fault, store_faults
 
 CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
@@ -106,7 +106,7 @@ class Store:
 
     def drop(self, path: Path) -> None:
         """Remove a damaged file of the store."""
-        with on_disk(self.root):
+        with store_faults(self.root):
             path.unlink(missing_ok=True)
 
     def whole(self, digest: str, name: str) -> Path | None:
@@ -120,7 +120,7 @@ class Store:
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
         """Move a finished file to its place; the one that is there already stays."""
         path = self.place(digest, name)
-        with on_disk(self.root):
+        with store_faults(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
             aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
             with aside.open("rb") as file:
@@ -161,7 +161,7 @@ class Store:
 
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
-        with self.aside() as path, on_disk(self.root):
+        with self.aside() as path, store_faults(self.root):
             path.write_bytes(canonical([key_of(value), value]))
             path.chmod(0o644)
             place = self.root / "records" / kind / key
@@ -183,7 +183,7 @@ class Store:
 
         Raises WorldFault when the disk is full or read-only.
         """
-        with on_disk(self.root), files.own_directory(self.root / "aside") as own:
+        with store_faults(self.root), files.own_directory(self.root / "aside") as own:
             path = own / files.WRITTEN
             path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
             yield path
@@ -192,7 +192,7 @@ class Store:
     def alone(self, key: str) -> Iterator[None]:
         """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
-        with on_disk(self.root), files.locked(path):
+        with store_faults(self.root), files.locked(path):
             try:
                 yield
             finally:

@@ -13,7 +13,7 @@ from images.oci import compression
 from images.oci.layer import Layer, Written
 
 
-def read(lock: Lock, layer: Path, store: Store) -> Base:
+def read_base(lock: Lock, layer: Path, store: Store) -> Base:
     """Return the base that a layer is; a copy of it goes into the store.
 
     Raises WorldFault when it has another Python or other packages than the lock.
@@ -21,10 +21,10 @@ def read(lock: Lock, layer: Path, store: Store) -> Base:
     with compression.opened(layer) as plain:
         plain.rest()
         diff_id = plain.sha256
-    facts, (unpacked,) = inspect.read([(layer, f"sha256:{diff_id}")], {})
+    facts, (unpacked,) = inspect.read_facts([(layer, f"sha256:{diff_id}")], {})
     digest = sha256(layer)
     with store.aside() as path:
         shutil.copyfile(layer, path)
         store.keep(path, digest)
     written = Written(diff_id, digest, layer.stat().st_size, unpacked)
-    return debian.read(lock.debian, Layer("debian base", written, reused=True), facts, lock.python)
+    return debian.base_of(lock.debian, Layer("debian base", written, reused=True), facts, lock.python)

@@ -17,7 +17,7 @@ from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
-from images.layers.bytecode import ALONE, BROKEN, Interpreter
+from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
 from images.oci.image import Image
 from images.transport import engine as containers
 from images.transport.engine import Engine
@@ -128,6 +128,6 @@ def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
             directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}
             given = Given(environment, (root,))
-            return python.run([*ALONE, "-c", SITES + script, directories, *names], given, BROKEN).failure
+            return python.run([*ALONE, "-c", SITES + script, directories, *names], given, REMOVE_TREES).failure
 
     return run

@@ -66,7 +66,7 @@ def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
 
     Raises WorldFault when it is not a whole tar.
     """
-    with compression.untarred(layer) as (tar, _):
+    with compression.opened_tar(layer) as (tar, _):
         for info in tars.entries(tar):
             yield info, tar.extractfile(info) if info.isreg() else None
 

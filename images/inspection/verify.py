@@ -15,7 +15,7 @@ from typing import IO
 from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
-from images.layers.entrypoint_layer import HOME
+from images.layers.entrypoint_layer import MULTINODE
 from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
@@ -47,7 +47,7 @@ class Difference:
     @property
     def remedy(self) -> str:
         """Return what to do about it; the entrypoint comes from the release of multinode that builds."""
-        if self.path.startswith(f"/{HOME}/entrypoint/"):
+        if self.path.startswith(f"/{MULTINODE}/entrypoint/"):
             return "build.py verify of the release of multinode that made the image; else find out who changed it"
         return "find out who changed it; build.py --lock builds what the lock says"
 

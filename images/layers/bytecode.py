@@ -30,8 +30,8 @@ for module in list(sys.modules.values()):
     if (getattr(module, "__file__", None) or "").endswith(".py"):
         py_compile.compile(module.__file__, doraise=True)
 """
-BROKEN = "remove the store's directory `trees` and build again"
-REMEDY = f"{BROKEN}, or build with --no-bytecode"
+REMOVE_TREES = "remove the store's directory `trees` and build again"
+REMEDY = f"{REMOVE_TREES}, or build with --no-bytecode"
 WITHOUT = "--no-bytecode, without --lock"
 UNREADABLE = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
@@ -92,7 +92,7 @@ def _compile_own(python: Interpreter) -> None:
     Raises WorldFault when the interpreter fails.
     """
     home = python.root / "usr/lib" / posixpath.basename(python.source.path)
-    done = python.run([*ALONE, "-c", OWN], Given({}, (), (home,)), BROKEN)
+    done = python.run([*ALONE, "-c", OWN], Given({}, (), (home,)), REMOVE_TREES)
     if done.code:
         raise WorldFault("the Python of the base does not run", f"{python.source.name}: {done.failure}", REMEDY)
 
@@ -156,7 +156,7 @@ def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_ou
     if tuple(map(int, python.source.site.python.split("."))) < SORTED:
         options, environment, programs = ("-s", "-S", "-B"), {"PYTHONHASHSEED": "0"}, [SETTLED, WORKER]
     arguments = [*options, *map(str, programs), str(archive), str(out), f"/{site}", str(EPOCH), left_out]
-    return python.run(arguments, Given(environment, (*programs, archive), (out,)), BROKEN)
+    return python.run(arguments, Given(environment, (*programs, archive), (out,)), REMOVE_TREES)
 
 
 def contents(compiled: Path, name: str) -> dict[str, bytes]:

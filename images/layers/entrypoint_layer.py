@@ -18,11 +18,11 @@ from images.lock.lock import Lock
 from images.oci.layer import LayerWriter
 
 HERE = Path(__file__).parents[1]
-HOME = "opt/multinode"
+MULTINODE = "opt/multinode"
 # Programs that every Python of the image runs when it starts, if the variable is set.
 IF_SET = (
-    ("MULTINODE_PEER_TIMEOUT", f"/{HOME}/entrypoint/faults/peers.py"),
-    ("MULTINODE_GRADIENTS", f"/{HOME}/entrypoint/jobs/gradients.py"),
+    ("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),
+    ("MULTINODE_GRADIENTS", f"/{MULTINODE}/entrypoint/jobs/gradients.py"),
 )
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
@@ -35,7 +35,7 @@ USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 AT_END = (
     "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
     "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "
-    f"'/{HOME}/entrypoint/jobs/at_end.py')\n"
+    f"'/{MULTINODE}/entrypoint/jobs/at_end.py')\n"
     + "".join(
         f"import os; os.environ.get('{name}') and os.path.exists('{path}') and "
         f"__import__('runpy').run_path('{path}', run_name='multinode.{Path(path).stem}')\n"
@@ -65,10 +65,10 @@ ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     # With the mounted key, for every mpirun, also from a shell. Without I_MPI_HYDRA_BOOTSTRAP hydra takes ssh, and in
     # a job of Slurm or PBS the scheduler's own way, which this program passes on.
-    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{HOME}/ssh",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"/{MULTINODE}/ssh",
     "LANG": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "PIP_CONSTRAINT": f"/{HOME}/constraints.txt",
+    "PIP_CONSTRAINT": f"/{MULTINODE}/constraints.txt",
 }
 
 
@@ -82,7 +82,7 @@ def settings(lock: Lock, base: Base) -> dict[str, Any]:
         "User": "1000:0",
         "WorkingDir": "/workspace",
         # -s: it reaps where it is not process 1 either, as below `docker run --init` and in a shared process namespace.
-        "Entrypoint": ["tini", "-s", "-g", "--", "python3", "-I", "-S", f"/{HOME}"],
+        "Entrypoint": ["tini", "-s", "-g", "--", "python3", "-I", "-S", f"/{MULTINODE}"],
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
         "Labels": labels(lock, base),
     }
@@ -134,7 +134,7 @@ def labels(lock: Lock, base: Base) -> dict[str, str]:
 
 def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
-    sources = {HERE.parent / "entrypoint": f"{HOME}/entrypoint", HERE / "rootfs": ""}
+    sources = {HERE.parent / "entrypoint": f"{MULTINODE}/entrypoint", HERE / "rootfs": ""}
     found = {f"{site.directory}/multinode.pth": (AT_END + FIRST_COLLECTION).encode()}
     for directory, place in sources.items():
         for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
@@ -144,7 +144,9 @@ def files(site: Site) -> dict[str, bytes]:
 
 def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
-    modules = {p.removeprefix(f"{HOME}/"): d for p, d in sources.items() if p.startswith(HOME) and p.endswith(".py")}
+    modules = {
+        p.removeprefix(f"{MULTINODE}/"): d for p, d in sources.items() if p.startswith(MULTINODE) and p.endswith(".py")
+    }
     hashes = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in modules.items())
     inputs = ["the entrypoint", hashes, python.source.identity]
     made = store.cached("bytecode", inputs, lambda: _compile(store, modules, python), store.has)
@@ -159,7 +161,7 @@ def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) ->
             for name, data in modules.items():
                 archive.writestr(name, data)
         out = place / "bytecode.zip"
-        done = bytecode.compile_to(out, source, HOME, python, "(?!)")
+        done = bytecode.compile_to(out, source, MULTINODE, python, "(?!)")
         if done.code:
             raise WorldFault("cannot compile the entrypoint", done.failure, "build with --no-bytecode")
         return bytecode.keep(store, out, "the entrypoint")
@@ -175,7 +177,7 @@ def with_user(passwd: str) -> str | None:
 
 
 def _cached(name: str, python: str) -> str:
-    directory, _, module = f"{HOME}/{name}".rpartition("/")
+    directory, _, module = f"{MULTINODE}/{name}".rpartition("/")
     return f"{directory}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
 
 
@@ -191,6 +193,6 @@ def write(
     for path, data in sorted({**sources, **pyc}.items()):
         layer.file(path, data, 0o755 if data.startswith(b"#!") else 0o644)
     for name, text in sorted(texts.items()):
-        layer.file(f"{HOME}/{name}", text.encode())
+        layer.file(f"{MULTINODE}/{name}", text.encode())
     for path, target in sorted(base.links.items()):
         layer.link(path, target)

@@ -73,7 +73,7 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, envi
             whole = store.whole(deb.sha256, deb.filename)
             if whole is None:
                 raise Damaged(store.place(deb.sha256, deb.filename))
-            with additions.untarred(store, whole, environ) as plain, compression.untarred(plain) as (tar, _):
+            with additions.tar_of_package(store, whole, environ) as plain, compression.opened_tar(plain) as (tar, _):
                 _unpack(tar, root, MERGED, needed)
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
@@ -123,7 +123,7 @@ def _extract(
         path = store.whole(layer.written.digest, "blob")
         if path is None:
             raise Damaged(store.place(layer.written.digest))
-        with compression.untarred(path) as (tar, _):
+        with compression.opened_tar(path) as (tar, _):
             _unpack(tar, root, below, needed)
 
 

@@ -26,13 +26,15 @@ def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
 
 def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:
     """Return the layers directly on a base: one that hides paths, and one of what the base lacks."""
-    found = [Extra("replaced", hiding, lambda layer: replaced.write(layer, hiding))] if hiding else []
+    found = [Extra("replaced", hiding, lambda layer: replaced.write_whiteouts(layer, hiding))] if hiding else []
     if base.manifest and (names := additions.lacking(base.facts)):
         debs, facts = lock.debian.debs, base.facts
         inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]
 
         def add(layer: LayerWriter) -> None:
-            additions.write(layer, additions.read(context.store, debs, names, facts, context.environ), facts)
+            additions.write_files(
+                layer, additions.read_files(context.store, debs, names, facts, context.environ), facts
+            )
 
         found.append(Extra("additions", inputs, add))
     return tuple(found)

@@ -133,7 +133,7 @@ def _opened(place: str) -> Iterator[Open]:
         if path.is_dir():
             yield lambda name: _in_directory(path / name)
             return
-        tar = tars.on_disk(path)
+        tar = tars.open_file(path)
     except OSError as error:
         raise UserFault("there is no such bundle", place, REMEDY) from error
     except tarfile.TarError as error:

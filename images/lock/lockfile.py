@@ -199,7 +199,7 @@ def _same(asked: str, locked: object) -> bool:
         return asked == locked
 
 
-def on_disk(base: str | None) -> bool:
+def is_base_on_disk(base: str | None) -> bool:
     """Return whether a base is a layout or an archive, and no name in a registry."""
     named = base in (None, "debian", "intel")
     return not named and not isinstance(reference.parse(str(base)), reference.Remote)
@@ -209,7 +209,7 @@ def _as_locked(base: str | None) -> str | None:
     """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
     if base in (None, "debian", "intel"):
         return base
-    return None if on_disk(base) else str(reference.parse(str(base)))
+    return None if is_base_on_disk(base) else str(reference.parse(str(base)))
 
 
 def _check(lock: Lock) -> None:

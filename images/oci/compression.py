@@ -92,14 +92,14 @@ def opened(path: Path) -> Iterator[Plain]:
 
 
 @contextmanager
-def untarred(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
+def opened_tar(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
     """Open a layer as a tar, whose entries are read once and in their order.
 
     Raises WorldFault when it is damaged, also from within the block.
     """
     with opened(path) as plain:
         try:
-            with tars.passing(plain) as tar:
+            with tars.open_stream(plain) as tar:
                 yield tar, plain
         except tarfile.TarError as error:
             raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error

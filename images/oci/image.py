@@ -131,7 +131,7 @@ class Target:
     is_layout: bool
 
 
-def target(text: str) -> Target:
+def output_target(text: str) -> Target:
     """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
 
     Raises UserFault for what is there and is no archive and no layout: a device, a pipe, a directory of other things.

@@ -44,7 +44,7 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
     """
     name = str(reference)
     try:
-        tar = tars.on_disk(Path(reference.path), "r")  # what goes wrong later is another matter
+        tar = tars.open_file(Path(reference.path), "r")  # what goes wrong later is another matter
         members = _members(tar, bounds.LAYER.of(Path(reference.path).stat().st_size))
     except (tars.CutShort, EOFError) as error:  # EOFError: it is compressed
         raise WorldFault("the archive is cut short", name, AGAIN) from error

@@ -121,7 +121,7 @@ def full(text: str) -> str:
     return str(_remote(text))
 
 
-def target(text: str) -> Remote:
+def push_target(text: str) -> Remote:
     """Read where an image is to be pushed to.
 
     Raises UserFault when it is not a name in a registry.

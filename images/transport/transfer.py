@@ -14,9 +14,10 @@ from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.files import link
 from images.host.store import Store, sha256
+from images.oci import manifest
 from images.oci.compression import of_registry
 from images.oci.image import Image, write_layout
-from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, check, digest_of, read
+from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
 from images.transport.skopeo import LACKS, PUSHED, WHO, Server
 
@@ -43,8 +44,8 @@ class Repository:
         called = known or self._remote.tag or "latest"
         data, name = server.inspect(called), server.place.called(called)
         if known:
-            check(data, known, name)
-        read(data, name)  # what a mirror answers in place of a manifest is no reason not to ask the registry
+            manifest.check(data, known, name)
+        manifest.read(data, name)  # what a mirror answers in place of a manifest is no reason not to ask the registry
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:

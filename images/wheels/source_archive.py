@@ -63,7 +63,7 @@ def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
-        with _opened(path) as file, tars.unpacked(file) as tar:
+        with _opened(path) as file, tars.open_seekable(file) as tar:
             for info in tars.entries(tar):
                 name = info.name.removeprefix("./")
                 if info.isdir():

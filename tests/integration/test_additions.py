@@ -40,7 +40,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, tuple[Deb
 
 
 def read(packages: tuple[Store, tuple[Deb, ...]], names: list[str], facts: Facts = BASE) -> dict[str, bytes]:
-    return additions.read(*packages, names, facts, os.environ)
+    return additions.read_files(*packages, names, facts, os.environ)
 
 
 def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(

@@ -64,7 +64,7 @@ def store(tmp_path: Path) -> Store:
 def push(made: oci.Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
-    transfer.push(made, reference.target(text), store, known, compression)
+    transfer.push(made, reference.push_target(text), store, known, compression)
 
 
 def manifest(text: str, *options: str) -> bytes | None:

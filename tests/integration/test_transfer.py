@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from images.base.base import Base
-from images.base.pulled import fetch, fetch_locked, read
+from images.base.pulled import fetch, fetch_locked, read_base
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -93,7 +93,7 @@ class Pull:
             environ=self.environ, certificate=certificate, mirror=mirror, say=self.said.append, wait=self.waited.append
         )
         store = Store(self.root / "store")
-        return read(fetch(reference.parse(text), store, access, self.came.append), "3.10", "2.35", store)
+        return read_base(fetch(reference.parse(text), store, access, self.came.append), "3.10", "2.35", store)
 
     def configure(self, config: object) -> None:
         """Write Docker's configuration."""

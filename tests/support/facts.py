@@ -6,7 +6,7 @@ import io
 import tarfile
 
 from images.base.base import Facts
-from images.base.inspect import gather, keep
+from images.base.inspect import gather, keep_text
 from images.base.overlay import Tree
 from tests.support.stand_in import Files, layer
 
@@ -16,5 +16,5 @@ def known(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     tree = Tree()
     for number, files in enumerate(layers):
         with tarfile.open(fileobj=io.BytesIO(layer(files)), mode="r|") as tar:
-            tree.add(tar, number, keep)
+            tree.add(tar, number, keep_text)
     return gather(tree, {"PATH": path})

@@ -170,7 +170,7 @@ def test_a_debian_base_is_read_from_its_layer_where_nobody_signed_it(
     monkeypatch.setattr(collect, "unsigned", lambda *_: unsigned)
     monkeypatch.setattr(collect, "packages", lambda *_: [])
     monkeypatch.setattr(debian, "make", make)
-    monkeypatch.setattr(base_layer, "read", lambda lock, layer, store: f"the {layer.name} layer")
+    monkeypatch.setattr(base_layer, "read_base", lambda lock, layer, store: f"the {layer.name} layer")
 
     found: object = pipeline.debian_base_of(locks.lock(), [Path("lowest"), Path("above")], context(tmp_path))
 

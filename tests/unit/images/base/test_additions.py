@@ -38,7 +38,7 @@ FILES: Files = {
 
 
 def opened(files: Files) -> tarfile.TarFile:
-    return tars.unpacked(io.BytesIO(layer(files)))
+    return tars.open_seekable(io.BytesIO(layer(files)))
 
 
 @pytest.mark.parametrize("path", [f"{LIBRARY}/liba.so.4", "usr/lib/liba.so"])
@@ -55,7 +55,7 @@ def test_what_is_no_file_of_the_package_is_not_read(name: str) -> None:
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="libunwind8"):
-        additions.read(Store(tmp_path), (), ["libunwind.so.8"], known(SYSTEM), {})
+        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], known(SYSTEM), {})
 
 
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:

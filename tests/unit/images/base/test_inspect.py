@@ -39,9 +39,9 @@ def test_a_layer_is_the_one_that_the_configuration_names(tmp_path: Path) -> None
     data, place = layer(SYSTEM), tmp_path / "blob"
     place.write_bytes(data)
 
-    assert inspect.read([(place, digest(data))], {})[1] == [len(data)]
+    assert inspect.read_facts([(place, digest(data))], {})[1] == [len(data)]
     with pytest.raises(WorldFault, match="not what the configuration says"):
-        inspect.read([(place, digest(b"another layer"))], {})
+        inspect.read_facts([(place, digest(b"another layer"))], {})
 
 
 def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:

@@ -27,7 +27,7 @@ from tests.support.stand_in import SITE, Files, layer
 def test_every_form_of_an_installed_package_is_known(files: Files, name: str, version: str) -> None:
     tree = Tree()
     with tarfile.open(fileobj=io.BytesIO(layer({**files, f"{SITE}/module.py": b""})), mode="r|") as tar:
-        tree.add(tar, 0, inspect.keep)
+        tree.add(tar, 0, inspect.keep_text)
 
     assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]
 

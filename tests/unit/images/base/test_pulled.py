@@ -22,7 +22,7 @@ def fetched(text: str, store: Path) -> Parts:
 
 
 def brought(text: str, store: Path) -> Base:
-    return pulled.read(fetched(text, store), "3.10", "2.35", Store(store))
+    return pulled.read_base(fetched(text, store), "3.10", "2.35", Store(store))
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
@@ -119,4 +119,4 @@ def test_a_layer_that_is_garbage_is_refused(tmp_path: Path, data: bytes, fact: s
     path.write_bytes(data)
 
     with pytest.raises(WorldFault, match=fact):
-        inspect.read([(path, "sha256:0")], {})
+        inspect.read_facts([(path, "sha256:0")], {})

@@ -31,7 +31,7 @@ def merged(*layers: bytes) -> Tree:
     tree = Tree()
     for number, data in enumerate(layers):
         with tarfile.open(fileobj=io.BytesIO(data), mode="r|") as tar:
-            tree.add(tar, number, inspect.keep)
+            tree.add(tar, number, inspect.keep_text)
     return tree
 
 
@@ -144,7 +144,7 @@ def test_without_a_list_of_files_nothing_can_be_replaced() -> None:
 def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> None:
     found = known()
     with (tmp_path / "layer").open("wb"), LayerWriter(tmp_path / "layer", found.directories) as whiteouts:
-        replaced.write(whiteouts, hidden(found))
+        replaced.write_whiteouts(whiteouts, hidden(found))
         whiteouts.finish()
     data = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "layer").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:

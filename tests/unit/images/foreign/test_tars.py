@@ -19,7 +19,7 @@ from tests.support.hostile import END, entry, header, named, pax
 def read(data: bytes) -> list[str]:
     """Read a tar through, with the content of its files."""
     found = []
-    with tars.passing(io.BytesIO(data)) as tar:
+    with tars.open_stream(io.BytesIO(data)) as tar:
         for info in tars.entries(tar):
             found.append(info.name)
             if file := tar.extractfile(info) if info.isreg() else None:
@@ -80,7 +80,7 @@ def test_what_linux_allows_is_read() -> None:
 
 
 def test_the_entries_of_a_stream_are_forgotten() -> None:
-    with tars.passing(io.BytesIO(entry(b"a") * 100 + END)) as tar:
+    with tars.open_stream(io.BytesIO(entry(b"a") * 100 + END)) as tar:
         for _ in tars.entries(tar):
             pass
         assert len(vars(tar)["members"]) == 0
@@ -116,7 +116,7 @@ def test_a_tar_on_disk_that_is_cut_short_is_told_from_others(
     path = tmp_path / "a.tar"
     path.write_bytes((WHOLE + END)[:size])
 
-    with tars.on_disk(path, "r") as tar:
+    with tars.open_file(path, "r") as tar:
         if is_cut:
             with pytest.raises(tars.CutShort, match="cut short"):
                 tars.listed(tar, most)
@@ -129,7 +129,7 @@ def test_a_compressed_tar_on_disk_has_a_bound(most: int, is_read: bool, tmp_path
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(WHOLE + END))
 
-    with tars.on_disk(path, "r") as tar:
+    with tars.open_file(path, "r") as tar:
         if is_read:
             assert len(tars.listed(tar, most)) == 2
         else:
@@ -144,7 +144,7 @@ def test_a_tar_of_too_many_entries_is_refused(
     (tmp_path / "a.tar").write_bytes(entry(b"a") + entry(b"b") + entry(b"c") + END)
     monkeypatch.setattr(tars, "MOST", most)
 
-    with tars.on_disk(tmp_path / "a.tar") as tar:
+    with tars.open_file(tmp_path / "a.tar") as tar:
         if is_read:
             assert list(tars.listed(tar, 1 << 20)) == ["a", "b", "c"]
         else:

@@ -69,10 +69,10 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
     parts = pulled.fetch(named, store, ACCESS, lambda _: None)
     found = pulled.contents(named, store, ACCESS, lambda _: None)
     inside = Inside("it", found.manifest, found.config, found.layers)
-    facts, _ = inspect.read([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+    facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
     each_way: list[Callable[[], object]] = [
         lambda: inside.file(LOCK),
-        lambda: pulled.read(parts, PYTHON, "2.28", store),
+        lambda: pulled.read_base(parts, PYTHON, "2.28", store),
         lambda: compare(inside, parts),
     ]
     if built:
@@ -125,7 +125,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
 def hide(facts: Facts, path: Path) -> None:
     decided = replaced.decide(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
     with LayerWriter(path, facts.directories) as layer:
-        replaced.write(layer, replaced.hidden(facts, decided.replaced))
+        replaced.write_whiteouts(layer, replaced.hidden(facts, decided.replaced))
         layer.finish()
 
 

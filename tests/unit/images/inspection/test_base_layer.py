@@ -35,7 +35,7 @@ def test_the_base_is_the_layer_as_it_is(tmp_path: Path, packed: Callable[[bytes]
     path.write_bytes(packed(TAR))
     store = Store(tmp_path / "store")
 
-    found = base_layer.read(LOCK, path, store)
+    found = base_layer.read_base(LOCK, path, store)
 
     [layer] = found.layers
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -60,6 +60,6 @@ def test_another_base_than_that_of_the_lock_is_refused(tmp_path: Path, lock: Loc
     (tmp_path / "layer").write_bytes(TAR)
 
     with pytest.raises(WorldFault) as caught:
-        base_layer.read(lock, tmp_path / "layer", Store(tmp_path / "store"))
+        base_layer.read_base(lock, tmp_path / "layer", Store(tmp_path / "store"))
 
     assert (caught.value.fact, caught.value.value) == (fact, value)

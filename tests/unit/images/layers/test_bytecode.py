@@ -105,7 +105,7 @@ def test_a_store_on_a_disk_without_programs_is_named(
     python = Interpreter(tmp_path, interpreter.of_base(Store(tmp_path), base(SYSTEM)), sandbox)
 
     with pytest.raises(WorldFault, match=r"programs cannot be started in the store: .* \(noexec\)") as caught:
-        python.run(["-c", "pass"], Given({}, ()), bytecode.BROKEN)
+        python.run(["-c", "pass"], Given({}, ()), bytecode.REMOVE_TREES)
 
     assert caught.value.remedy == f"set XDG_CACHE_HOME to a directory where they can, or {bytecode.WITHOUT}"
 

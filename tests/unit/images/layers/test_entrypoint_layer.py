@@ -20,7 +20,7 @@ from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
-from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, HOME, IF_SET, USUAL, compiled, files
+from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, IF_SET, MULTINODE, USUAL, compiled, files
 from images.layers.interpreter import PythonSource, of_base
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
@@ -62,7 +62,7 @@ def test_a_program_runs_where_its_variable_is_set(
 
     assert [path for path, _ in ran] == [path for each, path in IF_SET if each == name and value and there]
     for path, run_name in ran:
-        text = (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
+        text = (ROOT / path.removeprefix(f"/{MULTINODE}/")).read_text()
         assert f'if __name__ == "{run_name}":' in text
         assert f'VARIABLE = "{name}"' in text
 
@@ -94,7 +94,7 @@ def test_the_program_runs_where_it_is_there_and_torch_was_imported(
 
     assert len(ran) == (there and imported)
     for path, name in ran:
-        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{HOME}/")).read_text()
+        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{MULTINODE}/")).read_text()
 
 
 @dataclass
@@ -112,14 +112,16 @@ class Compiling:
 def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     python = Compiling(of_base(store, base(SYSTEM)))
-    sources = {f"{HOME}/entrypoint/one.py": b"a = 1", f"{HOME}/stays.txt": b"", "elsewhere/two.py": b"2"}
+    sources = {f"{MULTINODE}/entrypoint/one.py": b"a = 1", f"{MULTINODE}/stays.txt": b"", "elsewhere/two.py": b"2"}
 
     first = compiled(store, sources, python)  # type: ignore[arg-type]
     again = compiled(store, sources, python)  # type: ignore[arg-type]
 
-    assert [*first] == [f"{HOME}/entrypoint/__pycache__/one.cpython-{python.source.site.python.replace('.', '')}.pyc"]
+    assert [*first] == [
+        f"{MULTINODE}/entrypoint/__pycache__/one.cpython-{python.source.site.python.replace('.', '')}.pyc"
+    ]
     assert (first, len(python.asked)) == (again, 1)
-    assert compiled(store, {**sources, f"{HOME}/entrypoint/one.py": b"a = 2"}, python) != first  # type: ignore[arg-type]
+    assert compiled(store, {**sources, f"{MULTINODE}/entrypoint/one.py": b"a = 2"}, python) != first  # type: ignore[arg-type]
     other = dataclasses.replace(base(SYSTEM), site=Site("3.10", "elsewhere", "/usr/bin/python3"))
     compiled(store, sources, Compiling(of_base(store, other), python.asked))  # type: ignore[arg-type]
     assert len(python.asked) == 3
@@ -128,11 +130,11 @@ def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(t
 def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     python = Compiling(of_base(store, base(SYSTEM)))
-    first = compiled(store, {f"{HOME}/one.py": b"a = 1"}, python)  # type: ignore[arg-type]
+    first = compiled(store, {f"{MULTINODE}/one.py": b"a = 1"}, python)  # type: ignore[arg-type]
     for path in (tmp_path / "blobs").glob("*/blob"):
         path.unlink()
 
-    assert compiled(store, {f"{HOME}/one.py": b"a = 1"}, python) == first  # type: ignore[arg-type]
+    assert compiled(store, {f"{MULTINODE}/one.py": b"a = 1"}, python) == first  # type: ignore[arg-type]
     assert len(python.asked) == 2
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_archive_and_no_layout_is_left_alone(tmp_path: Path, put: Cal
     put(tmp_path / "there")
 
     with pytest.raises(UserFault):
-        image.target(str(tmp_path / "there"))
+        image.output_target(str(tmp_path / "there"))
 
 
 @pytest.mark.parametrize("text", ["nowhere/image.tar", "file/image.tar", "file/"])
@@ -64,7 +64,7 @@ def test_a_place_that_cannot_be(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text("a file")
 
     with pytest.raises(UserFault):
-        image.target(f"{tmp_path}/{text}")
+        image.output_target(f"{tmp_path}/{text}")
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None
     (tmp_path / "layout/oci-layout").write_text("{}")
     (tmp_path / "old.tar").write_text("an archive")
 
-    assert image.target(f"{tmp_path}/{text}") == image.Target(tmp_path / text.rstrip("/"), is_layout)
+    assert image.output_target(f"{tmp_path}/{text}") == image.Target(tmp_path / text.rstrip("/"), is_layout)
 
 
 def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "old.tar").write_text("an archive")
     (tmp_path / "link").symlink_to("old.tar")
 
-    assert image.target(str(tmp_path / "link")).path == tmp_path / "old.tar"
+    assert image.output_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
 
 
 def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), image.output_target(f"{tmp_path}/layout/")
     for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
         config = image.config((), {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
         written = manifest.write(config, [])
@@ -109,7 +109,7 @@ def image_in(store: Store) -> image.Image:
 
 
 def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), image.output_target(f"{tmp_path}/layout/")
     made = image_in(store)
     image.save(place, made, store, "zstd")
     blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
@@ -152,14 +152,14 @@ def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(shutil, "copyfile", interrupted)
         patched.setattr(image, "write_archive", interrupted)
-        image.save(image.target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
+        image.save(image.output_target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
 
     assert list(tmp_path.rglob(".*")) == []
-    assert image.target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
+    assert image.output_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), image.output_target(f"{tmp_path}/layout/")
     made, copy = image_in(store), shutil.copyfile
 
     def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
@@ -176,7 +176,7 @@ def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch:
 
 
 def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), image.target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), image.output_target(f"{tmp_path}/layout/")
     made, index = image_in(store), tmp_path / "layout/index.json"
     (tmp_path / "layout").mkdir()
     with (tmp_path / "layout/oci-layout").open("ab") as mark:
@@ -197,4 +197,4 @@ def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
 
     for text in (f"{tmp_path}/loop", f"{tmp_path}/loop/"):
         with pytest.raises(UserFault, match="link to itself"):
-            image.target(text)
+            image.output_target(text)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Directory, Reference, Remote, full, name, parse, target
+from images.oci.reference import Archive, Directory, Reference, Remote, full, name, parse, push_target
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -119,7 +119,7 @@ def test_a_name_in_full(text: str, expected: str) -> None:
 
 
 def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
-    assert target("registry:5000/a/b") == Remote("registry:5000", "a/b", "latest")
+    assert push_target("registry:5000/a/b") == Remote("registry:5000", "a/b", "latest")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
 )
 def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
     with pytest.raises(UserFault) as caught:
-        target(text)
+        push_target(text)
 
     assert text in caught.value.value
 
