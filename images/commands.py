@@ -22,7 +22,7 @@ from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.oci import image as oci
-from images.oci import reference
+from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
@@ -105,7 +105,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     targets = [reference.push_target(text) for text in options.push]
     if targets:
         skopeo.require(world.environ, f"--push {targets[0]}")
-    place = oci.output_target(options.output) if options.output else None
+    place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = _engine(options.load, world.environ, context.progress.say)
     with background() as tasks:
@@ -118,7 +118,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
                 with context.progress.step(f"loading into {engine.name}"):
                     engines.load(engine, made.image, context.store)
             if place:
-                oci.save(place, made.image, context.store, options.compression)
+                output.save(place, made.image, context.store, options.compression)
                 bundle.write_lock(made.lock, lockfile.path_for(place.path))  # the import check may be interrupted
             return made
 

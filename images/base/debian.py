@@ -20,7 +20,7 @@ from images.host import process
 from images.host.context import temporary
 from images.host.errors import WorldFault, require_programs, shortened
 from images.host.store import Store
-from images.oci.image import file_header
+from images.oci.archive import file_header
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.

@@ -15,9 +15,10 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci import compression, layout, manifest, reference
+from images.oci import compression, manifest, reference
 from images.oci.layer import Layer, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
+from images.oci.reading import layout
 from images.oci.reference import Reference
 from images.transport import transfer
 

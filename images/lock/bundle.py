@@ -21,7 +21,7 @@ from images.host.store import CHUNK, Store
 from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
-from images.oci.image import file_header
+from images.oci.archive import file_header
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"

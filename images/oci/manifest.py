@@ -25,6 +25,8 @@ LAYERS = (
     *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip")),  # Docker has none for zstd
 )
 
+LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout ("Image Layout")
+
 # How an index names its images: the tag ("Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
 # Docker on containerd looks for a name with its host alone, and so never finds an image that was loaded without one.
 TAG = "org.opencontainers.image.ref.name"

@@ -17,7 +17,8 @@ from images.host import process
 from images.host.context import background
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci.image import Image, archive, archived_manifest, write_archive
+from images.oci.archive import archive, archived_manifest, write_archive
+from images.oci.image import Image
 from images.oci.manifest import digest_of
 from images.transport import docker_config
 

@@ -16,7 +16,8 @@ from images.host.files import link
 from images.host.store import Store, sha256
 from images.oci import manifest
 from images.oci.compression import of_registry
-from images.oci.image import Image, write_layout
+from images.oci.image import Image
+from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
 from images.transport.skopeo import LACKS, PUSHED, WHO, Server

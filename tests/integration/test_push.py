@@ -19,6 +19,7 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import image as oci
 from images.oci import reference
+from images.oci.layout_writer import write_layout
 from images.transport import skopeo, transfer
 from tests.support.fault_server import Reply, answering
 from tests.support.finished import SMALL, finished
@@ -135,7 +136,7 @@ def push_at_once(made: oci.Image, host: str, store: Store, say: list[str]) -> No
     access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None, say=say.append)
     alone = dataclasses.replace(made, tags=made.tags[:1])
     with store.aside(directory=True) as aside:
-        oci.write_layout(aside / "layout", alone, store, "zstd", linked=True)
+        write_layout(aside / "layout", alone, store, "zstd", linked=True)
         place = reference.Place(host, "s/t", plain=True)
         skopeo.Server(place, store, access, aside, skopeo.Patience(said=0.5, push=1.5)).push("1")
 

@@ -13,7 +13,7 @@ from images import cli, commands, pipeline
 from images.host.errors import Damaged, WorldFault
 from images.inspection.opened import SBOM
 from images.lock import lockfile
-from images.oci import image as oci
+from images.oci import output
 from images.oci.reference import Remote
 from images.transport import skopeo, transfer
 from tests.support import locks, stand_in
@@ -108,7 +108,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
-    monkeypatch.setattr(oci, "save", lambda *_: None)
+    monkeypatch.setattr(output, "save", lambda *_: None)
     monkeypatch.setattr(commands, "_check_imports", interrupted)
 
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]

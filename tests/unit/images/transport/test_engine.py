@@ -21,7 +21,8 @@ from docker.errors import DockerException, ImageNotFound
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
-from images.oci.image import Image, archived_manifest, config
+from images.oci.archive import archived_manifest
+from images.oci.image import Image, config
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full

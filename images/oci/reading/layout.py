@@ -13,9 +13,10 @@ from typing import IO, Any
 from images.foreign import bounds, tars
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.oci import saved
-from images.oci.manifest import NAME, SUBJECT, TAG, encode, read
-from images.oci.on_disk import AGAIN, REMEDY, Files, OnDisk, listed
+from images.oci import manifest
+from images.oci.manifest import NAME, SUBJECT, TAG, encode
+from images.oci.reading import saved
+from images.oci.reading.files import AGAIN, REMEDY, Files, OnDisk, listed
 from images.oci.reference import Archive, Directory
 
 
@@ -77,7 +78,7 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     """Read a manifest by digest, or for None the part of the index that the tag means."""
     if digest is not None:
         return files.read(_place(digest))
-    index = read(files.read("index.json"), files.name)
+    index = manifest.read(files.read("index.json"), files.name)
     entries = _entries(index)
     names = [_names(entry) for entry in entries]
     tags = listed(name for name, _ in names)

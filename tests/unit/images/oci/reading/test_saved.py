@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import manifest, saved
+from images.oci import manifest
 from images.oci.manifest import MOST_LAYERS
-from images.oci.on_disk import Files, OnDisk
+from images.oci.reading import saved
+from images.oci.reading.files import Files, OnDisk
 from tests.support import hostile
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}

@@ -18,9 +18,10 @@ from images.foreign import bounds
 from images.foreign.bounds import Bound
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import layout, reference
+from images.oci import reference
 from images.oci.manifest import Manifest, resolve
-from images.oci.on_disk import OnDisk
+from images.oci.reading import layout
+from images.oci.reading.files import OnDisk
 from tests.support import hostile
 from tests.support.hostile import watched
 from tests.support.stand_in import SYSTEM, Image, saved, write, write_tar

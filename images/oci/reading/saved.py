@@ -11,7 +11,7 @@ from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import manifest
 from images.oci.manifest import digest_of
-from images.oci.on_disk import REMEDY, Files, OnDisk, listed
+from images.oci.reading.files import REMEDY, Files, OnDisk, listed
 
 AGAIN = "docker save it again"
 

@@ -12,7 +12,7 @@ import pytest
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci.manifest import LIMIT, Descriptor, Manifest
-from images.oci.on_disk import AGAIN, Files, OnDisk, listed
+from images.oci.reading.files import AGAIN, Files, OnDisk, listed
 from tests.support.stand_in import digest
 
 

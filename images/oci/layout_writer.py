@@ -1,0 +1,67 @@
+"""A finished image in an OCI layout on disk, beside others that are there; two builds may write at once."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from images.host.errors import Damaged
+from images.host.files import link, replacing
+from images.host.store import Store, sha256
+from images.oci import manifest
+from images.oci.compression import packed
+from images.oci.image import Image, registry_manifest
+from images.oci.layer import Layer
+from images.oci.manifest import LAYOUT, digest_of
+
+
+def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:
+    """Write an OCI layout: blobs first, the index last, which makes it whole.
+
+    Other images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of
+    the store where there can be links, for a reader that hashes them.
+    Raises Damaged when a layer is not what it should be.
+    """
+    written = registry_manifest(image.config, image.layers, store, compression)
+    blobs = path / "blobs" / "sha256"
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
+    blobs.mkdir(parents=True, exist_ok=True)
+    for layer in image.layers:
+        _write_layer(blobs, layer, store, compression, linked=linked)
+    for data in (image.config, written):
+        with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
+            aside.write_bytes(data)
+    _write_index(path, written, image.tags)
+
+
+def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
+    digest, size, _ = packed(store, layer, compression)
+    if _is_there(blobs / digest, digest, linked=linked):
+        return
+    source = store.blob(digest, size=size)
+    if source is None or not (linked or store.whole(digest, source.name)):
+        raise Damaged(store.place(digest))
+    copy = link if linked else shutil.copyfile
+    with replacing(blobs / digest) as aside:
+        copy(source, aside)
+
+
+def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
+    """Write the index of a layout; of two builds at once, the second adds its entries to those of the first."""
+    index = path / "index.json"
+    with (path / "oci-layout").open("ab") as mark, replacing(index) as aside:
+        with suppress(OSError):  # some shared file systems have no locks
+            fcntl.flock(mark, fcntl.LOCK_EX)
+        mark.truncate(0)
+        mark.write(LAYOUT)
+        mark.flush()
+        aside.write_bytes(manifest.write_index(written, tags, index.read_bytes() if index.is_file() else b""))
+
+
+def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
+    """Return whether a layout has a blob, undamaged; a layout of links is new, and who reads it checks the hashes."""
+    return place.is_file() and (linked or sha256(place) == digest)

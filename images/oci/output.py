@@ -1,0 +1,61 @@
+"""What the user means by a path for an image, and how the image gets there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.host.errors import UserFault, WorldFault
+from images.host.files import replacing
+from images.host.store import Store
+from images.oci.archive import write_archive
+from images.oci.image import Image
+from images.oci.layout_writer import write_layout
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an image is written to: a path without links, and whether it becomes a layout or an archive there."""
+
+    path: Path
+    is_layout: bool
+
+
+def output_target(text: str) -> Target:
+    """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
+
+    Raises UserFault for what is there and is no archive and no layout: a device, a pipe, a directory of other things.
+    """
+    path = Path(os.path.realpath(text))
+    if path.is_symlink():
+        raise UserFault("what is there is a link to itself", text, "--output with a path that is new, or an archive")
+    if not path.parent.is_dir():
+        raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
+    if not text.endswith("/") and not path.is_dir():
+        if path.exists() and not path.is_file():
+            raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
+        return Target(path, is_layout=False)
+    if path.exists() and not path.is_dir():
+        raise UserFault("what is there is not a directory", text, "--output with another name, or without the /")
+    if path.is_dir() and any(path.iterdir()) and not (path / "oci-layout").is_file():
+        raise UserFault(
+            "that directory has other things in it", text, "--output with one that is new, empty or a layout"
+        )
+    return Target(path, is_layout=True)
+
+
+def save(place: Target, image: Image, store: Store, compression: str) -> None:
+    """Write an image to its place; what is there already stays as it was until the new one is whole.
+
+    Raises WorldFault when it cannot be written.
+    """
+    try:
+        if place.is_layout:
+            write_layout(place.path, image, store, compression)
+        else:
+            with replacing(place.path) as aside:
+                write_archive(aside, image, store)
+    except OSError as error:
+        remedy = "--output with a path that can be written and has room for the image"
+        raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error

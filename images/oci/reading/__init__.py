@@ -1,0 +1,1 @@
+"""Images in files that others wrote: OCI layouts, and what `docker save` writes."""

@@ -1,0 +1,99 @@
+"""Layouts that hold other images already, and that other builds write to."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from images.host.store import Store
+from images.oci import image, manifest, output
+from images.oci.layout_writer import write_layout
+from images.oci.manifest import LAYOUT
+from tests.support.finished import image_in
+
+
+def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
+    for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
+        config = image.config((), {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
+        written = manifest.write(config, [])
+        output.save(place, image.Image(tags, config, written, ()), store, "zstd")
+
+    index = json.loads((tmp_path / "layout/index.json").read_bytes())
+    found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
+    assert [name for name, _ in found] == ["docker.io/library/a:1", "docker.io/library/a:2"]
+    assert found[0][1] != found[1][1]
+
+
+def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
+    made = image_in(store)
+    output.save(place, made, store, "zstd")
+    blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
+    blob.write_bytes(b"a l@yer")
+
+    output.save(place, made, store, "zstd")
+
+    assert blob.read_bytes() == b"a layer"
+
+
+def refusing(number: int) -> Callable[..., None]:
+    """Return a link(2) that fails."""
+
+    def link(*_: object) -> None:
+        raise OSError(number, "no")
+
+    return link
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.EMLINK])
+def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    store = Store(tmp_path / "store")
+    made = image_in(store)
+    monkeypatch.setattr(os, "link", refusing(number))
+
+    write_layout(tmp_path / "layout", made, store, "zstd", linked=True)
+
+    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
+
+
+def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
+    made, copy = image_in(store), shutil.copyfile
+
+    def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
+        copy(source, aside)
+        with monkeypatch.context() as other:
+            other.setattr(shutil, "copyfile", copy)
+            output.save(place, made, store, "zstd")
+
+    monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
+
+    output.save(place, made, store, "zstd")
+
+    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
+
+
+def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
+    made, index = image_in(store), tmp_path / "layout/index.json"
+    (tmp_path / "layout").mkdir()
+    with (tmp_path / "layout/oci-layout").open("ab") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        thread = threading.Thread(target=output.save, args=(place, made, store, "zstd"))
+        thread.start()
+        thread.join(timeout=0.5)
+        index.write_bytes(manifest.write_index(b"other", ["b:1"]))
+    thread.join(timeout=10)
+
+    names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]
+    assert names == ["docker.io/library/b:1", "docker.io/library/a:1"]
+    assert (tmp_path / "layout/oci-layout").read_bytes() == LAYOUT

@@ -1,0 +1,89 @@
+"""Where an image can be written to, and what an interrupted build leaves there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from images.host.errors import UserFault
+from images.host.store import Store
+from images.oci import output
+from tests.support.finished import image_in
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/null")
+
+
+def put_other_things(path: Path) -> None:
+    path.mkdir()
+    (path / "index.json").write_text("mine")
+
+
+@pytest.mark.parametrize("put", [put_pipe, put_link_to_a_device, put_other_things])
+def test_what_is_no_archive_and_no_layout_is_left_alone(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "there")
+
+    with pytest.raises(UserFault):
+        output.output_target(str(tmp_path / "there"))
+
+
+@pytest.mark.parametrize("text", ["nowhere/image.tar", "file/image.tar", "file/"])
+def test_a_place_that_cannot_be(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text("a file")
+
+    with pytest.raises(UserFault):
+        output.output_target(f"{tmp_path}/{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_layout"), [("new.tar", False), ("new/", True), ("empty", True), ("layout", True), ("old.tar", False)]
+)
+def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "layout").mkdir()
+    (tmp_path / "layout/oci-layout").write_text("{}")
+    (tmp_path / "old.tar").write_text("an archive")
+
+    assert output.output_target(f"{tmp_path}/{text}") == output.Target(tmp_path / text.rstrip("/"), is_layout)
+
+
+def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "old.tar").write_text("an archive")
+    (tmp_path / "link").symlink_to("old.tar")
+
+    assert output.output_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
+
+
+def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    for text in (f"{tmp_path}/loop", f"{tmp_path}/loop/"):
+        with pytest.raises(UserFault, match="link to itself"):
+            output.output_target(text)
+
+
+@pytest.mark.parametrize("text", ["layout/", "image.tar"])
+def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def interrupted(*given: object) -> None:
+        next(place for place in given if isinstance(place, Path) and "store" not in place.parts).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path / "store")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "copyfile", interrupted)
+        patched.setattr(output, "write_archive", interrupted)
+        output.save(output.output_target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
+
+    assert list(tmp_path.rglob(".*")) == []
+    assert output.output_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
