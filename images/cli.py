@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from images import terminal
 from images.host.context import World
-from images.host.errors import MAKE_USABLE, Fault, WorldFault
+from images.host.disk.faults import MAKE_USABLE
+from images.host.errors import Fault, WorldFault
 from images.options import COMMANDS, parse
 
 if TYPE_CHECKING:

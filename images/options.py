@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from images.host.errors import Parser, require_text
+from images.host.errors import require_text
 from images.oci import reference
+from images.parser import Parser
 
 if TYPE_CHECKING:
     from images.plan.request import Request
@@ -73,11 +74,9 @@ def _bundle_parser(command: str) -> Parser:
 def _image_parser(command: str) -> Parser:
     made = _command_parser(command, _mirror(), *([_parts(), _copies(), _effort()] if command == "verify" else []))
     made.add_argument(
-        "image",
-        type=_text,
-        metavar="IMAGE|ARCHIVE",
+        "image", type=_text, metavar="IMAGE|ARCHIVE",
         help="in an engine here, in a file, a layout or a registry (docker://NAME: there)",
-    )
+    )  # fmt: skip
     return made
 
 

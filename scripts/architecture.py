@@ -26,7 +26,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     "images": (
         ("terminal",),
         ("host",),
-        ("foreign",),
+        ("foreign", "parser"),
         ("debs", "plan", "oci"),
         ("transport",),
         ("base", "wheels"),

@@ -37,10 +37,12 @@ try:
 
     from images.host import pip_config
     from images.host.context import Access, Context, default_root
-    from images.host.errors import Fault, Parser, UserFault, shown
-    from images.host.files import write_whole
+    from images.host.disk.files import write_whole
+    from images.host.errors import Fault, UserFault
     from images.host.progress import Progress
     from images.host.store import Store
+    from images.host.text import shown
+    from images.parser import Parser
     from images.plan import catalog
     from scripts import package_index, resolvable
     from scripts.package_index import File, Releases

@@ -18,8 +18,10 @@ from images.debs.apt import ALWAYS, Deb
 from images.debs.mirrors import REMEDY, search_path
 from images.host import process
 from images.host.context import temporary
-from images.host.errors import WorldFault, require_programs, shortened
+from images.host.disk.faults import require_programs
+from images.host.errors import WorldFault
 from images.host.store import Store
+from images.host.text import shortened
 from images.oci.archive import file_header
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 

@@ -16,7 +16,8 @@ from images.debs.mirrors import REMEDY
 from images.foreign.grammar import Grammar
 from images.host import fingerprint, process
 from images.host.context import Context
-from images.host.errors import Unwritable, WorldFault, disk_fault, require_room
+from images.host.disk.faults import Unwritable, disk_fault, require_room
+from images.host.errors import WorldFault
 from images.host.store import Store, key_of, sha256
 
 ARCHIVES, SIGNED = "cache/archives", "signed debs"  # where apt downloads to; records of what signed indexes had

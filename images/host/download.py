@@ -20,9 +20,10 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, InvalidHeader,
 from urllib3.util import Retry
 
 from images.host import process
-from images.host.errors import UserFault, WorldFault, shown
+from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources, split, without_login
 from images.host.store import CHUNK, Store, sha256
+from images.host.text import shown
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from images.host import process
-from images.host.errors import shown
+from images.host.text import shown
 
 
 class Progress:

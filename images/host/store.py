@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from images.host import files, fingerprint
-from images.host.errors import UserFault, disk_fault, store_faults
+from images.host import fingerprint
+from images.host.disk import files
+from images.host.disk.faults import disk_fault, store_faults
+from images.host.errors import UserFault
 
 CHUNK = 1 << 20
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"

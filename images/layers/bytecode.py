@@ -12,7 +12,8 @@ from pathlib import Path
 
 from images.foreign.sandbox import Given, Sandbox
 from images.host import process
-from images.host.errors import ELSEWHERE, Damaged, WorldFault, require_programs
+from images.host.disk.faults import ELSEWHERE, require_programs
+from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter, trim
 from images.layers.interpreter import PythonSource

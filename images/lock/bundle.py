@@ -15,7 +15,7 @@ from typing import IO
 
 from images.foreign import tars
 from images.foreign.paths import flaw
-from images.host import files
+from images.host.disk import files
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile

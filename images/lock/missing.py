@@ -10,8 +10,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from images.host.context import TRUST
+from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault
 from images.host.download import refused
-from images.host.errors import MAKE_USABLE, REMEDIES, Fault, UserFault, WorldFault, disk_fault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv
 from images.lock.lock import BINDINGS, EXAMPLES

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from images.host.context import Context
-from images.host.errors import ELSEWHERE, REMEDIES, WorldFault
+from images.host.disk.faults import ELSEWHERE, REMEDIES
+from images.host.errors import WorldFault
 from images.host.process import Result
 from images.host.store import Store
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from images.host.disk.files import replacing
 from images.host.errors import UserFault, WorldFault
-from images.host.files import replacing
 from images.host.store import Store
 from images.oci.archive import write_archive
 from images.oci.image import Image

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from images.host.errors import shown
+from images.host.text import shown
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch
 from images.plan.compatibility import Constraints

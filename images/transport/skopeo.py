@@ -14,7 +14,8 @@ from pathlib import Path
 
 from images.host import process
 from images.host.context import TRUST, Access, trusted
-from images.host.errors import Fault, UserFault, WorldFault, disk_fault
+from images.host.disk.faults import disk_fault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci.manifest import ON_THE_WAY
 from images.oci.reference import Place

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from images.host.context import Access
+from images.host.disk.files import link
 from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.files import link
 from images.host.store import Store, sha256
 from images.oci import manifest
 from images.oci.compression import of_registry

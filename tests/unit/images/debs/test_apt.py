@@ -16,7 +16,8 @@ from rich.console import Console
 from images.debs import apt
 from images.debs.apt import SIGNED, Deb, chosen, configuration, missing, unsigned
 from images.host import process
-from images.host.errors import Unwritable, WorldFault
+from images.host.disk.faults import Unwritable
+from images.host.errors import WorldFault
 from images.host.progress import Progress
 from images.host.store import Store, sha256
 from tests.support import locks

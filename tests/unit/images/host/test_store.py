@@ -14,8 +14,8 @@ import pytest
 
 from images.host import fingerprint
 from images.host.context import default_root
+from images.host.disk.files import HELD, NEW
 from images.host.errors import UserFault, WorldFault
-from images.host.files import HELD, NEW
 from images.host.store import FileName, Sha256, Store, canonical, key_of, sha256
 
 

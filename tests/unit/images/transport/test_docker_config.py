@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from images.host.errors import Fault, UserFault, shown
+from images.host.errors import Fault, UserFault
+from images.host.text import shown
 from images.transport.docker_config import daemon, login, path
 
 AUTH = base64.b64encode(b"user:pass:word").decode()

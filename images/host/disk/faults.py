@@ -1,0 +1,57 @@
+"""What is said of a disk that is full, read-only, somebody else's or without programs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from images.host.errors import WorldFault
+
+ROOM = 1 << 16  # bytes
+MAKE_USABLE = "chmod or chown it, so that you may use it; or name another one"
+ELSEWHERE = "set XDG_CACHE_HOME to a directory"
+MAY_WRITE = f"{ELSEWHERE} that you may write to"
+REMEDIES = dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), MAY_WRITE)
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"make room there, or {ELSEWHERE} on a larger disk")
+
+
+class Unwritable(WorldFault):
+    """The disk of the store is full, or takes nothing: no other source of a file helps."""
+
+
+def disk_fault(root: Path, error: OSError) -> Unwritable:
+    """Return the fault of a store whose disk refuses."""
+    said = os.strerror(error.errno or 0)
+    return Unwritable("cannot write to the store", f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
+
+
+@contextmanager
+def store_faults(root: Path) -> Iterator[None]:
+    """Turn the errors of a full or read-only disk into faults of the store, but for those of files elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REMEDIES or _is_elsewhere(error, root):
+            raise
+        raise disk_fault(root, error) from error
+
+
+def require_room(root: Path) -> None:
+    """Raise WorldFault when the disk of a store is full: apt, for one, would wait for ever without a message."""
+    disk = os.statvfs(root)
+    if disk.f_blocks and disk.f_bfree * disk.f_frsize < ROOM:
+        raise disk_fault(root, OSError(errno.ENOSPC, "full"))
+
+
+def require_programs(directory: Path, called: str, remedy: str) -> None:
+    """Raise WorldFault where the disk of a directory is mounted noexec; `called` is what the message says of it."""
+    if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        raise WorldFault(f"programs cannot be started in {called}", f"{directory} (noexec)", remedy)
+
+
+def _is_elsewhere(error: OSError, root: Path) -> bool:
+    names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if not isinstance(name, int | None)]
+    return bool(names) and not any(name.absolute().is_relative_to(root.absolute()) for name in names)
