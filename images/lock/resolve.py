@@ -1,4 +1,4 @@
-"""Plan -> the Python packages of a lock: every file by sha256, as of a day, and where each was found."""
+"""Plan -> the packages of a lock: Python's, every file by sha256 and as of a day, and Debian's, chosen meanwhile."""
 
 from __future__ import annotations
 
