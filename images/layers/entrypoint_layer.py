@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from images.base.base import Base, Site
@@ -26,21 +27,20 @@ IF_SET = (
 )
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
+
+def _line(file: str, **values: object) -> str:
+    """Return a line of Python that stands in programs/, filled in."""
+    return Template((HERE / "layers/programs" / file).read_text()).substitute(values)
+
+
 # Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
 # started. It registers a function first, so that atexit calls it last, after all of the user's; most programs never
 # import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
 # the import check without an engine, or in an image that copied them.
 # The lines of IF_SET: `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes;
 # `gradients` waits until torch is imported, where the user has set its variable.
-AT_END = (
-    "import atexit; atexit.register(lambda path: 'torch.distributed.distributed_c10d' in __import__('sys').modules and "
-    "__import__('os').path.exists(path) and __import__('runpy').run_path(path, run_name='multinode.at_end'), "
-    f"'/{MULTINODE}/entrypoint/jobs/at_end.py')\n"
-    + "".join(
-        f"import os; os.environ.get('{name}') and os.path.exists('{path}') and "
-        f"__import__('runpy').run_path('{path}', run_name='multinode.{Path(path).stem}')\n"
-        for name, path in IF_SET
-    )
+AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py") + "".join(
+    _line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET
 )
 
 # A full collection looks at every object that lives. While torch and transformers are imported there are seven of them,
@@ -50,11 +50,7 @@ AT_END = (
 # which collects in steps, has no threshold for it.
 USUAL = 10
 FIRST = 300
-FIRST_COLLECTION = (
-    f"import gc; gc.get_threshold()[2] == {USUAL} and (gc.callbacks.append(lambda phase, info, gc=gc, "
-    f"usual=gc.get_threshold(): info['generation'] == 2 and gc.get_threshold() == (*usual[:2], {FIRST}) and "
-    f"gc.set_threshold(*usual)), gc.set_threshold(*gc.get_threshold()[:2], {FIRST}))\n"
-)
+FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, first=FIRST)
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
