@@ -43,7 +43,7 @@ def show(outcome: Outcome, out: Console) -> None:
 
 
 def fields(outcome: Outcome) -> dict[str, Any]:
-    """Return the same as JSON has it."""
+    """Return what `show` prints, as JSON has it."""
     image = outcome.image
     layers = [
         {"name": p.name, "digest": f"sha256:{p.written.digest}", "size": p.written.size, "reused": p.reused}
@@ -59,9 +59,10 @@ def fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def verified(inside: Inside, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    """Return what a comparison found, as JSON has it; `digest` is the rebuilt image's, the identity the image's own.
+    """Return what a comparison found, as JSON has it; `digest` is that of the image that was built again.
 
-    `where` says which image of that name was examined. `same` is true when everything was compared and nothing differs.
+    Name, place and id are those of the image that was examined. `same` is true when everything was compared and nothing
+    differs.
     """
     found = dataclasses.asdict(difference) if difference else None
     rest = [each.what for each in left_out]

@@ -77,7 +77,7 @@ def packages(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def links(facts: Facts, interpreter: str) -> dict[str, str]:
-    """Return links (path -> target) to what the base has at another path than the guide, people or programs use."""
+    """Return links (path -> target) from where the guide, people and programs look to what the base has."""
     found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
     real = facts.directories.resolve
     for name in (TCMALLOC, "libnss_wrapper.so"):

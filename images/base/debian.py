@@ -164,7 +164,7 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
 
 
 def _own_mounts(env: Mapping[str, str]) -> list[str]:
-    """Return what starts mmdebstrap where its mounts go with it, however it ends; nothing where only root may."""
+    """Return the words before mmdebstrap that let its mounts end with it; none where this user may not."""
     start = ["unshare", "--mount"]
     there = shutil.which(start[0], path=env["PATH"])
     return start if there and not process.run([*start, "mmdebstrap", "--version"], env, REMEDY).code else []
@@ -173,7 +173,7 @@ def _own_mounts(env: Mapping[str, str]) -> list[str]:
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
     """Refuse a base with other packages than the lock.
 
-    An index may call a package required that does not do so itself.
+    An index may call a package required whose own control file does not.
     """
     left = {(deb.package, deb.version) for deb in debs} ^ set(installed.items())
     if left:

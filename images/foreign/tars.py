@@ -123,7 +123,7 @@ def open_file(path: Path, mode: str = "r:") -> tarfile.TarFile:
 
 
 def open_seekable(file: IO[bytes]) -> tarfile.TarFile:
-    """Open a tar that is not compressed, or no more: in a stream that can go back.
+    """Open a tar, not compressed, in a stream that can go back.
 
     Raises ReadError where it is none.
     """

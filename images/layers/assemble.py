@@ -76,9 +76,10 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
 
 
 def compile_beside(making: Started[Base], lock: Lock, found: Sequence[Wheel], context: Context) -> None:
-    """Compile wheels while the base of Debian is being made, which takes one processor; what is left then, layers do.
+    """Compile wheels while the base of Debian is being made, which takes one processor.
 
-    The largest is the first, so that none is long at the end.
+    The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
+    layer.
     """
     compiler = None if making.done else _compiler(lock, None, context)
     if compiler is None:
@@ -184,5 +185,5 @@ def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Ca
 
 
 def _owners(below: Directories) -> list[object]:
-    """Return the directories of the base that are not as a layer would make them, which shows in the layers above."""
+    """Return the directories whose mode or owner in the base is another than usual: layers above have them so, too."""
     return [[path, *owner] for path, owner in sorted(below.owners.items()) if owner != (0o755, 0, 0)]

@@ -72,7 +72,7 @@ def _is_script(member: Member) -> bool:
 
 
 def _find_above(asked: str) -> str | None:
-    """Return the remedy for one of the directories below that with the examples, as for examples/ itself."""
+    """Return what to type where the directory that has the examples is above what was named, as above examples/."""
     above = Path(asked).absolute().parents if Path(asked).is_dir() else ()
     found = next((path for path in above if (path / SCRIPTS).is_dir()), None)
     return f"--examples {found}, the directory above it" if found else None

@@ -152,7 +152,7 @@ class Destination(WheelDestination):
 
 
 def _is_large(entry: RecordEntry) -> bool:
-    """Return whether a file is better not held in memory: its name in a layer is then the sha256 that RECORD says."""
+    """Return whether a file is not to be held in memory, and RECORD has the sha256 that tells equal files."""
     return (entry.size or 0) > LARGE and _has_sha256(entry)
 
 

@@ -25,7 +25,7 @@ NO_DAY = "is missing an upload date"  # what uv says of a file
 
 
 class Unreachable(WorldFault):
-    """The last place that has a `project` cannot be reached: its name as the start of a wheel's file name has it."""
+    """The last place to ask for a `project` cannot be reached; its name is as in files: oneccl_bind_pt."""
 
     def __init__(self, fact: str, value: str, remedy: str, project: str) -> None:
         super().__init__(fact, value, remedy)

@@ -236,7 +236,7 @@ def _metadata(row: SourceOnly) -> dict[str, object]:  # what the source archive 
 
 
 def for_gpu(pylock: Pylock, question: Question | None = None) -> list[str]:
-    """Return the packages, as name and version, that are made for a GPU, as far as one sees without the `question`."""
+    """Return the packages for a GPU, as name and version; only a `question` tells whether a plain torch is one."""
     names = [f"{package.name} {package.version}" for package in pylock.packages]
     found = [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
     for package in pylock.packages if question and question.cpu_suffix else ():

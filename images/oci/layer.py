@@ -158,7 +158,7 @@ class LayerWriter:
         return self._add(self._place(path), data, mode)
 
     def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
-        """Add a file without holding it in memory; return its sha256. Files of one `content`, a name, become links."""
+        """Add a file as `file` does, and not hold it in memory: `content` names its bytes, which are there once."""
         is_needed, hashed = self._begin(self._place(path), size, (content, mode)), hashlib.sha256()
         for chunk in chunks:
             hashed.update(chunk)

@@ -122,7 +122,7 @@ def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> 
 
 
 def refused(kind: str, refusals: Refusals, value: str, host: str) -> Fault:
-    """Return the fault of a kind of refusal, which says its kind."""
+    """Return the fault that stands for a kind of refusal, and says which."""
     fault, fact, remedy = refusals[kind]
     return fault(fact, value, remedy.format(host=host), kind)
 

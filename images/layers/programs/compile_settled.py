@@ -19,7 +19,7 @@ FIELDS = [name for name in dir(CodeType) if name.startswith("co_")]
 
 
 def settle(out: str) -> None:
-    """Write bytecode as every process writes it, without the modules where there is no such."""
+    """Write an archive of bytecode anew, as every process writes it; modules that no two write alike are left out."""
     with zipfile.ZipFile(out) as made:
         files = {name: made.read(name) for name in made.namelist()}
     with zipfile.ZipFile(out, "w") as target:
@@ -30,9 +30,10 @@ def settle(out: str) -> None:
 
 
 def settled(code: CodeType) -> bytes:
-    """Write a code object; nothing where a set has the order of addresses in memory, as the hash of None may be one.
+    """Return a code object as bytes; none where a set is in the order of addresses, as the hash of None may be.
 
-    marshal marks what more than one place in the process holds, be it a cache: here `found` holds all of it.
+    marshal writes a mark at what the process holds in more than one place, such as a cache. So `found` holds all of it:
+    everything has the mark then.
     """
     found: list[object] = [code]
     for each in found:
