@@ -1,131 +1,47 @@
-"""What skopeo says, and what that means to the user."""
+"""How skopeo is called, and what it is handed."""
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.context import Access
+from images.host.errors import WorldFault
+from images.host.store import Store
 from images.oci.reference import Place
-from images.transport.skopeo import PULL, PUSH, SAID, Refusals, message, refusal
+from images.transport import skopeo
 
-LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
-
-
-def said(text: str) -> str:
-    """Write what skopeo 1.9.3 writes on stderr, after a warning."""
-    return LOG.format("warning", "Failed, retrying in 1s") + "\n" + LOG.format("fatal", text)
+PLACE = Place("registry.example:5000", "team/image", plain=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "fact", "again"),
-    [
-        ("reading manifest 1 in host/a: manifest unknown: manifest unknown", UserFault, "has no such image", False),
-        ("reading manifest 1 in host/a: StatusCode: 404, ", UserFault, "has no such image", False),
-        ("reading manifest 1 in host/a: unauthorized: authentication required", UserFault, "wants a login", False),
-        ("unable to retrieve auth token: invalid username/password: unauthorized: x", UserFault, "a login", False),
-        ("reading manifest 1 in host/a: StatusCode: 403, <html>", UserFault, "does not let you", False),
-        ("invalid reference format: repository name must be lowercase", UserFault, "take such a name", False),
-        ("denied: requested access to the resource is denied", UserFault, "does not let you", False),
-        ("reading manifest 1 in host/a: toomanyrequests: You have reached", WorldFault, "too many requests", False),
-        ("received unexpected HTTP status: 502 Bad Gateway", WorldFault, "the registry failed", True),
-        ("invalid status code from registry 503 (Service Unavailable)", WorldFault, "the registry failed", True),
-        ("pinging container registry host: x509: certificate signed by unknown", WorldFault, "not trusted", False),
-        ("tls: failed to verify certificate: expired", WorldFault, "not trusted", False),
-        ('Get \\"https://host/v2/\\": remote error: tls: bad certificate', UserFault, "a client certificate", False),
-        ("remote error: tls: certificate required", UserFault, "a client certificate", False),
-        ('Get \\"https://host/v2/\\": Proxy Authentication Required', UserFault, "the proxy wants a login", False),
-        ("status code from registry 407 (Proxy Authentication Required)", UserFault, "the proxy wants", False),
-        ("http: server gave HTTP response to HTTPS client", WorldFault, "plain HTTP", False),
-        ('pinging: Get \\"http://host/v2/\\": context deadline exceeded', WorldFault, "does not answer", False),
-        ("writing blob: write /s/oci-put-blob1: no space left on device", WorldFault, "write to the store", False),
-        ("writing blob: happened during read: unexpected EOF", WorldFault, "cannot download", True),
-        ("pinging container registry host: dial tcp: connect: connection refused", WorldFault, "cannot", True),
-        ('Get \\"https://x/unauthorized?sign=secret\\": EOF', WorldFault, "cannot download", True),
-    ],
-)
-def test_an_error_becomes_three_parts(text: str, kind: type[Fault], fact: str, again: bool) -> None:
-    fault, more = refusal(said(text), "host/a:1", "host", PULL, Path("/store"))
-
-    assert isinstance(fault, kind) and fact in fault.fact
-    assert more is again
-    assert fault.value.startswith(("host/a:1 (", "/store ("))
-    assert "secret" not in str(fault)
-    assert fault.remedy and "{" not in fault.remedy
+def prepared(tmp_path: Path, config: str) -> skopeo.Server:
+    """Make a server with this configuration of Docker's."""
+    (tmp_path / "config.json").write_text(config)
+    access = Access(environ={"DOCKER_CONFIG": str(tmp_path), "PATH": ""})
+    return skopeo.Server(PLACE, Store(tmp_path / "store"), access, tmp_path)
 
 
-def test_names_and_addresses_are_no_words_of_an_error() -> None:
-    host, name = "denied.example", "denied.example/not-found/unauthorized:1"
-    text = f'pinging container registry {host}: Get \\"https://{host}/v2/\\": i/o timeout'
+def test_only_the_login_of_this_registry_is_handed_over_in_a_private_file(tmp_path: Path) -> None:
+    entries = {host: {"auth": base64.b64encode(b"me:secret").decode()} for host in (PLACE.host, "other.example")}
+    server = prepared(tmp_path, json.dumps({"auths": entries}))
 
-    assert refusal(said(text), name, host, PULL, Path("/"))[0].fact == "cannot download"
+    file = tmp_path / server.authfile
 
-
-def test_what_is_pushed_is_refused_in_other_words() -> None:
-    fault, _ = refusal(said("denied: requested access"), "host/a:1", "host", PUSH, Path("/"))
-
-    assert "push" in fault.fact and "docker login host" in fault.remedy
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["auths"].keys() == {PLACE.host}
 
 
-BLOB = "trying to reuse blob sha256:00 at destination"
+def test_nobody_is_logged_in_where_the_configuration_names_no_login(tmp_path: Path) -> None:
+    server = prepared(tmp_path, "{}")
+
+    assert json.loads((tmp_path / server.authfile).read_text()) == {"auths": {}}
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "fact"),
-    [
-        (f"{BLOB}: failed to read from destination repository a/b: 403 (Forbidden)", UserFault, "let you push"),
-        (f"{BLOB}: failed to read from destination repository a/b: 405 (Method Not Allowed)", WorldFault, "read-only"),
-        ("initiating layer upload in host: StatusCode: 405, Method not allowed", WorldFault, "read-only"),
-        ("uploading layer chunked: StatusCode: 413, <html>", WorldFault, "so large a layer"),
-        ("received unexpected HTTP status: 507 Insufficient Storage", WorldFault, "no room"),
-    ],
-)
-def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[Fault], fact: str) -> None:
-    fault, again = refusal(said(f"writing blob: {text}"), "host/a:1", "host", PUSH, Path("/"))
+def test_a_machine_without_skopeo_is_told_what_to_install() -> None:
+    with pytest.raises(WorldFault) as found:
+        skopeo.require({"PATH": ""}, "registry.example/team/image")
 
-    assert isinstance(fault, kind) and fact in fault.fact and not again
-    assert "network" not in fault.remedy and "{" not in fault.remedy
-
-
-@pytest.mark.parametrize("refusals", [PULL, PUSH])
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [("unauthorized: x", "login"), ("denied: x", "denied"), ("toomanyrequests: x", "busy"), ("x", "otherwise")],
-)
-def test_a_refusal_says_its_kind_whatever_its_words(text: str, kind: str, refusals: Refusals) -> None:
-    assert refusal(said(text), "host/a:1", "host", refusals, Path("/"))[0].kind == kind
-
-
-def test_every_kind_of_refusal_has_its_words() -> None:
-    kinds = {kind for _, kind, _ in SAID} - {"full"}
-
-    assert kinds <= PULL.keys() and PULL.keys() == PUSH.keys()
-
-
-@pytest.mark.parametrize(
-    ("err", "expected"),
-    [
-        (said(r"Error parsing image name \"docker://h/a:1\": reading manifest 1 in h/a: x"), "x"),
-        (said(r"initializing source docker://h/a:1: pinging \"h\": one\n\ttwo"), 'pinging "h": one  two'),
-        ("no log at all", "no log at all"),
-        ("", "no message"),
-    ],
-)
-def test_the_message_is_the_last_error_without_its_preamble(err: str, expected: str) -> None:
-    assert message(err) == expected
-
-
-@given(st.text() | st.text('msg="\\ \n', max_size=40))
-def test_any_output_has_a_message(err: str) -> None:
-    assert message(err)
-    assert "\n" not in message(said(err.replace("\n", "")))
-
-
-def test_a_digest_and_a_tag_are_called_as_docker_calls_them() -> None:
-    place = Place("host:5000", "a/b", plain=False)
-
-    assert place.called("1.0") == "host:5000/a/b:1.0"
-    assert place.called("sha256:" + "0" * 64) == "host:5000/a/b@sha256:" + "0" * 64
+    assert found.value.remedy == skopeo.INSTALL

@@ -11,8 +11,9 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci.manifest import digest_of
 from images.oci.reference import Place, Remote
-from images.transport import skopeo, transfer
-from images.transport.skopeo import PUSHED, Server
+from images.transport import refusals, transfer
+from images.transport.refusals import PUSHED
+from images.transport.skopeo import Server
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ TARGET = Remote("host", "a/b", "1")
 
 def refused(kind: str) -> Fault:
     """Make the refusal of a kind."""
-    return skopeo.refused(kind, PUSHED, "host/a/b:1", "host")
+    return refusals.refused(kind, PUSHED, "host/a/b:1", "host")
 
 
 @pytest.mark.parametrize("answer", [b"<html>login</html>", b"", *(refused(kind) for kind in ("absent", "garbled"))])
