@@ -12,6 +12,8 @@ import yaml
 
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.training import job
+from manifests.options import of_kind as options_of_kind
+from manifests.pod import limit_restarts
 from tests.support.definitions import schema
 from tests.support.documents import Page, pages
 
@@ -77,6 +79,16 @@ def test_the_workers_of_the_mpi_job_end_with_its_launcher() -> None:
     [each] = of_kind("MPIJob")
 
     assert each["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+
+
+@pytest.mark.parametrize("each", [each for each in JOBS if each["kind"] != "TrainJob"], ids=lambda each: each["kind"])
+def test_a_job_fails_after_as_many_restarts_as_one_of_the_script(each: dict[str, Any]) -> None:
+    """The restarts of a PyTorchJob's pods are added up, those of an MPIJob's launcher are counted alone."""
+    [option] = [one for one in options_of_kind(each["kind"].lower()) if one.name == "--max-restarts"]
+    replicas = each["spec"].get("pytorchReplicaSpecs") or {"Launcher": {"replicas": 1}}
+    count = sum(one["replicas"] for one in replicas.values())
+
+    assert each["spec"]["runPolicy"]["backoffLimit"] == limit_restarts(int(option.default or 0), count)
 
 
 @pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
