@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +49,25 @@ def field(info: str, name: str) -> str:
     return next((value.strip() for key, _, value in rows if key.strip() == name), "unknown")
 
 
-def written(machine: dict[str, Any]) -> str:
+def written(machine: Mapping[str, Any]) -> str:
     """Return a description as a sentence of a page."""
     units = ", ".join(machine["units"]) or "none"
-    amx = "with AMX" if any(unit.startswith("amx") for unit in machine["units"]) else "without AMX"
     return (
-        f"{machine['cores']} cores ({machine['cpu']}, {amx}, bfloat16 units: {units}), {machine['memory_gb']} GB, "
+        f"{_processor(machine, f'bfloat16 units: {units}')}, {machine['memory_gb']} GB, "
         f"Linux {machine['kernel']}, {machine['engine']}"
     )
 
 
-def is_busy(machine: dict[str, Any]) -> bool:
+def shortened(machine: Mapping[str, Any]) -> str:
+    """Return what somebody who reads a few figures has to know of a machine."""
+    return f"{_processor(machine)}, {machine['engine']}"
+
+
+def _processor(machine: Mapping[str, Any], *more: str) -> str:
+    amx = "with AMX" if any(unit.startswith("amx") for unit in machine["units"]) else "without AMX"
+    return f"{machine['cores']} cores ({', '.join((machine['cpu'], amx, *more))})"
+
+
+def is_busy(machine: Mapping[str, Any]) -> bool:
     """Return whether other work ran beside the benchmark."""
     return float(machine["load"]) > QUIET

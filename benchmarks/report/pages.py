@@ -51,15 +51,23 @@ def section(name: str, parts: Mapping[str, Any]) -> str:
 
 
 def summary(parts: Mapping[str, Any]) -> str:
-    """Return the sentences of the README: the machine, the promises with a short name, and what is missed."""
+    """Return what the README says: where the figures come from, the main promises, and every one that is missed."""
     verdicts = holds.judge({name: of_json(part) for name, part in parts.items()})
-    if not verdicts:
+    shown = [each for each in verdicts if each.state == holds.MISSED or (each.hold.is_main and each.value is not None)]
+    if not shown:
         return NOTHING
-    first = next(iter(parts.values()))["machine"]
-    busy = ", with other work beside it" if any(machine.is_busy(part["machine"]) for part in parts.values()) else ""
-    found = [each.hold.short.format(each.text) for each in verdicts if each.hold.short and each.value is not None]
-    missed = [
-        f"{each.hold.what} ({each.text}, limit {each.hold.limit})" for each in verdicts if each.state == holds.MISSED
-    ]
-    where = f"{first['cores']} cores ({first['cpu']}), {first['engine']}{busy}"
-    return f"On {where}: {'; '.join(found)}. Missed: {'; '.join(missed) or 'nothing'}."
+    machines = {name: part["machine"] for name, part in parts.items() if name in {each.hold.part for each in shown}}
+    rows = [f"| {each.hold.what} | {each.text} | {each.hold.limit} | {tables.state(each)} |" for each in shown]
+    first = f"Some of [the figures](docs/benchmarks.md), medians on {places(machines)}."
+    return "\n".join([first, "", "| what | measured | limit | |", "|---|---|---|---|", *rows])
+
+
+def places(machines: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the machines that parts were measured on; one is named once, several with their parts."""
+    found: dict[str, list[str]] = {}
+    for part, described in machines.items():
+        busy = ", with other work beside it" if machine.is_busy(described) else ""
+        found.setdefault(f"{machine.shortened(described)}{busy}", []).append(part)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; on ".join(f"{place} ({', '.join(names)})" for place, names in found.items())

@@ -36,10 +36,14 @@ def promises(verdicts: Sequence[holds.Verdict]) -> str:
     """Return the promises of a part with what was measured."""
     lines = ["| promise | limit | measured | |", "|---|---|---|---|"]
     for each in verdicts:
-        state = f"**{each.state}**" if each.state == holds.MISSED else each.state
         what = each.hold.what[0].upper() + each.hold.what[1:]
-        lines.append(f"| {what}: {each.hold.how} | {each.hold.limit} | {each.text} | {state} |")
+        lines.append(f"| {what}: {each.hold.how} | {each.hold.limit} | {each.text} | {state(each)} |")
     return "\n".join(lines) if verdicts else ""
+
+
+def state(verdict: holds.Verdict) -> str:
+    """Return what became of a promise; one that is missed catches the eye."""
+    return f"**{verdict.state}**" if verdict.state == holds.MISSED else verdict.state
 
 
 def written_table(table: Table, figures: Figures) -> str:

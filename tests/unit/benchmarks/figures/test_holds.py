@@ -53,5 +53,4 @@ def test_the_table_is_whole() -> None:
     assert {hold.part for hold in HOLDS} == {*PARTS}
     assert len({(hold.part, hold.what) for hold in HOLDS}) == len(HOLDS)
     assert [hold for hold in HOLDS if hold.most is not None and hold.least is not None] == []
-    assert [hold.short for hold in HOLDS if hold.short and "{}" not in hold.short] == []
     assert [hold.limit for hold in HOLDS if hold.figure == "memory"] == ["≤ 400.0 MB"]

@@ -50,12 +50,32 @@ def test_a_section_is_replaced_and_the_rest_stays() -> None:
     assert "| ≤ 0.50 | 0.38 | kept |" in text
 
 
-def test_the_summary_states_what_missed() -> None:
+def test_the_summary_has_the_main_promises_kept_or_missed() -> None:
     kept, missed = (pages.summary({"image": image(size)}) for size in (300_000_000, 412_500_000))
 
-    assert kept.endswith("Missed: nothing.")
-    assert "the image has 412.5 MB compressed" in missed
-    assert "(412.5 MB, limit ≤ 320.0 MB)" in missed.partition("Missed: ")[2]
+    assert "| image for all text tasks with bytecode, compressed | 300.0 MB | ≤ 320.0 MB | kept |" in kept
+    assert "| image for all text tasks with bytecode, compressed | 412.5 MB | ≤ 320.0 MB | **missed** |" in missed
+
+
+def test_the_summary_has_every_other_promise_that_is_missed() -> None:
+    parts = {"build": {**image(0), "figures": {"from nothing": {"unit": "s", "values": [46]}}}}
+    kept = {"build": {**image(0), "figures": {"from nothing": {"unit": "s", "values": [44]}}}}
+
+    assert "| from nothing to a loaded image | 46.0 s | ≤ 45.0 s | **missed** |" in pages.summary(parts)
+    assert pages.summary(kept) == pages.NOTHING
+
+
+def test_a_machine_of_all_parts_is_named_once() -> None:
+    assert pages.places(dict.fromkeys(("build", "image"), MACHINE)) == "2 cores (AMD EPYC, without AMX), Docker 20.10"
+
+
+def test_several_machines_are_named_with_their_parts() -> None:
+    other = {**MACHINE, "units": ["amx_bf16"], "load": 3.0}
+
+    assert pages.places({"build": MACHINE, "image": MACHINE, "train": other}) == (
+        "2 cores (AMD EPYC, without AMX), Docker 20.10 (build, image); "
+        "on 2 cores (AMD EPYC, with AMX), Docker 20.10, with other work beside it (train)"
+    )
 
 
 def test_without_figures_the_pages_say_so() -> None:
