@@ -13,7 +13,7 @@ from typing import Any
 from entrypoint.cluster.keys import MOUNT
 from manifests.division import Division
 from manifests.kinds.mpijob import SMALL
-from manifests.kinds.trainer import API, NODE, STEP, check_runtime, check_variables
+from manifests.kinds.trainer import API, NODE, STEP, check_variables
 from manifests.pod import write_container, write_metadata, write_pod
 from manifests.request import Job
 
@@ -35,7 +35,7 @@ def write_mpi_runtime(job: Job, division: Division) -> dict[str, Any]:
     nodes = write_step(job, {**write_container(NODE, job.pod, ["worker"]), **READY})
     nodes["spec"] |= {"parallelism": job.workers, "completions": job.workers}
     after = [{"name": NODE, "status": "Ready"}]
-    manifest = {
+    return {
         "apiVersion": API,
         "kind": "ClusterTrainingRuntime",
         "metadata": {**write_metadata(job), "labels": {"trainer.kubeflow.org/framework": "mpi"}},
@@ -54,8 +54,6 @@ def write_mpi_runtime(job: Job, division: Division) -> dict[str, Any]:
             },
         },
     }
-    check_runtime(manifest)
-    return manifest
 
 
 def write_policy(division: Division) -> dict[str, Any]:

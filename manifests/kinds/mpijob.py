@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.cluster.keys import MOUNT
-from entrypoint.errors import Refusal
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
 from manifests.request import Job
 
 LAUNCHER, WORKER = "Launcher", "Worker"
-IMPLEMENTATIONS = ("OpenMPI", "Intel", "MPICH")
-POLICIES = ("Never", "OnFailure")
 # launcherEnvVars, workerEnvVars and intelEnvVars in pkg/controller/mpi_job_controller.go (mpi-operator v0.8.2).
 OPERATORS = ("K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST")
 # The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
@@ -26,7 +23,9 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
     sizes = {"requests": SMALL, "limits": SMALL}
     launcher = write_container("launcher", job.pod, job.words, sizes)
     worker = write_container("worker", job.pod, ["worker"])
-    manifest = {
+    check_variables(job.pod, OPERATORS)
+    check_names(job)
+    return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "metadata": write_metadata(job),
@@ -42,9 +41,6 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
             },
         },
     }
-    check_variables(job.pod, OPERATORS)
-    check_validation(manifest)
-    return manifest
 
 
 def write_replica(job: Job, container: Mapping[str, Any], count: int, policy: str) -> dict[str, Any]:
@@ -64,26 +60,10 @@ def list_variables(job: Job) -> dict[str, str]:
     }
 
 
-def check_validation(manifest: Mapping[str, Any]) -> None:
-    """Raise Refusal for what ValidateMPIJob refuses: pkg/apis/kubeflow/validation/validation.go (mpi-operator v0.8.2).
+def check_names(job: Job) -> None:
+    """Raise Refusal for a name to which the operator could not add those of its pods.
 
-    The name of the last worker's pod is a DNS label, and so is the launcher's Job with the suffix of its pod.
+    The name of the last worker's pod is a DNS label, and so is the launcher's Job with the suffix of its pod
+    (ValidateMPIJob in pkg/apis/kubeflow/validation/validation.go, mpi-operator v0.8.2).
     """
-    spec, name = manifest["spec"], str(manifest["metadata"]["name"])
-    replicas: Mapping[str, Any] = spec.get("mpiReplicaSpecs") or {}
-    if LAUNCHER not in replicas or replicas[LAUNCHER].get("replicas") != 1:
-        raise Refusal("an MPIJob has one Launcher", replicas.get(LAUNCHER, {}).get("replicas"), "replicas: 1")
-    count = replicas.get(WORKER, {}).get("replicas", 1)
-    if count < 1:
-        raise Refusal("an MPIJob has no less than one Worker", count, "--workers 1")
-    read_name(name, "--name", longest=LABEL - len(max(f"-worker-{count - 1}", "-launcher", key=len)))
-    if spec.get("mpiImplementation") not in IMPLEMENTATIONS:
-        value = spec.get("mpiImplementation")
-        raise Refusal(f"mpiImplementation is one of {', '.join(IMPLEMENTATIONS)}", value, "mpiImplementation: Intel")
-    if spec.get("slotsPerWorker", -1) < 0 or not spec.get("sshAuthMountPath"):
-        value = f"{spec.get('slotsPerWorker')}, {spec.get('sshAuthMountPath')}"
-        raise Refusal("an MPIJob has slots for each worker and a directory for keys", value, "--nproc 1")
-    for kind, replica in replicas.items():
-        if replica.get("restartPolicy") not in POLICIES or not replica["template"]["spec"].get("containers"):
-            value = f"{kind}: {replica.get('restartPolicy')}"
-            raise Refusal(f"replicas have a container, and restart {' or '.join(POLICIES)}", value, POLICIES[1])
+    read_name(job.name, "--name", longest=LABEL - len(max(f"-worker-{job.workers - 1}", "-launcher", key=len)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.errors import Refusal
 from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
@@ -28,16 +26,14 @@ OPERATORS = (
 
 def write_pytorchjob(job: Job) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take, or could not run."""
-    manifest = {
+    check_names(job)
+    check_variables(job.pod, OPERATORS)
+    return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
         "metadata": write_metadata(job),
         "spec": write_spec(job),
     }
-    check_names(job)
-    check_variables(job.pod, OPERATORS)
-    check_webhook(manifest)
-    return manifest
 
 
 def write_spec(job: Job) -> dict[str, Any]:
@@ -107,39 +103,6 @@ def check_names(job: Job) -> None:
     count = job.elastic[1] if job.elastic else job.workers
     suffix = max(f"-worker-{count - 1}", "-master-0", key=len)
     read_name(job.name, "--name", longest=LABEL - len(suffix))
-
-
-def check_webhook(manifest: Mapping[str, Any]) -> None:
-    """Raise Refusal for what validatePyTorchJob refuses.
-
-    Source: pkg/webhooks/pytorch/pytorchjob_webhook.go and pkg/webhooks/utils/utils.go (v1.9.0). What it takes and the
-    operator cannot run is refused as well: Workers only without elasticPolicy have no meeting point (envvar.go).
-    """
-    spec = manifest["spec"]
-    replicas: Mapping[str, Any] = spec.get("pytorchReplicaSpecs") or {}
-    read_name(str(manifest["metadata"]["name"]), "--name")
-    if not replicas or not replicas.keys() <= {MASTER, WORKER}:
-        raise Refusal("a PyTorchJob has replicas of the kinds Master and Worker", list(replicas), "--workers 4")
-    for kind, replica in replicas.items():
-        check_replica(kind, replica)
-    if spec.get("elasticPolicy") is not None and WORKER not in replicas:
-        raise Refusal("elasticPolicy needs Workers", list(replicas), "--workers 1 or more, or --elastic off")
-    if spec.get("elasticPolicy") is None and MASTER not in replicas:
-        raise Refusal("Workers without a Master and without elasticPolicy cannot meet", list(replicas), "--elastic 1:4")
-
-
-def check_replica(kind: str, replica: Mapping[str, Any]) -> None:
-    """Raise Refusal for a kind of replica that the webhook refuses."""
-    count, containers = replica.get("replicas"), replica["template"]["spec"].get("containers") or []
-    if kind == MASTER and count != 1:
-        raise Refusal("a PyTorchJob has one Master", count, "--workers 4 for a Master and 3 Workers")
-    if kind == WORKER and count is not None and count < 1:
-        raise Refusal("a PyTorchJob has no less than one Worker", count, "--workers 1")
-    if not any(each.get("name") == CONTAINER for each in containers):
-        names = [each.get("name") for each in containers]
-        raise Refusal(f"{kind} has no container of this name", f"{CONTAINER}, but {names}", f"name: {CONTAINER}")
-    if not all(each.get("image") for each in containers):
-        raise Refusal(f"a container of {kind} has no image", CONTAINER, "--image IMAGE")
 
 
 def list_notes(job: Job) -> list[str]:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.errors import Refusal
 from manifests.division import Division
-from manifests.fields import LABEL, is_key, read_name
+from manifests.fields import LABEL, read_name
 from manifests.pod import (
     restrict_container,
     restrict_pod,
@@ -40,7 +39,6 @@ RESERVED = (
 # of Kubernetes). JobSet restarts its containers OnFailure, and a Job fails as soon as restarts reach this number.
 BACKOFF_LIMIT = 6
 MOST_VARIABLES = 128  # maxItems of spec.trainer.env in the definition
-LONGEST_RUNTIME = 253
 
 
 def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
@@ -59,14 +57,12 @@ def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
         "numProcPerNode": division.processes,
         "resourcesPerNode": write_sizes(job.pod),
     }
-    manifest = {
+    return {
         "apiVersion": API,
         "kind": "TrainJob",
         "metadata": write_metadata(job),
         "spec": {"runtimeRef": {"name": job.runtime}, "trainer": trainer, "runtimePatches": [write_patch(job)]},
     }
-    check_webhook(manifest)
-    return manifest
 
 
 def write_patch(job: Job) -> dict[str, Any]:
@@ -96,7 +92,7 @@ def write_runtime(job: Job) -> dict[str, Any]:
     pod = write_pod(job.pod, container, restartPolicy="Never")
     step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
     jobs = {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": step}]}
-    manifest = {
+    return {
         "apiVersion": API,
         "kind": "ClusterTrainingRuntime",
         "metadata": {**write_metadata(job), "labels": {"trainer.kubeflow.org/framework": "torch"}},
@@ -105,8 +101,6 @@ def write_runtime(job: Job) -> dict[str, Any]:
             "template": {"spec": {"failurePolicy": {"maxRestarts": job.restarts}, **jobs}},
         },
     }
-    check_runtime(manifest)
-    return manifest
 
 
 def list_variables(job: Job) -> dict[str, str]:
@@ -159,41 +153,3 @@ def check_variables(job: Job) -> None:
     count = len(write_variables(job.pod))
     if count > MOST_VARIABLES:
         raise Refusal(f"a TrainJob takes at most {MOST_VARIABLES} variables", count, "fewer --env")
-
-
-def check_webhook(manifest: Mapping[str, Any]) -> None:
-    """Raise Refusal for a TrainJob that the JobSet plugin or the definition refuses at its creation.
-
-    Sources: Validate in pkg/runtime/framework/plugins/jobset/jobset.go; x-kubernetes-validations, maxLength and
-    maxItems in trainer.kubeflow.org_trainjobs.yaml (v2.3.0).
-    """
-    spec = manifest["spec"]
-    name = spec["runtimeRef"].get("name", "")
-    if not 0 < len(name) <= LONGEST_RUNTIME:
-        raise Refusal("a TrainJob names its runtime", repr(name), "--runtime torch-distributed")
-    for patch in spec.get("runtimePatches", ()):
-        if "/" not in patch["manager"] or not is_key(patch["manager"]):
-            raise Refusal("who patches a runtime has a name with a domain", patch["manager"], "example.org/name")
-        for each in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
-            if any(one.get("env") for one in each["template"]["spec"]["template"]["spec"]["containers"]):
-                raise Refusal("a patch has no variables for the container", NODE, "spec.trainer.env")
-
-
-def check_runtime(manifest: Mapping[str, Any]) -> None:
-    """Raise Refusal for a runtime that is refused at its creation.
-
-    Sources: validateReplicatedJobs in pkg/webhooks/trainingruntime_webhook.go; x-kubernetes-validations of
-    spec.mlPolicy in trainer.kubeflow.org_clustertrainingruntimes.yaml (v2.3.0).
-    """
-    policy = manifest["spec"]["mlPolicy"]
-    sources = [name for name in ("torch", "mpi", "jax", "xgboost", "flux") if name in policy]
-    if len(sources) > 1:
-        raise Refusal("a runtime has one policy", ", ".join(sources), "torch")
-    for each in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
-        if each["template"].get("metadata", {}).get("labels", {}).get(STEP) != "trainer":
-            continue
-        if each.get("replicas") != 1:
-            raise Refusal("the job that trains is there once", each.get("replicas"), "replicas: 1, and --workers")
-        names = [one["name"] for one in each["template"]["spec"]["template"]["spec"]["containers"]]
-        if NODE not in names:
-            raise Refusal("the job that trains has a container of this name", f"{NODE}, but {names}", f"name: {NODE}")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from manifests import cli
+from tests.support.admission import list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
 SIZES = ("--cpu", "8", "--memory", "16Gi")
@@ -24,9 +25,10 @@ class Printed(NamedTuple):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest; fail where there is none."""
+        """Return the manifest; fail where there is none, or one that its operator would refuse."""
         assert self.code == 0, self.err
         found: dict[str, Any] = yaml.safe_load(self.out)
+        assert list_flaws(found) == []
         return found
 
 

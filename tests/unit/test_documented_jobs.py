@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import jsonschema
@@ -14,11 +13,9 @@ from entrypoint.launchers.table import detect, read_world
 from entrypoint.training import job
 from manifests.options import of_kind as options_of_kind
 from manifests.pod import limit_restarts
+from tests.support.admission import list_flaws
 from tests.support.definitions import schema
 from tests.support.documents import Page, pages
-
-# RFC 1035 as Kubernetes takes it.
-NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def shown_in(page: Page) -> list[dict[str, Any]]:
@@ -54,24 +51,9 @@ def test_a_field_that_nobody_knows_is_refused() -> None:
         jsonschema.validate({**wrong, "spec": {**wrong["spec"], "nproc": "2"}}, schema("PyTorchJob"))
 
 
-def test_the_webhook_lets_the_pytorch_job_in() -> None:
-    """What pkg/webhooks/pytorch/pytorchjob_webhook.go of the training operator 1.9 asks beyond the schema."""
-    [each] = of_kind("PyTorchJob")
-    replicas = each["spec"]["pytorchReplicaSpecs"]
-
-    assert NAME.fullmatch(each["metadata"]["name"])
-    assert replicas.keys() == {"Master", "Worker"}
-    assert replicas["Master"]["replicas"] == 1 and replicas["Worker"]["replicas"] >= 1
-    assert all(any(one["name"] == "pytorch" for one in pod["containers"]) for pod in pods(each))
-
-
-def test_the_validation_lets_the_mpi_job_in() -> None:
-    """What pkg/apis/kubeflow/validation/validation.go of the MPI operator asks beyond the schema."""
-    [each] = of_kind("MPIJob")
-    replicas = each["spec"]["mpiReplicaSpecs"]
-
-    assert NAME.fullmatch(f"{each['metadata']['name']}-worker-{replicas['Worker']['replicas'] - 1}")
-    assert replicas["Launcher"]["replicas"] == 1
+@pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
+def test_the_operator_of_a_job_takes_it(each: dict[str, Any]) -> None:
+    assert list_flaws(each) == []
 
 
 def test_the_workers_of_the_mpi_job_end_with_its_launcher() -> None:

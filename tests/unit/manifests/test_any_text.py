@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ def test_a_value_is_taken_or_refused(option: Option, text: str) -> None:
     printed = write(option.kinds[0], f"{option.name}={text}")
 
     if printed.code == 0:
-        assert yaml.safe_load(printed.out)["kind"]
+        assert printed.manifest["kind"]
     else:
         first, second = printed.err.splitlines()
         assert (printed.code, printed.out) == (2, "")
@@ -35,4 +34,4 @@ def test_a_task_is_taken_or_refused(words: list[str]) -> None:
     printed = write("pytorchjob", *words)
 
     assert printed.code in (0, 2)
-    assert printed.code == 2 or yaml.safe_load(printed.out)["kind"] == "PyTorchJob"
+    assert printed.code == 2 or printed.manifest["kind"] == "PyTorchJob"

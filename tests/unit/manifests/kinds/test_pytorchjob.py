@@ -1,4 +1,4 @@
-"""PyTorchJob: its replicas, what its operator sets, and what its webhook refuses."""
+"""PyTorchJob: its replicas, and what its operator sets."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from entrypoint.errors import Refusal
 from manifests import options
 from manifests.kinds import pytorchjob
 from tests.support.launchers import left_by
-from tests.support.manifests import IMAGE, change, list_pods, write
+from tests.support.manifests import IMAGE, list_pods, write
 
 
 def made(*words: str) -> dict[str, Any]:
@@ -90,35 +89,3 @@ def test_pods_wait_for_the_first_as_they_do_for_a_master(words: tuple[str, ...],
     [container] = list_pods(made(*words))[-1]["containers"]
 
     assert [row["value"] for row in container["env"] if row["name"] == "MULTINODE_TIMEOUT"] == seconds
-
-
-REPLICAS = ("spec", "pytorchReplicaSpecs")
-CONTAINERS = (*REPLICAS, "Worker", "template", "spec", "containers")
-REFUSED = [
-    ((*CONTAINERS,), [{"name": "trainer", "image": "a"}], "no container of this name"),
-    ((*CONTAINERS,), [], "no container of this name"),
-    ((*CONTAINERS,), [{"name": "pytorch"}], "has no image"),
-    ((*REPLICAS, "Master", "replicas"), 2, "has one Master"),
-    ((*REPLICAS, "Master", "replicas"), None, "has one Master"),
-    ((*REPLICAS, "Worker", "replicas"), 0, "no less than one Worker"),
-    ((*REPLICAS, "Launcher"), {}, "of the kinds Master and Worker"),
-    (REPLICAS, {}, "of the kinds Master and Worker"),
-    ((*REPLICAS, "Master"), None, "cannot meet"),
-    (("metadata", "name"), "1a", "--name takes small letters"),
-]
-
-
-@pytest.mark.parametrize(("path", "to", "fact"), REFUSED)
-def test_what_the_webhook_refuses_is_refused(path: tuple[str, ...], to: Any, fact: str) -> None:
-    manifest = made("--elastic", "off")
-    pytorchjob.check_webhook(manifest)
-
-    with pytest.raises(Refusal, match=fact):
-        pytorchjob.check_webhook(change(manifest, *path, to=to))
-
-
-def test_an_elastic_job_without_workers_is_refused() -> None:
-    alone = made("--elastic", "off", "--workers", "1")
-
-    with pytest.raises(Refusal, match="elasticPolicy needs Workers"):
-        pytorchjob.check_webhook(change(alone, "spec", "elasticPolicy", to={"minReplicas": 1}))

@@ -1,16 +1,13 @@
-"""TrainJob and ClusterTrainingRuntime: what is in which, and what is refused at their creation."""
+"""TrainJob and ClusterTrainingRuntime: what is in which."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from entrypoint.errors import Refusal
 from manifests import options
 from manifests.kinds import trainer
 from tests.support.launchers import left_by
-from tests.support.manifests import IMAGE, change, write
+from tests.support.manifests import IMAGE, write
 
 
 def test_a_job_says_what_it_trains_and_patches_how() -> None:
@@ -53,47 +50,3 @@ def test_the_variables_are_those_of_the_plugin() -> None:
     job = options.make_job("trainjob", options.read_values("trainjob", typed), ("qa",))
 
     assert trainer.list_variables(job) == {**left_by("trainer-v2"), "PET_NODE_RANK": "0"}
-
-
-PATCH = ("spec", "runtimePatches", 0)
-POD = (*PATCH, "trainingRuntimeSpec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
-REFUSED_JOBS = [
-    (("spec", "runtimeRef", "name"), "", "names its runtime"),
-    (("spec", "runtimeRef", "name"), "a" * 254, "names its runtime"),
-    ((*PATCH, "manager"), "multinode", "a name with a domain"),
-    ((*PATCH, "manager"), "multinode/", "a name with a domain"),
-    ((*POD, "containers", 0, "env"), [{"name": "A"}], "no variables for the container"),
-]
-
-
-@pytest.mark.parametrize(("path", "to", "fact"), REFUSED_JOBS)
-def test_what_is_refused_of_a_job(path: tuple[Any, ...], to: Any, fact: str) -> None:
-    manifest = write("trainjob").manifest
-    trainer.check_webhook(manifest)
-
-    with pytest.raises(Refusal, match=fact):
-        trainer.check_webhook(change(manifest, *path, to=to))
-
-
-JOB = ("spec", "template", "spec", "replicatedJobs", 0)
-REFUSED_RUNTIMES = [
-    ((*JOB, "replicas"), 2, "is there once"),
-    ((*JOB, "template", "spec", "template", "spec", "containers", 0, "name"), "pytorch", "a container of this name"),
-    (("spec", "mlPolicy", "mpi"), {}, "has one policy"),
-]
-
-
-@pytest.mark.parametrize(("path", "to", "fact"), REFUSED_RUNTIMES)
-def test_what_is_refused_of_a_runtime(path: tuple[Any, ...], to: Any, fact: str) -> None:
-    manifest = write("runtime").manifest
-    trainer.check_runtime(manifest)
-
-    with pytest.raises(Refusal, match=fact):
-        trainer.check_runtime(change(manifest, *path, to=to))
-
-
-def test_another_job_of_a_runtime_may_have_any_containers() -> None:
-    manifest = write("runtime").manifest
-    labels = (*JOB, "template", "metadata", "labels")
-
-    trainer.check_runtime(change(change(manifest, *labels, to={}), *JOB, "replicas", to=2))
