@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print what happens when something breaks in a cluster, from the tests that break it (tests/support/faults.py).
+"""Print what happens when something breaks in a cluster, from tests/data/faults.toml, to which the tests are held.
 
 scripts/faults.py            print the table
 scripts/faults.py --write    write it into docs/clusters.md
@@ -8,22 +8,22 @@ scripts/faults.py --write    write it into docs/clusters.md
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from images import terminal  # noqa: E402
 
-if __name__ == "__main__":
-    terminal.end_at_interrupt()
-
-from tests.support.faults import Fault, read_fault  # noqa: E402
-
-PAGE = ROOT / "docs/clusters.md"
+ROWS, PAGE = ROOT / "tests/data/faults.toml", ROOT / "docs/clusters.md"
 BEGIN, END = "<!-- faults -->\n", "<!-- end -->"
 HEAD = """\
 | what happens | what one sees | exit code | at most after | how to go on |
@@ -31,12 +31,22 @@ HEAD = """\
 """
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A row of the table, and the test that breaks it; the file says what each field is."""
+
+    test: str
+    what: str
+    said: tuple[str, ...]
+    codes: Mapping[str, int]
+    within: int
+    remedy: str
+
+
 def read_faults() -> list[Fault]:
-    """List the rows of all tests that need containers, by their files and as they are written there."""
-    paths = [path for place in ("cluster", "image") for path in sorted((ROOT / "tests" / place).glob("test_*.py"))]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths if "@fault(" in path.read_text()]
-    found = (read_fault(test) for name in names for test in vars(importlib.import_module(name)).values())
-    return [row for row in found if row is not None]
+    """List the rows, in their order."""
+    rows = tomllib.loads(ROWS.read_text())["fault"]
+    return [Fault(**{**row, "said": tuple(row["said"])}) for row in rows]
 
 
 def write_row(row: Fault) -> str:
@@ -68,4 +78,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    terminal.end_at_interrupt()
     sys.exit(main())

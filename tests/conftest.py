@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.faults import Broken
+from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, built, has_docker, remove_images, tags
 
 # All property tests together take half a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES says how
@@ -78,7 +78,7 @@ def module_tag() -> Iterator[Callable[[str], str]]:
 @pytest.fixture
 def broken(request: pytest.FixtureRequest) -> Iterator[Broken]:
     """Lend the fault of a test, which the test has to check."""
-    lent = Broken(request.node.get_closest_marker("fault").args[0])
+    lent = Broken(find_fault(request.path, request.function.__name__))
     yield lent
     assert lent.checked, "a fault whose end is not checked"
 

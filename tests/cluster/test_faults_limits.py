@@ -11,23 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.nodes import Cluster, Container
-from tests.support.faults import Broken, fault
+from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done, call, run
 
 SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
 GREEDY = ("--volume", f"{Path(__file__).with_name('greedy.py')}:/opt/greedy.py:ro")
 CLM = ("clm", "--save_steps", "100", "--report_to", "none")
 ENDLESS = (*CLM, "--max_steps", "100000000", "--save_total_limit", "2")
-WORDS = "was killed by signal 9: the memory limit of this container, ..., was reached"
-SMALLER = "a smaller `--per_device_train_batch_size`, or a larger limit (`--memory`, `limits.memory` of a pod)"
 
 
-@fault(
-    "the memory limit of a container is reached",
-    f"multinode: the training on ... {WORDS}",
-    codes=137, within=120,
-    remedy=f"{SMALLER}; Kubernetes may kill the whole container, and `kubectl describe pod` says `OOMKilled`",
-)  # fmt: skip
 def test_the_memory_limit_is_named(image: str, broken: Broken) -> None:
     with broken.happens():
         done = run(image, "/opt/greedy.py", "memory", options=(*GREEDY, "--memory", "700m"))
@@ -62,11 +54,6 @@ def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 @pytest.mark.slow
-@fault(
-    "the memory limit of a container is reached under torchrun",
-    f"multinode: rank 1 on ... {WORDS}",
-    codes=1, within=120, remedy=f"{SMALLER}, or fewer ranks",
-)  # fmt: skip
 def test_torchrun_names_the_memory_limit(image: str, broken: Broken) -> None:
     with broken.happens():
         done = run(image, "--nproc", "2", "/opt/greedy.py", "memory", options=(*GREEDY, "--memory", "1200m"))
@@ -76,12 +63,6 @@ def test_torchrun_names_the_memory_limit(image: str, broken: Broken) -> None:
 
 
 @pytest.mark.slow
-@fault(
-    "the memory limit of a worker is reached under `launch`",
-    f"multinode: rank 1 on pod1 {WORDS}",
-    "multinode: rank 1 on pod1 was killed by signal 9; the job is ended",
-    codes=137, within=120, remedy=SMALLER,
-)  # fmt: skip
 def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[..., Container], broken: Broken) -> None:
     container("pod1", 1, "worker", options=(*GREEDY, "--memory", "700m"))
     job = ("launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", "/opt/greedy.py", "memory")
@@ -93,12 +74,6 @@ def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[...
     broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
 
 
-@fault(
-    "`/dev/shm` is full",
-    "multinode: no shared memory is left for the training on ...: /dev/shm has 16 MB",
-    codes=1, within=120,
-    remedy="`--shm-size 1g`, in Kubernetes an `emptyDir` with `medium: Memory`, or fewer DataLoader workers",
-)  # fmt: skip
 def test_the_size_of_shared_memory_is_named(image: str, broken: Broken) -> None:
     with broken.happens():
         done = run(image, "/opt/greedy.py", "shm", options=(*GREEDY, "--shm-size", "16m"))
@@ -137,12 +112,6 @@ def list_steps(name: str, file: str) -> list[int]:
 
 
 @pytest.mark.slow
-@fault(
-    "the disk for results is full",
-    "multinode: no space is left for the training on ...: /workspace/output (8 MB, 0 MB free)",
-    codes=1, within=120,
-    remedy="make room, and start it again: it goes on from the last whole checkpoint, never from a half-written one",
-)  # fmt: skip
 def test_the_full_disk_is_named_and_the_next_start_goes_on(image: str, small_disk: str, broken: Broken) -> None:
     keeper = small_disk
     start(image, keeper, small_disk)
@@ -188,12 +157,6 @@ def saved(volume: Path) -> list[int]:
 
 
 @pytest.mark.slow
-@fault(
-    "a container is stopped (SIGTERM), and has 30 seconds",
-    "multinode: results go to /workspace/output/clm...",
-    codes=143, within=150,
-    remedy="start it again: it goes on from the last checkpoint, at most `--save_steps` steps before",
-)  # fmt: skip
 @pytest.mark.parametrize("release", ["image", "older_image"])
 def test_a_stopped_training_goes_on(request: pytest.FixtureRequest, volume: Path, release: str, broken: Broken) -> None:
     image = str(request.getfixturevalue(release))
@@ -205,12 +168,6 @@ def test_a_stopped_training_goes_on(request: pytest.FixtureRequest, volume: Path
 
 
 @pytest.mark.slow
-@fault(
-    "a container with `--enable_jit_checkpoint` (transformers 5) is stopped, and has 30 seconds",
-    "rank 0 ends at step ...",
-    codes=0, within=150,
-    remedy="start it again: it goes on from the step it was stopped at; the checkpoint begins 3 seconds later",
-)  # fmt: skip
 def test_a_stopped_training_leaves_a_checkpoint(image: str, volume: Path, broken: Broken) -> None:
     rare = (*ENDLESS, "--save_strategy", "no")
     with broken.happens():

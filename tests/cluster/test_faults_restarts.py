@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.nodes import Container
-from tests.support.faults import Broken, fault
+from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done, call
 
 # A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
@@ -20,7 +20,6 @@ ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_R
 MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
 KILL = "kill -9 $(pgrep -n -f 'run_[c]lm.py')"
-GOES_ON = "goes on from /workspace/output/clm/checkpoint-..."
 
 
 @dataclass
@@ -85,11 +84,6 @@ def assert_went_on(ends: list[Done]) -> None:
         assert others and all(word == "begins" and step >= 4 and step % 4 == 0 for word, step in others)
 
 
-@fault(
-    "a rank is killed, and restarts are left (`maxRestarts`, `PET_MAX_RESTARTS`)",
-    "failed (exitcode: -9) local_rank: 0", GOES_ON,
-    codes=0, within=240, remedy="nothing: torchrun starts all ranks again",
-)  # fmt: skip
 def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) -> None:
     for _ in range(2):
         job.start({**ELASTIC, "PET_MAX_RESTARTS": "1"})
@@ -104,11 +98,6 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) ->
 
 
 @pytest.mark.slow
-@fault(
-    "a node comes late to an elastic job that trains (`PET_NNODES=1:2`)",
-    GOES_ON,
-    codes=0, within=240, remedy="nothing: all ranks are started again, with those of the new node",
-)  # fmt: skip
 def test_a_node_joins_late(job: Job, broken: Broken) -> None:
     elastic = {**ELASTIC, "PET_NNODES": "1:2", "PET_MAX_RESTARTS": "0"}
     job.start(elastic)
@@ -124,11 +113,6 @@ def test_a_node_joins_late(job: Job, broken: Broken) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environ", [ELASTIC, MASTER], ids=["elastic", "master"])
-@fault(
-    "the node of rank 0 and of the rendezvous ends, and Kubernetes starts its pod again",
-    GOES_ON,
-    codes=0, within=300, remedy="nothing where `restartPolicy` is OnFailure: the other pods end, and are started again",
-)  # fmt: skip
 def test_the_node_of_rank_0_is_started_again(job: Job, broken: Broken, environ: dict[str, str]) -> None:
     for _ in range(2):
         job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=ANEW)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, TRAINS, UNTIL_CLEAN, Cluster, Container, one_said
-from tests.support.faults import Broken, fault
+from tests.support.faults import Broken
 from tests.support.harness import Done, call
 
 ENDLESS = ("smoke", "--max_steps", "1000000")
@@ -112,11 +112,6 @@ def kill_under_launch(cluster: Cluster, broken: Broken, kill: str) -> None:
     broken.ended(done)
 
 
-@fault(
-    "a rank fails under `launch`",
-    "multinode: rank 1 on node1 ended with exit code 7; the job is ended",
-    codes=7, within=120, remedy="its last lines come before the message; mend what they say and type the same again",
-)  # fmt: skip
 def test_a_rank_that_fails_speaks_first(cluster: Cluster, broken: Broken) -> None:
     cluster.start(1, "worker")
     script = 'if [ "$RANK" = 1 ]; then echo out of luck >&2; exit 7; fi; sleep 300'
@@ -128,12 +123,6 @@ def test_a_rank_that_fails_speaks_first(cluster: Cluster, broken: Broken) -> Non
     assert done.err.index("out of luck") < done.err.index("rank 1 on")
 
 
-@fault(
-    "a rank is killed under torchrun, and no restart is left",
-    "multinode: rank ... on node1 was killed by signal: 9",
-    "multinode: rank ... on node0 has lost another rank: ...",
-    codes=1, within=120, remedy="start it again: it goes on from the last checkpoint",
-)  # fmt: skip
 def test_a_killed_rank_of_torchrun_ends_the_job(cluster: Cluster, broken: Broken) -> None:
     children = [cluster.start(number, *ENDLESS, environ=cluster.elastic) for number in (0, 1)]
     assert one_said(TRAINS, children)
@@ -145,44 +134,20 @@ def test_a_killed_rank_of_torchrun_ends_the_job(cluster: Cluster, broken: Broken
     broken.ended(*done)
 
 
-@fault(
-    "a rank is killed under `launch`",
-    "multinode: rank 1 on node1 was killed by signal 9; the job is ended",
-    codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
-)  # fmt: skip
 def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, KILL_A_RANK)
 
 
-@fault(
-    "a rank is killed under `launch`, and with it the process that would say so",
-    "multinode: rank 1 on node1 was killed by signal 9, and could not report it before",
-    codes=137, within=120, remedy="start it again: it goes on from the last checkpoint",
-)  # fmt: skip
 def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, KILL_A_SUPERVISOR)
 
 
-@fault(
-    "the process of Intel MPI on a worker is killed (`hydra_pmi_proxy`)",
-    "Downstream from host node1 ...",
-    "multinode: hydra has lost a node: it is named above",
-    codes=1, within=120,
-    remedy="type the same again: it goes on from the last checkpoint",
-)  # fmt: skip
 def test_a_killed_proxy_of_hydra_ends_the_job(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, "pkill -9 hydra_pmi_proxy")
 
     assert cluster.nodes[1].shell(UNTIL_CLEAN).code == 0
 
 
-@fault(
-    "the container of a worker is killed under `launch`",
-    "Downstream from host pod1 ...",
-    "multinode: hydra has lost a node: it is named above",
-    codes=1, within=120,
-    remedy="start `worker` there again, and type the same again: it goes on from the last checkpoint",
-)  # fmt: skip
 def test_a_killed_worker_ends_the_job(cluster: Cluster, container: Callable[..., Container], broken: Broken) -> None:
     worker = container("pod1", 1, "worker")
     launcher = container("pod0", 0, "launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", *ENDLESS)

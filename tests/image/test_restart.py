@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import Broken, fault
+from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done, call, run
 
 SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
@@ -24,11 +24,6 @@ def train(image: str, volume: Path, *words: str, options: tuple[str, ...] = ()) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["image", "older_image"])
-@fault(
-    "the whole job has ended, and is started again with the same command",
-    "multinode: checkpoint-6 is not complete (trainer_state.json): goes on from /workspace/output/clm/checkpoint-4",
-    codes=0, within=180, remedy="nothing: a half-written checkpoint is passed over",
-)  # fmt: skip
 def test_a_container_that_is_started_again_goes_on(
     request: pytest.FixtureRequest, volume: Path, release: str, broken: Broken
 ) -> None:

@@ -1,50 +1,29 @@
-"""What a test breaks in a cluster, what a user sees then and how soon: docs/clusters.md has these rows as a table."""
+"""What a test breaks in a cluster, held to its row of tests/data/faults.toml: what a user sees, and how soon."""
 
 from __future__ import annotations
 
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.support.harness import Done
+from scripts.faults import Fault, read_faults
+from tests.support.harness import ROOT, Done
 
 # What is written in a message for a part that differs from run to run.
 ANYTHING = "..."
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A row of the table.
-
-    what: happens; said: the messages, word for word, in which `...` is anything within a line; codes: the exit code of
-    each process that ends, by a name for it, or under an empty one that of all of them; within: seconds from the fault
-    until all of them have ended; remedy: how to go on.
-    """
-
-    what: str
-    said: tuple[str, ...]
-    codes: Mapping[str, int]
-    within: int
-    remedy: str
-
-
-def fault(
-    what: str, *said: str, codes: int | Mapping[str, int], within: int, remedy: str
-) -> pytest.MarkDecorator:  # fmt: skip
-    """Mark a test as the one that breaks this; it takes the fixture `broken`, which holds it to the row."""
-    ends = {"": codes} if isinstance(codes, int) else codes
-    return pytest.mark.fault(Fault(what, said, ends, within, remedy))
-
-
-def read_fault(test: object) -> Fault | None:
-    """Return the row of a test function, if it has one."""
-    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "fault"]
-    return marks[0].args[0] if marks else None
+def find_fault(file: Path, test: str) -> Fault:
+    """Return the row of a test, by its file and the name of its function."""
+    name = f"{file.relative_to(ROOT / 'tests').as_posix()}::{test}"
+    found = [row for row in read_faults() if row.test == name]
+    assert found, f"tests/data/faults.toml has no row of {name}"
+    return found[0]
 
 
 def like(message: str) -> str:

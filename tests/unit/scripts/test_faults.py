@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import time
 
 import pytest
 
-from scripts.faults import HEAD, PAGE, fill, read_faults, write_row
-from tests.support.faults import Broken, Fault, fault, read_fault
-from tests.support.harness import Done
+from scripts.faults import HEAD, PAGE, Fault, fill, read_faults, write_row
+from tests.support.faults import Broken, find_fault
+from tests.support.harness import ROOT, Done
 
-ROW = Fault("a rank dies", ("rank 1 on ... was killed | by signal 9",), {"the pod": 137, "the others": 1}, 30, "wait")
+TEST = "cluster/test_pods.py::test_a_rank_dies"
+ROW = Fault(
+    TEST, "a rank dies", ("rank 1 on ... was killed | by signal 9",), {"the pod": 137, "the others": 1}, 30, "wait"
+)
 DONE = [Done(137, "", ""), Done(1, "", "x\nrank 1 on node1 was killed | by signal 9; y\n")]
 
 
@@ -34,12 +38,28 @@ def test_a_row_has_the_words_of_its_test() -> None:
     )
 
 
-def test_a_test_is_marked_with_its_row() -> None:
-    @fault("a rank dies", "it died", codes=1, within=30, remedy="wait")
-    def test() -> None: ...
+def breaking_tests() -> list[str]:
+    """List the tests in containers that take the fixture `broken`, as the rows name them."""
+    files = [path for place in ("cluster", "image") for path in (ROOT / "tests" / place).glob("test_*.py")]
+    return [
+        f"{path.relative_to(ROOT / 'tests').as_posix()}::{node.name}"
+        for path in files for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        and "broken" in [each.arg for each in node.args.args]
+    ]  # fmt: skip
 
-    assert read_fault(test) == Fault("a rank dies", ("it died",), {"": 1}, 30, "wait")
-    assert read_fault(print) is None
+
+def test_every_test_that_breaks_something_has_a_row_and_every_row_such_a_test() -> None:
+    assert sorted(row.test for row in read_faults()) == sorted(breaking_tests())
+
+
+def test_a_test_is_held_to_its_row() -> None:
+    row = read_faults()[0]
+    file, _, test = row.test.partition("::")
+
+    assert find_fault(ROOT / "tests" / file, test) == row
+    with pytest.raises(AssertionError, match=r"no row of cluster/test_pods\.py::test_nothing"):
+        find_fault(ROOT / "tests/cluster/test_pods.py", "test_nothing")
 
 
 def test_every_row_has_something_to_tell() -> None:
@@ -59,7 +79,7 @@ def test_ends_as_the_row_says_are_right() -> None:
 
 
 def test_one_code_is_that_of_all() -> None:
-    broken = Broken(Fault("a rank dies", (), {"": 1}, 30, "wait"))
+    broken = Broken(Fault(TEST, "a rank dies", (), {"": 1}, 30, "wait"))
 
     broken.ended(Done(1, "", ""), Done(1, "", ""))
 
@@ -84,7 +104,7 @@ def test_other_ends_fail(ends: list[Done]) -> None:
 
 
 def test_the_deadline_ends_whatever_waits() -> None:
-    broken = Broken(Fault("a rank dies", (), {}, within=1, remedy=""))
+    broken = Broken(Fault(TEST, "a rank dies", (), {}, within=1, remedy=""))
 
     with pytest.raises(pytest.fail.Exception, match="no end after 1 s"), broken.happens():
         time.sleep(20)
