@@ -44,8 +44,8 @@ try:
     from images.host.text import shown
     from images.parser import Parser
     from images.plan import catalog
-    from scripts import package_index, resolvable
-    from scripts.package_index import File, Releases
+    from scripts.versions import package_index, resolvable
+    from scripts.versions.package_index import File, Releases
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
 

@@ -18,7 +18,8 @@ from images.host import pip_config
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.plan import catalog
-from scripts import package_index, update_versions
+from scripts import update_versions
+from scripts.versions import package_index
 from tests.support.web import Server, own_certificate, serving
 
 JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}

@@ -13,7 +13,8 @@ import tomli_w
 
 from images.lock import uv
 from images.plan import catalog
-from scripts import stand_ins, update_versions
+from scripts import update_versions
+from scripts.versions import stand_ins
 from tests.support.toml import tomllib
 from tests.support.web import Server, serving
 

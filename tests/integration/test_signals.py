@@ -62,7 +62,7 @@ sys.meta_path.insert(0, Finder())
     [
         ("build.py", "images.cli"),
         ("scripts/manifest.py", "manifests.cli"),
-        ("scripts/update_versions.py", "scripts.package_index"),
+        ("scripts/update_versions.py", "scripts.versions.package_index"),
     ],
 )
 def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path, program: str, module: str) -> None:

@@ -16,8 +16,9 @@ from packaging.version import Version
 from images.host import pip_config
 from images.host.errors import WorldFault
 from images.plan import catalog
-from scripts import package_index, resolvable, update_versions
-from scripts.package_index import File, Releases
+from scripts import update_versions
+from scripts.versions import package_index, resolvable
+from scripts.versions.package_index import File, Releases
 from tests.support.streams import full, unread
 
 TEXT = catalog.TABLE.read_text()

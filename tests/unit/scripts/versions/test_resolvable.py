@@ -24,8 +24,8 @@ from images.lock.resolve import Resolved
 from images.plan import catalog, planner
 from images.plan.planner import Plan
 from images.wheels import archive
-from scripts import resolvable, stand_ins
-from scripts.resolvable import Outcome
+from scripts.versions import resolvable, stand_ins
+from scripts.versions.resolvable import Outcome
 from tests.support import locks
 
 TABLE = catalog.load()

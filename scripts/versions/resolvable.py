@@ -27,8 +27,8 @@ from images.plan.catalog import Catalog, Torch
 from images.plan.compatibility import Constraints
 from images.plan.planner import Plan
 from images.plan.request import Request
-from scripts import stand_ins
-from scripts.stand_ins import Requires
+from scripts.versions import stand_ins
+from scripts.versions.stand_ins import Requires
 
 ROW, ALL = 180, 60 * 60  # seconds that one row may take, and all of them
 OWN = "IMAGE"
