@@ -8,157 +8,19 @@ scripts/architecture.py --write    write the tables and pictures of docs/archite
 from __future__ import annotations
 
 import argparse
-import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from images import terminal  # noqa: E402
+from scripts.pages import markers  # noqa: E402
+from scripts.pages.imports import list_arrows, read_program, reduce_arrows  # noqa: E402
+from scripts.pages.layers import FLOWS, LAYERS  # noqa: E402
 
 PAGE = ROOT / "docs/architecture.md"
-
-# The packages, and the modules outside of packages, of each program; imports lead from a later row to earlier ones.
-LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
-    "images": (
-        ("terminal",),
-        ("host",),
-        ("foreign", "parser"),
-        ("debs", "plan", "oci"),
-        ("transport",),
-        ("base", "wheels"),
-        ("lock",),
-        ("layers",),
-        ("inspection",),
-        ("options", "report", "pipeline"),
-        ("commands", "planning"),
-        ("cli",),
-    ),
-    "entrypoint": (
-        ("errors",),
-        ("numbers", "settings", "streams"),
-        ("container",),
-        ("launchers", "faults"),
-        ("processes",),
-        ("meeting", "tuning", "training"),
-        ("needs", "runs", "situation"),
-        ("decide",),
-        ("explain", "cluster", "doctor", "hub"),
-        ("jobs",),
-        ("carry_out",),
-        ("__main__",),
-    ),
-    "manifests": (
-        ("fields",),
-        ("request",),
-        ("options", "task", "division", "pod"),
-        ("kinds",),
-        ("cli",),
-    ),
-}
-
-# What a build and a start do, step by step: from, to, and what is handed on.
-FLOWS: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "images": (
-        ("cli", "plan.request", "command line"),
-        ("plan.request", "plan.planner", "request"),
-        ("plan.planner", "lock.resolve", "plan"),
-        ("lock.resolve", "lock.collect", "lock: every file by sha256"),
-        ("lock.collect", "base.base", "packages, or a pulled image"),
-        ("lock.collect", "layers.assemble", "wheels"),
-        ("base.base", "layers.assemble", "base"),
-        ("layers.assemble", "oci.image", "layers"),
-        ("oci.image", "transport.engine", "image"),
-        ("transport.engine", "inspection.import_check", "loaded image"),
-    ),
-    "entrypoint": (
-        ("__main__", "training.job", "arguments"),
-        ("training.job", "situation", "job"),
-        ("launchers.table", "situation", "world"),
-        ("container.processors", "situation", "machine"),
-        ("situation", "decide", "situation"),
-        ("container.image", "decide", "stack"),
-        ("tuning.variables", "decide", "variables, each with its reason"),
-        ("training.command", "decide", "command"),
-        ("decide", "explain", "decision"),
-        ("decide", "carry_out", "decision"),
-        ("carry_out", "exec", "environment and command"),
-    ),
-    "manifests": (
-        ("cli", "options", "command line"),
-        ("options", "request", "values"),
-        ("request", "division", "job, with its operator's variables"),
-        ("division", "kinds.trainer", "processes of each pod"),
-        ("request", "pod", "job"),
-        ("pod", "kinds.pytorchjob", "pods"),
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Module:
-    """A module, its lines, and the modules of its program that it imports; names are dotted, without the program."""
-
-    program: str
-    name: str
-    lines: int
-    imports: frozenset[str]
-
-    @property
-    def package(self) -> str:
-        """Return its package; a module outside of packages is one of its own."""
-        return self.name.split(".")[0]
-
-
-def find_modules(program: str) -> dict[str, Path]:
-    """Return the modules of a program as dotted name -> file, without the __init__ of packages."""
-    top = ROOT / program
-    paths = [path for path in sorted(top.rglob("*.py")) if "rootfs" not in path.parts and path.name != "__init__.py"]
-    return {".".join(path.relative_to(top).with_suffix("").parts): path for path in paths}
-
-
-def list_imports(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a file imports, those for type checking too; `from a import b` gives a and a.b."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def read_program(program: str) -> list[Module]:
-    """Return the modules of a program with their imports of each other."""
-    files = find_modules(program)
-    found = []
-    for name, path in files.items():
-        names = {each.removeprefix(f"{program}.") for each in list_imports(path) if each.startswith(f"{program}.")}
-        lines = len(path.read_text().splitlines())
-        found.append(Module(program, name, lines, frozenset(names & files.keys() - {name})))
-    return found
-
-
-def list_arrows(modules: Sequence[Module]) -> dict[str, set[str]]:
-    """Return package -> the other packages that its modules import."""
-    arrows: dict[str, set[str]] = {module.package: set() for module in modules}
-    for module in modules:
-        arrows[module.package] |= {each.split(".")[0] for each in module.imports} - {module.package}
-    return arrows
-
-
-def reduce_arrows(arrows: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Leave out an arrow that a chain of others stands for."""
-
-    def reachable(start: str) -> set[str]:
-        return {start}.union(*(reachable(each) for each in arrows[start]))
-
-    return {
-        start: {end for end in ends if not any(end in reachable(other) for other in ends - {end})}
-        for start, ends in arrows.items()
-    }
 
 
 def table(program: str, *, lines: bool = False) -> list[str]:
@@ -200,20 +62,16 @@ def flow_picture(program: str) -> list[str]:
     return ["```mermaid", "flowchart LR", *lines, "```"]
 
 
-def sections(programs: Iterable[str]) -> dict[str, list[str]]:
-    """Return the generated parts of the page for some programs: name -> lines."""
-    parts = {"flow": flow_picture, "packages": packages_picture, "modules": table}
-    return {f"{name} of {program}": make(program) for program in programs for name, make in parts.items()}
+def sections(program: str) -> dict[str, list[str]]:
+    """Return the generated parts of the page for a program: name -> lines; not all have a flow."""
+    flow = {f"flow of {program}": flow_picture(program)} if program in FLOWS else {}
+    return {**flow, f"packages of {program}": packages_picture(program), f"modules of {program}": table(program)}
 
 
 def fill(text: str, programs: Iterable[str] = tuple(LAYERS)) -> str:
-    """Put the generated parts between their markers, `<!-- NAME -->` and `<!-- end -->`."""
-    for name, lines in sections(programs).items():
-        before, begin, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not begin or not end:
-            raise SystemExit(f"error: {PAGE.name} has no markers for this part: {name}\n  try: <!-- {name} -->")
-        text = "".join([before, begin, "\n", *(f"{line}\n" for line in lines), "\n", end, after])
+    """Return the page with its generated parts written anew."""
+    for name, lines in (part for program in programs for part in sections(program).items()):
+        text = markers.fill(text, name, lines)
     return text
 
 

@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from images import terminal  # noqa: E402
+from scripts.pages import markers  # noqa: E402
 
 ROWS, PAGE = ROOT / "tests/data/faults.toml", ROOT / "docs/clusters.md"
-BEGIN, END = "<!-- faults -->\n", "<!-- end -->"
-HEAD = """\
-| what happens | what one sees | exit code | at most after | how to go on |
-| --- | --- | --- | --- | --- |
-"""
+HEAD = (
+    "| what happens | what one sees | exit code | at most after | how to go on |",
+    "| --- | --- | --- | --- | --- |",
+)
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,12 @@ def write_row(row: Fault) -> str:
     said = "<br>".join(f"`{message}`" for message in row.said)
     code = ", ".join(f"{code} ({name})" if name else str(code) for name, code in row.codes.items())
     cells = (row.what, said, code, f"{row.within} s", row.remedy)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def fill(text: str, rows: Iterable[Fault]) -> str:
-    """Put the table between its markers."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"error: {PAGE.name} has no markers for the table\n  try: {BEGIN}{END}")
-    return "".join([before, begin, "\n", HEAD, *(write_row(row) for row in rows), "\n", end, after])
+    """Return the page with the table written anew."""
+    return markers.fill(text, "faults", [*HEAD, *map(write_row, rows)])
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -73,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     if parser.parse_args(argv).write:
         PAGE.write_text(fill(PAGE.read_text(), read_faults()))
     else:
-        print(HEAD + "".join(write_row(row) for row in read_faults()), end="")
+        print(*HEAD, *map(write_row, read_faults()), sep="\n")
     return 0
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import file, holds
@@ -10,10 +11,12 @@ from benchmarks.figures.measured import of_json
 from benchmarks.host import machine
 from benchmarks.host.commands import ROOT
 from benchmarks.report import plots, tables
+from scripts.pages import markers
 
 FIGURES = ROOT / "docs/benchmarks.json"
 PAGE, README = ROOT / "docs/benchmarks.md", ROOT / "README.md"
-END = "<!-- end of figures -->"
+# The parts of each page, which begin with `<!-- figures of NAME -->`.
+PAGES: Mapping[Path, Sequence[str]] = {PAGE: file.PARTS, README: ("summary",)}
 NOTHING = "Not measured yet."
 REMEDY = "git checkout docs/benchmarks.json"
 
@@ -25,18 +28,15 @@ def write() -> None:
     """
     parts = file.whole(FIGURES, REMEDY)
     plots.draw(parts, FIGURES.parent)
-    for page in (PAGE, README):
-        page.write_text(fill(page.read_text(), parts))
+    for page, names in PAGES.items():
+        page.write_text(fill(page.read_text(), names, parts))
 
 
-def fill(text: str, parts: Mapping[str, Any]) -> str:
-    """Return a page with its marked parts written anew."""
-    written = {name: f"\n{section(name, parts)}\n" for name in file.PARTS}
-    for name, lines in {**written, "summary": summary(parts)}.items():
-        begin = f"<!-- figures of {name} -->"
-        start, found, rest = text.partition(begin)
-        if found:
-            text = f"{start}{begin}\n{lines}\n{END}{rest.partition(END)[2]}"
+def fill(text: str, names: Sequence[str], parts: Mapping[str, Any]) -> str:
+    """Return a page with these parts written anew."""
+    for name in names:
+        lines = summary(parts) if name == "summary" else section(name, parts)
+        text = markers.fill(text, f"figures of {name}", [lines])
     return text
 
 

@@ -11,18 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.architecture import (
-    FLOWS,
-    LAYERS,
-    PAGE,
-    ROOT,
-    Module,
-    fill,
-    find_modules,
-    list_arrows,
-    list_imports,
-    read_program,
-)
+from scripts.architecture import PAGE, fill
+from scripts.pages.imports import ROOT, Module, find_modules, list_arrows, list_imports, read_program
+from scripts.pages.layers import FLOWS, LAYERS
 
 PROGRAMS = tuple(LAYERS)
 # Modules in a package, and lines in a module.

@@ -24,18 +24,13 @@ def test_the_page_is_as_the_script_writes_it() -> None:
     assert fill(text, read_faults()) == text, "scripts/faults.py --write writes it anew"
 
 
-def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(SystemExit, match="no markers"):
-        fill("no table here", [ROW])
-
-
 def test_a_row_has_the_words_of_its_test() -> None:
     row = r"| a rank dies | `rank 1 on ... was killed \| by signal 9` | 137 (the pod), 1 (the others) | 30 s | wait |"
 
-    assert write_row(ROW) == f"{row}\n"
-    assert (
-        fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW]) == f"a <!-- faults -->\n\n{HEAD}{row}\n\n<!-- end --> b"
-    )
+    assert write_row(ROW) == row
+    assert fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW]).splitlines() == [
+        "a <!-- faults -->", *HEAD, row, "<!-- end --> b",
+    ]  # fmt: skip
 
 
 def breaking_tests() -> list[str]:

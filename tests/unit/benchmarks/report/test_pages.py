@@ -15,7 +15,7 @@ from images.host.errors import UserFault
 MACHINE = {
     "cores": 2, "cpu": "AMD EPYC", "units": [], "kernel": "6.1", "memory_gb": 8, "engine": "Docker 20.10", "load": 0.0,
 }  # fmt: skip
-MARKED = "before\n<!-- figures of {0} -->\nold\n<!-- end of figures -->\nafter\n"
+MARKED = "before\n<!-- figures of {0} -->\nold\n<!-- end -->\nafter\n"
 
 
 def image(size: int) -> dict[str, Any]:
@@ -33,18 +33,17 @@ def image(size: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("page", [pages.PAGE, pages.README], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
 def test_the_pages_are_as_the_figures_make_them(page: Path) -> None:
-    text = page.read_text()
+    text, figures = page.read_text(), file.read(pages.FIGURES)
 
-    assert "<!-- figures of " in text
-    assert pages.fill(text, file.read(pages.FIGURES)) == text, "python -m benchmarks write writes it anew"
+    assert pages.fill(text, pages.PAGES[page], figures) == text, "python -m benchmarks write writes it anew"
 
 
 def test_a_section_is_replaced_and_the_rest_stays() -> None:
-    text = pages.fill(MARKED.format("image"), {"image": image(300_000_000)})
+    text = pages.fill(MARKED.format("image"), ["image"], {"image": image(300_000_000)})
 
-    assert text.startswith("before\n<!-- figures of image -->\n") and text.endswith("<!-- end of figures -->\nafter\n")
+    assert text.startswith("before\n<!-- figures of image -->\n") and text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
     assert "| ≤ 320.0 MB | 300.0 MB | kept |" in text
     assert "| ≤ 0.50 | 0.38 | kept |" in text
@@ -79,15 +78,17 @@ def test_several_machines_are_named_with_their_parts() -> None:
 
 
 def test_without_figures_the_pages_say_so() -> None:
-    assert pages.fill(MARKED.format("summary"), {}) == MARKED.format("summary").replace("old", pages.NOTHING)
+    assert pages.fill(MARKED.format("summary"), ["summary"], {}) == MARKED.format("summary").replace(
+        "old", pages.NOTHING
+    )
 
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Write to pages of the test alone; the figures are not there yet."""
     for name in ("PAGE", "README"):
-        monkeypatch.setattr(pages, name, tmp_path / f"{name}.md")
         (tmp_path / f"{name}.md").write_text(MARKED.format("image"))
+    monkeypatch.setattr(pages, "PAGES", {tmp_path / f"{name}.md": ["image"] for name in ("PAGE", "README")})
     monkeypatch.setattr(pages, "FIGURES", tmp_path / "benchmarks.json")
     return tmp_path
 
