@@ -21,9 +21,9 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.build import measure as build
-from benchmarks.figures import file, holds
+from benchmarks.figures import file, promises
 from benchmarks.figures.measured import Figures, of_json
-from benchmarks.host import machine, workshop
+from benchmarks.host import machine, scratch
 from benchmarks.image import measure as image
 from benchmarks.report import pages, tables
 from benchmarks.start import measure as start
@@ -37,7 +37,7 @@ WRITE = "python -m benchmarks write"
 INTERRUPTED = 130
 
 
-def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opened) -> int:
+def main(argv: Sequence[str], open_scratch: Callable[..., Any] = scratch.opened) -> int:
     """Run a part; return 0, 1 when a promise of a ratio, a size or memory is missed, 2 for a mistake of the user."""
     parser = Parser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -53,7 +53,7 @@ def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opene
         if options.what == "write":
             pages.write()
             return 0
-        part = _measure(options, open_workshop)
+        part = _measure(options, open_scratch)
         print(tables.whole(options.what, part))  # first, so that hours of measuring are not lost with the file
         if options.json:
             file.put(Path(options.json), options.what, part)
@@ -63,16 +63,16 @@ def main(argv: Sequence[str], open_workshop: Callable[..., Any] = workshop.opene
     except KeyboardInterrupt:
         print("interrupted; nothing was kept", file=sys.stderr)
         return INTERRUPTED
-    return int(any(each.fails for each in holds.judge({options.what: of_json(part)})))
+    return int(any(each.fails for each in promises.judge({options.what: of_json(part)})))
 
 
-def _measure(options: argparse.Namespace, open_workshop: Callable[..., Any]) -> dict[str, Any]:
+def _measure(options: argparse.Namespace, open_scratch: Callable[..., Any]) -> dict[str, Any]:
     """Run a part and return what the file has of it."""
     part, figures = PARTS[options.what], Figures()
     runs = options.runs or int(part.RUNS)
     described = machine.describe(machine.await_quiet(lambda: os.getloadavg()[0]))
     began = time.monotonic()
-    with open_workshop() as opened:
+    with open_scratch() as opened:
         part.measure(opened, figures, runs)
     return {
         "day": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),

@@ -1,1 +1,1 @@
-"""Builds: ours, and Dockerfiles from the same wheels."""
+"""The part `build`: our build by itself, and against Dockerfiles."""

@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.build import clients, context, registry
-from benchmarks.build.clients import Client
-from benchmarks.build.context import Recipe
-from benchmarks.build.ours import WHOLE, Ours
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
-from benchmarks.host.workshop import Workshop, remove_image
+from benchmarks.host.images import remove_image, unpacked_size
+from benchmarks.host.scratch import Scratch
+from benchmarks.sides import clients, dockerfile, registry, releases
+from benchmarks.sides.clients import Client
+from benchmarks.sides.dockerfile import Recipe
+from benchmarks.sides.multinode import WHOLE, Multinode
 
-RELEASES = ("5.23.0", "5.22.2")  # what is built first, and what is changed to
 ROWS = ("first", "next")
 # Neither side ships bytecode or examples. Two tasks are left out: they need packages without a wheel, and pip would run
 # the code of those.
@@ -42,61 +42,64 @@ class Side:
 class Bench:
     """What every run needs."""
 
-    workshop: Workshop
+    scratch: Scratch
     figures: Figures
-    ours: Ours
+    multinode: Multinode
+    releases: tuple[str, str]
 
     def sides(self, contexts: tuple[Path, ...]) -> list[Side]:
         """Return the expert's Dockerfile by every client, and the guide's by the first."""
         found = clients.find(os.environ)
         self.figures.facts["clients"] = {f"expert{each.suffix}": each.title for each in found}
-        experts = [Side(f"expert{each.suffix}", context.EXPERT, each, contexts) for each in found]
-        return [*experts, Side("guide", context.GUIDE, found[0], contexts)]
+        experts = [Side(f"expert{each.suffix}", dockerfile.EXPERT, each, contexts) for each in found]
+        return [*experts, Side("guide", dockerfile.GUIDE, found[0], contexts)]
 
 
-def measure(workshop: Workshop, figures: Figures, ours: Ours, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int) -> None:
     """Build all ways in turn, each time from nothing but the downloaded parts, then once more with a new release.
 
     The guide's Dockerfile is built in the first run only: it takes the longest, and no promise is about it.
     """
-    bench = Bench(workshop, figures, Ours(ours.work, OPTIONS))
-    workshop.say("preparing: two releases, their wheels, the base")
-    made = [bench.ours.build(release) for release in RELEASES]
-    contexts = tuple(context.lay_out(ours.work / f"context-{each}", bench.ours.bundle(each)) for each in RELEASES)
-    context.load_base(bench.ours.lowest(RELEASES[0]), ours.work, workshop.image("base"))
+    bench = Bench(scratch, figures, Multinode(multinode.work, OPTIONS), releases.choose())
+    scratch.say("preparing: two releases, their wheels, the base")
+    made = [bench.multinode.build(release) for release in bench.releases]
+    contexts = tuple(
+        dockerfile.lay_out(multinode.work / f"context-{each}", bench.multinode.bundle(each)) for each in bench.releases
+    )
+    dockerfile.load_base(bench.multinode.lowest(bench.releases[0]), multinode.work, scratch.image("base"))
     figures.add("ours unpacked", made[0]["unpacked"], "bytes")
-    for number in workshop.rounds(runs):
-        run_ours(bench, number, runs)
+    for number in scratch.rounds(runs):
+        run_multinode(bench, number, runs)
         for side in bench.sides(contexts):
             if number == 0 or side.name != "guide":
                 run_theirs(bench, side, number)
 
 
-def run_ours(bench: Bench, number: int, runs: int) -> None:
+def run_multinode(bench: Bench, number: int, runs: int) -> None:
     """Build both releases, then build and push both, by one command each."""
-    commands = [(*bench.ours.options, "--transformers", release, "--no-load") for release in RELEASES]
-    bench.workshop.say(f"run {number + 1} of {runs}: multinode")
-    bench.ours.forget()
-    built = [bench.ours.timed(*command) for command in commands]
-    bench.ours.forget()
-    with registry.running(bench.ours.work) as address:
-        for row, release, command, seconds in zip(ROWS, RELEASES, commands, built, strict=True):
-            bench.workshop.say(f"run {number + 1} of {runs}: multinode, {row}, with the push")
-            before = registry.stored(bench.ours.work)
-            pushed = bench.ours.timed(*command, "--push", f"{address}/ours:{release}")
-            sizes = sum(registry.layers(address, "ours", release)), registry.stored(bench.ours.work) - before
+    commands = [(*bench.multinode.options, "--transformers", release, "--no-load") for release in bench.releases]
+    bench.scratch.say(f"run {number + 1} of {runs}: multinode")
+    bench.multinode.forget()
+    built = [bench.multinode.timed(*command) for command in commands]
+    bench.multinode.forget()
+    with registry.running(bench.multinode.work) as address:
+        for row, release, command, seconds in zip(ROWS, bench.releases, commands, built, strict=True):
+            bench.scratch.say(f"run {number + 1} of {runs}: multinode, {row}, with the push")
+            before = registry.stored(bench.multinode.work)
+            pushed = bench.multinode.timed(*command, "--push", f"{address}/ours:{release}")
+            sizes = sum(registry.layers(address, "ours", release)), registry.stored(bench.multinode.work) - before
             keep(bench.figures, f"ours {row}", (seconds, pushed), sizes)
 
 
 def run_theirs(bench: Bench, side: Side, number: int) -> None:
     """Build a Dockerfile for both releases into the engine and push from there."""
-    work = bench.ours.work
+    work = bench.multinode.work
     with registry.running(work) as address:
         for row, place in zip(ROWS, side.contexts, strict=True):
-            bench.workshop.say(f"run {number + 1}: Dockerfile ({side.name}), {row}")
-            context.mark(place, number)
-            tag, kept = f"{address}/theirs:{place.name}", bench.workshop.image(f"{side.tag}-{row}")
-            recipe = Recipe(side.file, place, bench.workshop.image("base"), bench.workshop.label)
+            bench.scratch.say(f"run {number + 1}: Dockerfile ({side.name}), {row}")
+            dockerfile.mark(place, number)
+            tag, kept = f"{address}/theirs:{place.name}", bench.scratch.image(f"{side.tag}-{row}")
+            recipe = Recipe(side.file, place, bench.scratch.image("base"), bench.scratch.label)
             began, before = time.monotonic(), registry.stored(work)
             recipe.build(side.client, tag, kept)
             built = time.monotonic() - began
@@ -107,14 +110,9 @@ def run_theirs(bench: Bench, side: Side, number: int) -> None:
             seconds = (built, time.monotonic() - began)
             sizes = sum(registry.layers(address, "theirs", place.name)), registry.stored(work) - before
             keep(bench.figures, f"{side.name} {row}", seconds, sizes)
-    bench.figures.add(f"{side.name} unpacked", unpacked(bench.workshop.image(f"{side.tag}-first")), "bytes")
+    bench.figures.add(f"{side.name} unpacked", unpacked_size(bench.scratch.image(f"{side.tag}-first")), "bytes")
     for row in ROWS:
-        remove_image(bench.workshop.image(f"{side.tag}-{row}"))
-
-
-def unpacked(image: str) -> int:
-    """Return the size of an image in the engine, in bytes."""
-    return int(call(["docker", "image", "inspect", "--format", "{{.Size}}", image]))
+        remove_image(bench.scratch.image(f"{side.tag}-{row}"))
 
 
 def keep(figures: Figures, name: str, seconds: tuple[float, float], sizes: tuple[int, int]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from benchmarks.build import against, alone
-from benchmarks.build.ours import Ours
 from benchmarks.figures.measured import Figures
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
+from benchmarks.sides.multinode import Multinode
 
 RUNS = 3
 
 
-def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Measure our build by itself and against Dockerfiles."""
-    ours = Ours(workshop.directory)
-    alone.measure(workshop, figures, ours, runs)
-    against.measure(workshop, figures, ours, runs)
+    multinode = Multinode(scratch.directory)
+    alone.measure(scratch, figures, multinode, runs)
+    against.measure(scratch, figures, multinode, runs)

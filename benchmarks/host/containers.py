@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.host.commands import call
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
 
 
@@ -26,9 +26,9 @@ class Setting:
 
 
 @contextlib.contextmanager
-def started(workshop: Workshop, image: str, command: Sequence[str], setting: Setting) -> Iterator[str]:
+def started(scratch: Scratch, image: str, command: Sequence[str], setting: Setting) -> Iterator[str]:
     """Start a container in the background and yield its id; it is gone at the end."""
-    words = ["docker", "run", "--detach", "--shm-size", "1g", "--label", workshop.label]
+    words = ["docker", "run", "--detach", "--shm-size", "1g", "--label", scratch.label]
     words += ["--network", setting.network, *setting.limits]
     words += [word for name, value in setting.environ.items() for word in ("--env", f"{name}={value}")]
     words += [word for path, place in setting.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
@@ -54,9 +54,9 @@ def errors(container: str) -> str:
     return call(["sh", "-c", 'exec docker logs --tail 12 "$0" 2>&1 >/dev/null', container], seconds=60)
 
 
-def run(workshop: Workshop, image: str, command: Sequence[str], setting: Setting, seconds: float) -> str:
+def run(scratch: Scratch, image: str, command: Sequence[str], setting: Setting, seconds: float) -> str:
     """Run a container to its end and return what it printed on stdout."""
-    with started(workshop, image, command, setting) as container:
+    with started(scratch, image, command, setting) as container:
         return outcome(container, seconds)
 
 
@@ -66,10 +66,10 @@ def process(container: str) -> int:
 
 
 @contextlib.contextmanager
-def network(workshop: Workshop) -> Iterator[str]:
+def network(scratch: Scratch) -> Iterator[str]:
     """Make a network and yield its name."""
-    name = f"{workshop.name}-{time.monotonic_ns()}"
-    call(["docker", "network", "create", "--label", workshop.label, name], seconds=60)
+    name = f"{scratch.name}-{time.monotonic_ns()}"
+    call(["docker", "network", "create", "--label", scratch.label, name], seconds=60)
     try:
         yield name
     finally:

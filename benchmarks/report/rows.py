@@ -153,7 +153,7 @@ TRAIN = (
 )  # fmt: skip
 STORE = (
     Table(
-        "Releases of transformers on torch 2.13.0 in one store", ("disk", "seconds of all builds"),
+        "Releases of transformers on one torch in one store", ("disk", "seconds of all builds"),
         tuple(Row(str(count), (f"disk of {count}", f"seconds of {count}")) for count in (1, 10, 50)),
     ),
     Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.figures import holds
+from benchmarks.figures import promises
 from benchmarks.figures.measured import Figures, of_json, written
 from benchmarks.host import machine
 from benchmarks.report.rows import TABLES, Cell, Row, Table
@@ -16,7 +16,7 @@ EMPTY = "—"
 def whole(name: str, part: Mapping[str, Any]) -> str:
     """Return everything that a page says of a part: the machine, what was missed or not measured, and its tables."""
     figures = of_json(part)
-    texts = [header(part), promises(holds.judge({name: figures}))]
+    texts = [header(part), promised(promises.judge({name: figures}))]
     texts += [text for table in TABLES[name] if (text := written_table(table, figures))]
     texts += [f"Not measured: {what} ({why})." for what, why in sorted(figures.missing.items())]
     return "\n\n".join(text for text in texts if text)
@@ -32,18 +32,18 @@ def header(part: Mapping[str, Any]) -> str:
     return f"{text} **Other work ran beside it** (load {load} before the start): seconds say little, ratios are rough."
 
 
-def promises(verdicts: Sequence[holds.Verdict]) -> str:
+def promised(verdicts: Sequence[promises.Verdict]) -> str:
     """Return the promises of a part with what was measured."""
     lines = ["| promise | limit | measured | |", "|---|---|---|---|"]
     for each in verdicts:
-        what = each.hold.what[0].upper() + each.hold.what[1:]
-        lines.append(f"| {what}: {each.hold.how} | {each.hold.limit} | {each.text} | {state(each)} |")
+        what = each.promise.what[0].upper() + each.promise.what[1:]
+        lines.append(f"| {what}: {each.promise.how} | {each.promise.limit} | {each.text} | {state(each)} |")
     return "\n".join(lines) if verdicts else ""
 
 
-def state(verdict: holds.Verdict) -> str:
+def state(verdict: promises.Verdict) -> str:
     """Return what became of a promise; one that is missed catches the eye."""
-    return f"**{verdict.state}**" if verdict.state == holds.MISSED else verdict.state
+    return f"**{verdict.state}**" if verdict.state == promises.MISSED else verdict.state
 
 
 def written_table(table: Table, figures: Figures) -> str:

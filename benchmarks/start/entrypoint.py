@@ -7,7 +7,7 @@ import time
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 
 ENTRYPOINT = ["python3", "-I", "-S", "/opt/multinode"]
 # What is started in the container, by turns: `true`, Python itself, and `true` through the entrypoint.
@@ -30,12 +30,12 @@ print(json.dumps({name: each[1:] for name, each in took.items()}))
 """
 
 
-def measure(workshop: Workshop, figures: Figures, image: str, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
     """Start the same command through the entrypoint and without it, in turn; the first of each is not counted.
 
     On a busy machine only the processor time says something of the entrypoint.
     """
-    plain = ["docker", "run", "--rm", "--label", workshop.label, "--network", "none"]
+    plain = ["docker", "run", "--rm", "--label", scratch.label, "--network", "none"]
     loop = ["-I", "-S", "-c", LOOP, json.dumps(COMMANDS), str(runs)]
     inside = json.loads(call([*plain, "--entrypoint", "python3", image, *loop]))
     for name, values in inside.items():

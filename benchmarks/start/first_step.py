@@ -7,17 +7,17 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.host.commands import begin, call, end
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
 
 DONE = "smoke: first step done"
 MOST = 300.0  # seconds
 
 
-def seconds(workshop: Workshop, image: str, entrypoint: str) -> float:
+def seconds(scratch: Scratch, image: str, entrypoint: str) -> float:
     """Start `smoke` and return when its first step was done; entrypoint: another than the image's, for its script."""
-    name = f"{workshop.name}-{time.monotonic_ns()}"
-    command = ["docker", "run", "--name", name, "--label", workshop.label, "--network", "none", "--shm-size", "1g"]
+    name = f"{scratch.name}-{time.monotonic_ns()}"
+    command = ["docker", "run", "--name", name, "--label", scratch.label, "--network", "none", "--shm-size", "1g"]
     command += ["--entrypoint", entrypoint, image, "/opt/multinode/smoke.py"] if entrypoint else [image, "smoke"]
     try:
         return _until_done([*command, "--bf16"])

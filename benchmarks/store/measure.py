@@ -7,28 +7,28 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from benchmarks.build.ours import Ours
 from benchmarks.figures.measured import Figures
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
+from benchmarks.sides.multinode import Multinode
 from images.host.errors import Fault
 from images.plan import catalog, planner
+from images.plan.catalog import Catalog
 from images.plan.request import Request
 
-TORCH = "2.13.0"
 RUNS = 50  # releases
 MARKS = (1, 10, 50)
 
 
-def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Build the newest releases, from the newest on; `runs` says how many at most."""
-    ours, curve = Ours(workshop.directory), list[list[float]]()
+    multinode, table, curve = Multinode(scratch.directory), catalog.load(), list[list[float]]()
     before = 0
-    for index, release in zip(workshop.rounds(runs), releases(runs), strict=False):
+    for index, release in zip(scratch.rounds(runs), releases(table, runs), strict=False):
         number = index + 1
         began = time.monotonic()
-        made = ours.run("--torch", TORCH, "--transformers", release, "--no-load")
-        seconds, used = time.monotonic() - began, disk(workshop.directory / "cache")
-        workshop.say(f"{number} of {runs}: {release}, {seconds:.1f} s, {used / 1e6:.0f} MB")
+        made = multinode.run("--torch", str(table.default_torch), "--transformers", release, "--no-load")
+        seconds, used = time.monotonic() - began, disk(scratch.directory / "cache")
+        scratch.say(f"{number} of {runs}: {release}, {seconds:.1f} s, {used / 1e6:.0f} MB")
         curve.append([number, used, round(seconds, 2)])
         figures.add("disk of the first" if number == 1 else "disk of a further release", used - before, "bytes")
         figures.add("seconds of the first" if number == 1 else "seconds of a further release", seconds)
@@ -47,9 +47,9 @@ def keep(figures: Figures, curve: list[list[float]]) -> None:
             figures.add(f"seconds of {mark}", sum(row[2] for row in curve[:mark]))
 
 
-def releases(most: int) -> list[str]:
-    """Return the newest releases of transformers that work with the torch and are not yanked, newest first."""
-    table, found = catalog.load(), list[str]()
+def releases(table: Catalog, most: int) -> list[str]:
+    """Return the newest releases of transformers that work with the newest torch and are not yanked, newest first."""
+    found = list[str]()
     for version in sorted(table.transformers, reverse=True):
         if len(found) == most:
             break
@@ -58,10 +58,10 @@ def releases(most: int) -> list[str]:
     return found
 
 
-def _works(release: str, table: catalog.Catalog) -> bool:
+def _works(release: str, table: Catalog) -> bool:
     """Return whether a release can be planned."""
     try:
-        planner.resolve(Request(torch=TORCH, transformers=release), table)
+        planner.resolve(Request(torch=str(table.default_torch), transformers=release), table)
     except Fault:
         return False
     return True

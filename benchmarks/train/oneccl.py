@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.build.ours import Ours
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
+from benchmarks.sides.multinode import Multinode
 from benchmarks.train.pair import SMALL, Two, keep
 from benchmarks.train.scenes import step
 from images.host.context import default_root
@@ -20,18 +20,18 @@ WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.
 OPTIONS = ("--torch", "2.4.0", "--transformers", "4.46.3", "--tasks", "question-answering", "--base", "debian")
 
 
-def measure(workshop: Workshop, figures: Figures, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Train two containers of the stack with oneCCL by both backends, in turn."""
     with figures.optional("oneCCL"):
-        workshop.say("the image with oneCCL")
-        wheels = str(wheelhouse(os.environ, workshop.directory / "wheelhouse"))
-        image = workshop.image("ccl")
-        Ours(workshop.directory, (), shared=True).run(
+        scratch.say("the image with oneCCL")
+        wheels = str(wheelhouse(os.environ, scratch.directory / "wheelhouse"))
+        image = scratch.image("ccl")
+        Multinode(scratch.directory, (), shared=True).run(
             *OPTIONS, "--examples", "none", "--wheelhouse", wheels, "--tag", image
         )
-        two = Two(workshop, image)
+        two = Two(scratch, image)
         for number in range(runs):
-            workshop.say(f"oneCCL against gloo, {number + 1} of {runs}")
+            scratch.say(f"oneCCL against gloo, {number + 1} of {runs}")
             apart = two.apart(SMALL)
             for backend in ("ccl", "gloo"):
                 seconds = step(two.together([*SMALL.words, "--backend", backend]))

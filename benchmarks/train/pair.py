@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
 from benchmarks.host.containers import Setting, network, outcome, process, run, started
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 from benchmarks.train.scenes import MOST, PLACE, STEPS, WARM, answer, step
 
 CORES = ("0", "1")
@@ -47,7 +47,7 @@ LARGE, SMALL = Shape(12, 384), Shape(8, 128, 5)
 class Two:
     """An image of which two containers are started."""
 
-    workshop: Workshop
+    scratch: Scratch
     image: str
 
     def apart(self, shape: Shape) -> list[float]:
@@ -62,7 +62,7 @@ class Two:
         `gradients` is MULTINODE_GRADIENTS; limited: with 1 Gbit/s on both interfaces.
         """
         with contextlib.ExitStack() as stack:
-            name = stack.enter_context(network(self.workshop))
+            name = stack.enter_context(network(self.scratch))
             made = []
             for core in CORES:
                 environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
@@ -77,12 +77,12 @@ class Two:
     def alone(self, shape: Shape) -> float:
         """Return the seconds of a step of one container with both cores."""
         given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={STEPS: PLACE})
-        return step(run(self.workshop, self.image, [PLACE, *shape.words], given, MOST))
+        return step(run(self.scratch, self.image, [PLACE, *shape.words], given, MOST))
 
     def _start(self, core: str, words: Sequence[str], given: Setting) -> contextlib.AbstractContextManager[str]:
         limits = ("--cpuset-cpus", core)
         setting = Setting(limits, given.environ, {STEPS: PLACE}, network=given.network, name=given.name)
-        return started(self.workshop, self.image, [PLACE, *words], setting)
+        return started(self.scratch, self.image, [PLACE, *words], setting)
 
 
 def limit(container: str) -> None:
@@ -92,12 +92,12 @@ def limit(container: str) -> None:
     )
 
 
-def measure(workshop: Workshop, figures: Figures, image: str, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
     """Train both shapes apart and together in turn, the small one also with less network and smaller gradients."""
-    two = Two(workshop, image)
-    for number in workshop.rounds(runs):
+    two = Two(scratch, image)
+    for number in scratch.rounds(runs):
         for shape in (LARGE, SMALL):
-            workshop.say(f"two containers, {shape.name}, {number + 1} of {runs}")
+            scratch.say(f"two containers, {shape.name}, {number + 1} of {runs}")
             apart, together = two.apart(shape), step(two.together(shape.words))
             keep(figures, shape.name, apart, together)
         figures.add("one container 8x128", SMALL.batch / two.alone(SMALL), "samples/s")
@@ -119,17 +119,17 @@ def keep(figures: Figures, name: str, apart: Sequence[float], together: float) -
 
 def variants(figures: Figures, two: Two) -> None:
     """Train the small shape with gradients in bfloat16, with 1 Gbit/s, and with both."""
-    two.workshop.say("two containers, 8x128, bfloat16 gradients and 1 Gbit/s")
+    two.scratch.say("two containers, 8x128, bfloat16 gradients and 1 Gbit/s")
     figures.add("together 8x128 bf16", step(two.together(SMALL.words, BF16)))
     with figures.optional("a limit of 1 Gbit/s"):
         figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
         figures.add("together 8x128 1gbit bf16", step(two.together(SMALL.words, BF16, limited=True)))
 
 
-def converge(workshop: Workshop, figures: Figures, image: str) -> None:
+def converge(scratch: Scratch, figures: Figures, image: str) -> None:
     """Train the small model of `smoke` to its end, with gradients as they are and in bfloat16."""
-    two = Two(workshop, image)
+    two = Two(scratch, image)
     for name, gradients in (("float32", ""), (BF16, BF16)):
-        workshop.say(f"to convergence, gradients in {name}")
+        scratch.say(f"to convergence, gradients in {name}")
         text = two.together(["--model", "tiny", "--steps", "80"], gradients)
         figures.add(f"loss {name}", float(str(answer(text)["loss"])), "")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.containers import Setting, run
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 
 STEPS = Path(__file__).with_name("steps.py")
 PLACE = "/benchmark/steps.py"
@@ -67,14 +67,14 @@ def setting(scene: Scene, mode: str, cores: int) -> Setting:
     return Setting(scene.limits(cores), environ, {STEPS: PLACE}, entrypoint)
 
 
-def measure(workshop: Workshop, figures: Figures, image: str, cores: int, runs: int) -> None:
+def measure(scratch: Scratch, figures: Figures, image: str, cores: int, runs: int) -> None:
     """Train in every scene and mode in turn; the large model more than once only where something is promised."""
-    for number in workshop.rounds(runs):
+    for number in scratch.rounds(runs):
         for scene, mode in itertools.product(SCENES, MODES):
-            workshop.say(f"alone, {scene.name}, {mode}")
+            scratch.say(f"alone, {scene.name}, {mode}")
             given = setting(scene, mode, cores)
             for model in models(scene, number):
-                figures.add(f"{model} {scene.name} {mode}", MODELS[model](workshop, image, given))
+                figures.add(f"{model} {scene.name} {mode}", MODELS[model](scratch, image, given))
 
 
 def models(scene: Scene, number: int) -> list[str]:
@@ -83,15 +83,15 @@ def models(scene: Scene, number: int) -> list[str]:
     return ["smoke", *kept] if scene.all_models else kept[:1]
 
 
-def smoke(workshop: Workshop, image: str, given: Setting) -> float:
+def smoke(scratch: Scratch, image: str, given: Setting) -> float:
     """Return the seconds of the training loop of `smoke`."""
     script = "/opt/multinode/smoke.py" if given.entrypoint else "smoke"
-    return passed(run(workshop, image, [script, "--bf16"], given, MOST))["seconds"]
+    return passed(run(scratch, image, [script, "--bf16"], given, MOST))["seconds"]
 
 
-def distilbert(workshop: Workshop, image: str, given: Setting, dtype: str = "bfloat16") -> float:
+def distilbert(scratch: Scratch, image: str, given: Setting, dtype: str = "bfloat16") -> float:
     """Return the seconds of a step, 8 x 128."""
-    return step(run(workshop, image, [PLACE, "--steps", str(WARM + 3), "--dtype", dtype], given, MOST))
+    return step(run(scratch, image, [PLACE, "--steps", str(WARM + 3), "--dtype", dtype], given, MOST))
 
 
 def passed(text: str) -> dict[str, float]:
@@ -112,7 +112,7 @@ def answer(text: str) -> dict[str, list[float]]:
     return found
 
 
-MODELS: Mapping[str, Callable[[Workshop, str, Setting], float]] = {
+MODELS: Mapping[str, Callable[[Scratch, str, Setting], float]] = {
     "smoke": smoke,
     "distilbert": distilbert,
     "float32": functools.partial(distilbert, dtype="float32"),

@@ -18,7 +18,7 @@ DOCKERFILE = 800_000_000
 
 
 @contextlib.contextmanager
-def workshop() -> Iterator[None]:
+def scratch() -> Iterator[None]:
     yield None
 
 
@@ -69,7 +69,7 @@ def test_a_missed_size_is_a_failure_and_the_figures_are_written(
 
     monkeypatch.setattr(image, "measure", measure)
 
-    assert benchmarks.main(["image", "--runs", "5", "--json", str(tmp_path / "figures.json")], workshop) == code
+    assert benchmarks.main(["image", "--runs", "5", "--json", str(tmp_path / "figures.json")], scratch) == code
 
     assert f"{size / 1e6:.1f} MB" in capsys.readouterr().out
     part = json.loads((tmp_path / "figures.json").read_text())["image"]
@@ -88,7 +88,7 @@ def test_a_table_is_printed_where_its_file_cannot_be_written(
     path.parent.mkdir()
     monkeypatch.setattr(image, "measure", measure)
 
-    assert benchmarks.main(["image", "--json", str(path)], workshop) == 1
+    assert benchmarks.main(["image", "--json", str(path)], scratch) == 1
 
     printed = capsys.readouterr()
     assert "300.0 MB" in printed.out
@@ -101,5 +101,5 @@ def test_an_interrupted_run_writes_nothing(quiet: None, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(image, "measure", measure)
 
-    assert benchmarks.main(["image", "--json", str(tmp_path / "figures.json")], workshop) == 130
+    assert benchmarks.main(["image", "--json", str(tmp_path / "figures.json")], scratch) == 130
     assert list(tmp_path.iterdir()) == []

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.host import containers
 from benchmarks.host.containers import Setting
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
 
-SHOP = Workshop(Path("/work"), "bench-1", 0.0)
+SHOP = Scratch(Path("/work"), "bench-1", 0.0)
 LABEL = "multinode.benchmark=bench-1"
 
 

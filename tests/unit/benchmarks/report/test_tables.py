@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.build import against
 from benchmarks.figures.file import PARTS
-from benchmarks.figures.holds import HOLDS
 from benchmarks.figures.measured import Figures
+from benchmarks.figures.promises import PROMISES
 from benchmarks.report import tables
 from benchmarks.report.rows import TABLES, Row, Table
 from benchmarks.start import entrypoint
@@ -110,8 +110,10 @@ def names(name: str) -> set[str]:
     """Return the figures that the tables and promises of a part name."""
     cells = [cell for table in TABLES[name] for row in table.rows for cell in row.cells if cell]
     texts = {text for cell in cells for text in ((cell,) if isinstance(cell, str) else cell)}
-    holds = {text for hold in HOLDS if hold.part == name for text in (hold.figure, hold.against) if text}
-    return {text for text in texts | holds if "*" not in text}
+    promised = {
+        text for promise in PROMISES if promise.part == name for text in (promise.figure, promise.against) if text
+    }
+    return {text for text in texts | promised if "*" not in text}
 
 
 @pytest.mark.parametrize("name", PARTS)

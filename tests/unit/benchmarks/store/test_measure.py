@@ -9,15 +9,17 @@ from packaging.version import Version
 
 from benchmarks.figures.measured import Figures
 from benchmarks.store import measure
+from images.plan import catalog
 
 
 def test_releases_are_the_newest_that_can_be_built() -> None:
-    found = measure.releases(50)
+    table = catalog.load()
+    found = measure.releases(table, 50)
 
     assert len(set(found)) == 50
     assert found == sorted(found, key=Version, reverse=True)
-    assert "4.46.0" not in measure.releases(120), "it is yanked"
-    assert "4.52.4" not in measure.releases(120), "it wants an older torch"
+    assert "4.46.0" not in measure.releases(table, 120), "it is yanked"
+    assert "4.52.4" not in measure.releases(table, 120), "it wants an older torch"
 
 
 def test_a_file_with_two_names_is_counted_once(tmp_path: Path) -> None:

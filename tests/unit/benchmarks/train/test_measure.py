@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures.measured import Figures
-from benchmarks.host.workshop import Workshop
+from benchmarks.host.scratch import Scratch
 from benchmarks.train import measure
 from images.host.errors import UserFault
 
@@ -16,4 +16,4 @@ def test_a_processor_that_emulates_bfloat16_is_refused(monkeypatch: pytest.Monke
     """A step of the large model takes minutes there."""
     monkeypatch.setattr(measure, "read_text", lambda path: "model name\t: A Processor\nflags\t\t: fpu avx2\n")
     with pytest.raises(UserFault, match="A Processor"):
-        measure.measure(Workshop(tmp_path, "benchmark", 0), Figures(), 1)
+        measure.measure(Scratch(tmp_path, "benchmark", 0), Figures(), 1)

@@ -1,4 +1,4 @@
-"""What the Dockerfiles are given: a context with the wheels of our bundle, and the base of our image."""
+"""What the Dockerfiles are given: a context with the wheels of a bundle of multinode, and the base of its image."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.build.clients import Client
 from benchmarks.host.commands import ROOT, call
+from benchmarks.host.scratch import Scratch
+from benchmarks.sides.clients import Client
+from benchmarks.sides.multinode import Multinode
 
 EXPERT = Path(__file__).with_name("expert.Dockerfile")
 GUIDE = Path(__file__).with_name("guide.Dockerfile")
@@ -62,9 +64,17 @@ def mark(place: Path, number: int) -> None:
 
 
 def load_base(layer: Path, place: Path, name: str) -> None:
-    """Load the lowest layer of our image, which is the Debian base, into the engine as an image of its own."""
+    """Load the lowest layer of an image, which is the Debian base, into the engine as an image of its own."""
     tar = place / "base.tar"
     with layer.open("rb") as compressed, tar.open("wb") as file:
         zstandard.ZstdDecompressor().copy_stream(compressed, file)
     call(["docker", "import", "--change", f"ENV {PATH}", str(tar), name])
     tar.unlink()
+
+
+def prepare(scratch: Scratch, multinode: Multinode, release: str) -> Path:
+    """Write the context for a release and load its base; return the context. The release's layout has to be there."""
+    place = lay_out(multinode.work / "context", multinode.bundle(release))
+    mark(place, 0)
+    load_base(multinode.lowest(release), multinode.work, scratch.image("base"))
+    return place

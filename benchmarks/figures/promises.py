@@ -12,7 +12,7 @@ KEPT, MISSED, SHOWN, UNKNOWN = "kept", "missed", "shown", "not measured"
 
 
 @dataclass(frozen=True)
-class Hold:
+class Promise:
     """One promise: a figure, or its ratio to another (`against`), with a limit; unit: ratio, bytes or s.
 
     Without a limit the figure is shown only. `how` says how it is measured; a main one is in the README, kept or not.
@@ -45,99 +45,99 @@ class Hold:
 class Verdict:
     """What became of a promise: the value that was measured, and kept, missed, shown or not measured."""
 
-    hold: Hold
+    promise: Promise
     value: float | None
     state: str
 
     @property
     def fails(self) -> bool:
         """Return whether the benchmark ends with a code other than zero for it."""
-        return self.hold.is_strict and self.state in (MISSED, UNKNOWN)
+        return self.promise.is_strict and self.state in (MISSED, UNKNOWN)
 
     @property
     def text(self) -> str:
         """Write the value."""
-        return "—" if self.value is None else written(self.value, self.hold.unit)
+        return "—" if self.value is None else written(self.value, self.promise.unit)
 
 
-HOLDS: Sequence[Hold] = (
-    Hold(
+PROMISES: Sequence[Promise] = (
+    Promise(
         "build", "time to build and push, against the expert's Dockerfile", "ours first pushed",
         "from downloaded wheels and the same Debian base to an empty registry on loopback, without bytecode",
         "expert first pushed", most=0.10, is_main=True,
     ),
-    Hold(
+    Promise(
         "build", "time to rebuild for another transformers and push, against the expert's Dockerfile",
         "ours next pushed", "the second build of the same run, pushed to the same registry", "expert next pushed",
         most=0.04, is_main=True,
     ),
-    Hold(
+    Promise(
         "build", "bytes sent by the push for another transformers", "ours next sent",
         "what the registry has more afterwards", most=8 * MB, unit="bytes",
     ),
-    Hold(
+    Promise(
         "build", "from nothing to a loaded image", "from nothing", "an empty store; index and mirror of this machine",
         most=45, unit="s",
     ),
-    Hold(
+    Promise(
         "build", "a build with nothing to do", "nothing to do", "the same command again, loaded already",
         most=0.6, unit="s",
     ),
-    Hold("build", "`--help`", "help", "the whole process", most=0.25, unit="s"),
-    Hold("build", "`plan`", "plan", "the whole process", most=0.25, unit="s"),
-    Hold(
+    Promise("build", "`--help`", "help", "the whole process", most=0.25, unit="s"),
+    Promise("build", "`plan`", "plan", "the whole process", most=0.25, unit="s"),
+    Promise(
         "build", "memory of the builder", "memory",
         "the peak of it and its children, shared pages counted once, from nothing",
         most=400 * MB, unit="bytes",
     ),
-    Hold(
+    Promise(
         "image", "image for all text tasks with bytecode, compressed", "ours with bytecode",
         "the layers as they are pushed",
         most=320 * MB, unit="bytes", is_main=True,
     ),
-    Hold(
+    Promise(
         "image", "size of that image, against the expert's Dockerfile without bytecode", "ours with bytecode",
         "that image as it is pushed by Docker", "expert without bytecode", most=0.50,
         is_main=True,
     ),
-    Hold(
+    Promise(
         "start", "time to the first step of a training, against the same image without bytecode", "step with bytecode",
         "from the call of Docker until `smoke` says that its first step is done", "step without bytecode", most=0.50,
     ),
-    Hold(
+    Promise(
         "start", "time to the first step of a training, against the Dockerfile's image with bytecode",
         "step with bytecode", "that image runs the same training without the entrypoint", "step expert", most=0.90,
         is_main=True,
     ),
-    Hold(
+    Promise(
         "start", "what the entrypoint adds to the start of a command", "added",
         "`true` through it and without it, in turn",
         most=0.035, unit="s",
     ),
-    Hold(
+    Promise(
         "train", "speed of two containers together, against two apart, 12 x 384", "apart 12x384",
         "a core each, a distilbert-sized model in bfloat16; seconds of a step", "together 12x384", least=0.95,
         is_main=True,
     ),
-    Hold(
+    Promise(
         "train", "speed of two containers together, against two apart, 8 x 128", "apart 8x128",
         "smaller batches: less to compute for the same gradients", "together 8x128",
     ),
-    Hold(
+    Promise(
         "train", "speed of two containers together, against two apart, 8 x 128 with 1 Gbit/s", "apart 8x128",
         "a token bucket on both interfaces", "together 8x128 1gbit",
     ),
-    Hold(
+    Promise(
         "train", "speed of `smoke` under a quota of half the cores, tuned against untuned", "smoke half untuned",
         "seconds of 80 steps: with the entrypoint, and its script alone", "smoke half tuned", least=2.0,
         is_main=True,
     ),
-    Hold(
+    Promise(
         "train", "speed of a distilbert-sized model under that quota, tuned against untuned",
         "distilbert half untuned", "seconds of a step, 8 x 128, bfloat16", "distilbert half tuned", least=1.4,
         is_main=True,
     ),
-    Hold(
+    Promise(
         "store", "disk that each further release takes, against the first", "disk of a further release",
         "1, 10, 50 releases of transformers on one torch in one store", "disk of the first",
     ),
@@ -146,16 +146,16 @@ HOLDS: Sequence[Hold] = (
 
 def judge(figures: Mapping[str, Figures]) -> list[Verdict]:
     """Return what became of the promises of the parts that were measured."""
-    return [verdict(hold, figures[hold.part]) for hold in HOLDS if hold.part in figures]
+    return [verdict(promise, figures[promise.part]) for promise in PROMISES if promise.part in figures]
 
 
-def verdict(hold: Hold, figures: Figures) -> Verdict:
+def verdict(promise: Promise, figures: Figures) -> Verdict:
     """Return what became of a promise."""
-    value = figures.ratio(hold.figure, hold.against) if hold.against else figures.median(hold.figure)
+    value = figures.ratio(promise.figure, promise.against) if promise.against else figures.median(promise.figure)
     if value is None:
-        return Verdict(hold, None, UNKNOWN if hold.limit != "—" else SHOWN)
-    if hold.most is None and hold.least is None:
-        return Verdict(hold, value, SHOWN)
-    is_high = hold.most is not None and value > hold.most
-    is_low = hold.least is not None and value < hold.least
-    return Verdict(hold, value, MISSED if is_high or is_low else KEPT)
+        return Verdict(promise, None, UNKNOWN if promise.limit != "—" else SHOWN)
+    if promise.most is None and promise.least is None:
+        return Verdict(promise, value, SHOWN)
+    is_high = promise.most is not None and value > promise.most
+    is_low = promise.least is not None and value < promise.least
+    return Verdict(promise, value, MISSED if is_high or is_low else KEPT)

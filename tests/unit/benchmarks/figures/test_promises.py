@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import holds
+from benchmarks.figures import promises
 from benchmarks.figures.file import PARTS
-from benchmarks.figures.holds import HOLDS, KEPT, MISSED, SHOWN, UNKNOWN, Hold
 from benchmarks.figures.measured import Figures
+from benchmarks.figures.promises import KEPT, MISSED, PROMISES, SHOWN, UNKNOWN, Promise
 
-MOST = Hold("build", "built", "ours", "how", "theirs", most=0.10)
-LEAST = Hold("train", "together", "apart", "how", "together", least=0.95)
-SECONDS = Hold("build", "from nothing", "ours", "how", most=45, unit="s")
-OPEN = Hold("train", "8 x 128", "ours", "how", "theirs")
+MOST = Promise("build", "built", "ours", "how", "theirs", most=0.10)
+LEAST = Promise("train", "together", "apart", "how", "together", least=0.95)
+SECONDS = Promise("build", "from nothing", "ours", "how", most=45, unit="s")
+OPEN = Promise("train", "8 x 128", "ours", "how", "theirs")
 
 
 def figures(**values: float) -> Figures:
@@ -23,7 +23,7 @@ def figures(**values: float) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("hold", "values", "state", "fails"),
+    ("promise", "values", "state", "fails"),
     [
         (MOST, {"ours": 1, "theirs": 10}, KEPT, False),
         (MOST, {"ours": 1.1, "theirs": 10}, MISSED, True),
@@ -38,19 +38,19 @@ def figures(**values: float) -> Figures:
     ],
 )
 def test_only_a_missed_ratio_or_size_is_a_failure(
-    hold: Hold, values: dict[str, float], state: str, fails: bool
+    promise: Promise, values: dict[str, float], state: str, fails: bool
 ) -> None:
-    found = holds.verdict(hold, figures(**values))
+    found = promises.verdict(promise, figures(**values))
 
     assert (found.state, found.fails) == (state, fails)
 
 
 def test_parts_that_were_not_measured_are_not_judged() -> None:
-    assert {each.hold.part for each in holds.judge({"image": Figures()})} == {"image"}
+    assert {each.promise.part for each in promises.judge({"image": Figures()})} == {"image"}
 
 
 def test_the_table_is_whole() -> None:
-    assert {hold.part for hold in HOLDS} == {*PARTS}
-    assert len({(hold.part, hold.what) for hold in HOLDS}) == len(HOLDS)
-    assert [hold for hold in HOLDS if hold.most is not None and hold.least is not None] == []
-    assert [hold.limit for hold in HOLDS if hold.figure == "memory"] == ["≤ 400.0 MB"]
+    assert {promise.part for promise in PROMISES} == {*PARTS}
+    assert len({(promise.part, promise.what) for promise in PROMISES}) == len(PROMISES)
+    assert [promise for promise in PROMISES if promise.most is not None and promise.least is not None] == []
+    assert [promise.limit for promise in PROMISES if promise.figure == "memory"] == ["≤ 400.0 MB"]

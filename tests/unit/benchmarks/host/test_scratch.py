@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.host import workshop
-from benchmarks.host.workshop import Workshop, opened
+from benchmarks.host import scratch
+from benchmarks.host.scratch import Scratch, opened
 
 
 class Engine:
@@ -45,7 +45,7 @@ class Engine:
 def test_nothing_stays(raised: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine()
     monkeypatch.setattr(subprocess, "run", engine.run)
-    made = list[Workshop]()
+    made = list[Scratch]()
 
     def work() -> None:
         with opened() as shop:
@@ -70,7 +70,7 @@ def test_a_slow_machine_ends_with_fewer_runs(
 ) -> None:
     monkeypatch.setattr(subprocess, "run", Engine().run)
     with opened() as shop:
-        late = dataclasses.replace(shop, began=time.monotonic() - workshop.LATE - 1)
+        late = dataclasses.replace(shop, began=time.monotonic() - scratch.LATE - 1)
 
         assert list(shop.rounds(3)) == [0, 1, 2]
         assert list(late.rounds(3)) == [0]

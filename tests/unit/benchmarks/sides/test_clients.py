@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.build import clients
+from benchmarks.sides import clients
 from images.host.errors import UserFault, WorldFault
 
 BUILTIN, BUILDX, NEITHER = {"build --help": "--secret", "--version": "Docker version 20.10.24+dfsg1, build 1"}, {

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.build import registry
+from benchmarks.sides import registry
 from images.host.errors import UserFault, WorldFault
 from tests.support.stand_in import write
 

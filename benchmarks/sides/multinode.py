@@ -1,4 +1,4 @@
-"""Our side: a store of its own, the command lines of build.py, and the layouts that they write."""
+"""The side of multinode: a store of its own, the command lines of build.py, and the layouts that they write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MADE = ("layers", "bytecode", "packed", "sonames", "metadata", "modules", "sboms
 
 
 @dataclass(frozen=True)
-class Ours:
+class Multinode:
     """A directory for store, layouts and bundles, and the options of every build; shared: use the user's store."""
 
     work: Path

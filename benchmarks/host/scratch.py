@@ -16,14 +16,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from benchmarks.host.commands import call, environment
+from benchmarks.host.commands import environment
 
 LATE = 1200.0  # seconds after which no further run begins
 PATIENCE = 60.0  # seconds in which the records of builds have to go
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Scratch:
     """A directory of its own, a name for images, a label for containers and networks, and when it was opened."""
 
     directory: Path
@@ -53,29 +53,29 @@ class Workshop:
 
 
 @contextlib.contextmanager
-def opened() -> Iterator[Workshop]:
-    """Yield a workshop; whatever happens, and also after ^C or SIGTERM, nothing of it stays."""
+def opened() -> Iterator[Scratch]:
+    """Yield a scratch; whatever happens, and also after ^C or SIGTERM, nothing of it stays."""
     before = signal.signal(signal.SIGTERM, _interrupt)
     records = _build_records()
     try:
         with tempfile.TemporaryDirectory(prefix="multinode-benchmark-", ignore_cleanup_errors=True) as directory:
             Path(directory).chmod(0o755)
-            workshop = Workshop(Path(directory), f"multinode-benchmark-{os.getpid()}", time.monotonic())
+            scratch = Scratch(Path(directory), f"multinode-benchmark-{os.getpid()}", time.monotonic())
             try:
-                yield workshop
+                yield scratch
             finally:
                 with _without_interrupts():
-                    clean(workshop, records)
+                    clean(scratch, records)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def clean(workshop: Workshop, records: frozenset[str]) -> None:
-    """Remove from the engine what this workshop made; records: those of builds that were there before."""
-    mine = ["--filter", f"label={workshop.label}"]
+def clean(scratch: Scratch, records: frozenset[str]) -> None:
+    """Remove from the engine what this scratch made; records: those of builds that were there before."""
+    mine = ["--filter", f"label={scratch.label}"]
     _remove(["rm", "--force", "--volumes"], _quiet(["ps", "--all", "--quiet", *mine]))
     _remove(["network", "rm"], _quiet(["network", "ls", "--quiet", *mine]))
-    _remove(["rmi", "--force"], _quiet(["images", "--format", "{{.Repository}}:{{.Tag}}", workshop.name]))
+    _remove(["rmi", "--force"], _quiet(["images", "--format", "{{.Repository}}:{{.Tag}}", scratch.name]))
     _remove(["rmi", "--force"], _quiet(["images", "--quiet", *mine]))  # those that lost their name to a later build
     _forget_builds(records, time.monotonic() + PATIENCE)
 
@@ -126,8 +126,3 @@ def _without_interrupts() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def remove_image(name: str) -> None:
-    """Remove the name of an image."""
-    call(["docker", "rmi", "--force", name])

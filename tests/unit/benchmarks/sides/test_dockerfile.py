@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from benchmarks.build import context
-from benchmarks.build.clients import Client
-from benchmarks.build.context import EXPERT, GUIDE, Recipe
-from benchmarks.build.ours import Ours
+from benchmarks.sides import dockerfile
+from benchmarks.sides.clients import Client
+from benchmarks.sides.dockerfile import EXPERT, GUIDE, Recipe
+from benchmarks.sides.multinode import Multinode
 
 
 def test_wheels_that_change_rarely_lie_apart(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_wheels_that_change_rarely_lie_apart(tmp_path: Path) -> None:
     for name in (*names, "seqeval-1.2.2.tar.gz"):
         (tmp_path / "bundle/wheels" / name).write_text(name)
 
-    place = context.lay_out(tmp_path / "context", tmp_path / "bundle")
+    place = dockerfile.lay_out(tmp_path / "context", tmp_path / "bundle")
 
     found = {path.relative_to(place).as_posix() for path in place.rglob("*.whl")}
     assert found == {
@@ -40,7 +40,7 @@ def test_a_run_does_not_use_what_an_earlier_one_left(tmp_path: Path) -> None:
 
     marks = []
     for number in (0, 1):
-        context.mark(tmp_path, number)
+        dockerfile.mark(tmp_path, number)
         marks.append((tmp_path / "stable/run").read_text())
 
     assert marks[0] != marks[1]
@@ -51,7 +51,7 @@ def test_only_the_expert_is_told_about_bytecode(
     file: Path, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called = list[list[str]]()
-    monkeypatch.setattr(context, "call", called.append)
+    monkeypatch.setattr(dockerfile, "call", called.append)
 
     Recipe(file, tmp_path, "base:1", "a=b", "--compile").build(Client("/usr/bin/docker", "Docker"), "one:1", "two:1")
 
@@ -64,12 +64,12 @@ def test_only_the_expert_is_told_about_bytecode(
 
 
 def test_the_base_is_the_lowest_layer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = Ours(tmp_path)
-    layout(ours.layout("5.23.0"), (b"low", b"high"))
+    multinode = Multinode(tmp_path)
+    layout(multinode.layout("5.23.0"), (b"low", b"high"))
     loaded = list[tuple[bytes, str]]()
-    monkeypatch.setattr(context, "call", lambda words: loaded.append((Path(words[-2]).read_bytes(), words[-1])))
+    monkeypatch.setattr(dockerfile, "call", lambda words: loaded.append((Path(words[-2]).read_bytes(), words[-1])))
 
-    context.load_base(ours.lowest("5.23.0"), tmp_path, "base:1")
+    dockerfile.load_base(multinode.lowest("5.23.0"), tmp_path, "base:1")
 
     assert loaded == [(b"low", "base:1")]
     assert not (tmp_path / "base.tar").exists()

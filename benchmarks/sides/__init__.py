@@ -1,0 +1,1 @@
+"""What is compared: builds of multinode, and Dockerfiles from the same wheels."""
