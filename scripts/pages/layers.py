@@ -41,9 +41,20 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
         ("kinds",),
         ("cli",),
     ),
+    "benchmarks": (
+        ("figures", "host"),
+        ("sides",),
+        ("build", "image", "start", "store", "train"),
+        ("report",),
+        ("__main__",),
+    ),
+    "scripts": (
+        ("pages", "versions"),
+        ("architecture", "faults", "launchers", "manifest", "update_versions"),
+    ),
 }
 
-# What a build and a start do, step by step: from, to, and what is handed on.
+# What a build, a start and a manifest go through, step by step: from, to, and what is handed on.
 FLOWS: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "images": (
         ("cli", "plan.request", "command line"),
