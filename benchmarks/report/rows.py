@@ -141,9 +141,9 @@ TRAIN = (
         "Shares and throughput", ("measured",),
         (
             Row("share of a step that the other rank costs, 12 x 384", ("share 12x384",)),
-            Row("the same, 8 x 128", ("share 8x128",)),
+            Row("that share, 8 x 128", ("share 8x128",)),
             Row("the slower of the two apart, 12 x 384", ("slower 12x384",)),
-            Row("the same, 8 x 128", ("slower 8x128",)),
+            Row("that of the slower, 8 x 128", ("slower 8x128",)),
             Row("one container with both cores, 8 x 128", ("one container 8x128",)),
             Row("two containers of a core each, 8 x 128", ("two containers 8x128",)),
             Row("loss of the model of `smoke` after 80 steps in two containers", ("loss float32",)),

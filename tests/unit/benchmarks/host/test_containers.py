@@ -12,7 +12,7 @@ from benchmarks.host.containers import Setting
 from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
 
-SHOP = Scratch(Path("/work"), "bench-1", 0.0)
+SCRATCH = Scratch(Path("/work"), "bench-1", 0.0)
 LABEL = "multinode.benchmark=bench-1"
 
 
@@ -52,7 +52,7 @@ BEGIN = ["docker", "run", "--detach", "--shm-size", "1g", "--label", LABEL]
 def test_a_container_is_given_what_its_setting_says(
     called: list[list[str]], setting: Setting, words: list[str]
 ) -> None:
-    with containers.started(SHOP, "image:1", ["smoke", "--x"], setting) as found:
+    with containers.started(SCRATCH, "image:1", ["smoke", "--x"], setting) as found:
         assert found == "c0ffee"
         assert called == [[*BEGIN, *words, "image:1", "smoke", "--x"]]
 
@@ -60,14 +60,14 @@ def test_a_container_is_given_what_its_setting_says(
 
 
 def test_a_container_goes_where_its_measurement_fails(called: list[list[str]]) -> None:
-    with pytest.raises(KeyboardInterrupt), containers.started(SHOP, "image:1", [], Setting()):
+    with pytest.raises(KeyboardInterrupt), containers.started(SCRATCH, "image:1", [], Setting()):
         raise KeyboardInterrupt
 
     assert called[-1] == ["docker", "rm", "--force", "--volumes", "c0ffee"]
 
 
 def test_a_run_returns_what_was_printed(called: list[list[str]]) -> None:
-    assert containers.run(SHOP, "image:1", ["smoke"], Setting(), 9.0) == "steps\n"
+    assert containers.run(SCRATCH, "image:1", ["smoke"], Setting(), 9.0) == "steps\n"
     assert [words[1] for words in called] == ["run", "wait", "logs", "rm"]
 
 
@@ -86,7 +86,7 @@ def test_a_process_is_a_number(called: list[list[str]]) -> None:
 
 
 def test_a_network_has_the_label_and_goes(called: list[list[str]]) -> None:
-    with pytest.raises(ZeroDivisionError), containers.network(SHOP) as name:
+    with pytest.raises(ZeroDivisionError), containers.network(SCRATCH) as name:
         assert called == [["docker", "network", "create", "--label", LABEL, name]]
         raise ZeroDivisionError
 
