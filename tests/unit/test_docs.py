@@ -18,6 +18,7 @@ from entrypoint.cluster import launch
 from entrypoint.training import job
 from entrypoint.tuning import variables
 from images import cli, options
+from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
 
@@ -125,6 +126,13 @@ def test_build_py_takes_the_command_line(shown: Shown) -> None:
         assert ended.value.code == 0
     else:
         parse(words)
+
+
+def test_the_pair_that_the_readme_names_first_is_the_default() -> None:
+    table = catalog.load()
+    first = next(shown for shown in builds() if shown.page == "README.md")
+
+    assert first.text == f"python build.py --torch {table.default_torch} --transformers {table.default_transformers}"
 
 
 @pytest.mark.parametrize("shown", [each for each in SHOWN if (row := row_of(each)) and row.run], ids=place)
