@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.pair import Pair, both, elastic, fixed
 from tests.support.faults import Broken
 from tests.support.harness import call
-from tests.support.names import NameServer, State
+from tests.support.name_server import NameServer, State
 
 ENDLESS = ("/opt/steps.py", "1000000")
 FEW = ("/opt/steps.py", "5")

@@ -21,7 +21,7 @@ from entrypoint.training.task import TRAINER
 from entrypoint.training.tasks import TASKS
 from images.plan import catalog
 from tests.support.harness import ROOT, call
-from tests.support.history import EVER, HISTORY
+from tests.support.trainer_fields import EVER, HISTORY
 from tests.unit.entrypoint.training.test_eras import NEW, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"

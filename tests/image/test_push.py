@@ -15,10 +15,10 @@ import pytest
 
 from images.host.store import Store
 from images.transport import engine as engines
-from tests.support.finished import SMALL as SMALL_LAYER
-from tests.support.finished import finished
+from tests.support.cut_connection import connection_to
+from tests.support.finished_images import SMALL as SMALL_LAYER
+from tests.support.finished_images import finished
 from tests.support.harness import EXAMPLES, IMAGES, ROOT, built, call
-from tests.support.line import line
 from tests.support.registry import running
 from tests.support.stand_in import digest
 from tests.support.stores import SMALL
@@ -41,7 +41,7 @@ def manifest(name: str) -> bytes | None:
 
 
 def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> None:
-    with line(registry) as way:
+    with connection_to(registry) as way:
         way.limit, way.stall = 150_000_000, True
         command = [sys.executable, "build.py", *SMALL, "--push", f"{way.host}/team/image:1"]
         with subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as child:
@@ -49,7 +49,7 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> 
             os.killpg(child.pid, signal.SIGKILL)
         assert reached
         assert manifest(f"{registry}/team/image:1") is None
-    with line(registry) as way:
+    with connection_to(registry) as way:
         answer = built(*SMALL, "--push", f"{way.host}/team/image:1", "--push", f"{registry}/team/image:2")
 
         found = manifest(f"{registry}/team/image:1") or b""

@@ -14,14 +14,14 @@ from images.base.base import Facts
 from images.debs.apt import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
+from tests.support.base_facts import facts_of
 from tests.support.elf import library
-from tests.support.facts import known
 from tests.support.packages import make
 from tests.support.stand_in import PACKAGES, SYSTEM
 
 TCMALLOC = library(needs=["GLIBC_2.2.5", "GLIBC_2.29", "GLIBCXX_3.4.99"])
 NEWER = library(needs=["GLIBC_2.36", "GLIBC_2.4"])
-BASE = known(SYSTEM, PACKAGES)  # its glibc is 2.35
+BASE = facts_of(SYSTEM, PACKAGES)  # its glibc is 2.35
 
 
 @pytest.fixture(scope="module")

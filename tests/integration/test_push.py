@@ -21,10 +21,10 @@ from images.oci import image as oci
 from images.oci import reference
 from images.oci.layout_writer import write_layout
 from images.transport import skopeo, transfer
+from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Reply, answering
-from tests.support.finished import SMALL, finished
+from tests.support.finished_images import SMALL, finished
 from tests.support.harness import call
-from tests.support.line import line
 from tests.support.registry import running
 from tests.support.stand_in import Files, digest
 
@@ -91,7 +91,7 @@ def test_the_registry_has_the_digest_that_is_printed(
 def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
     big = new_to_every_registry(5)
     first, second = finished(store, big, SMALL), finished(store, big, SMALL, {"etc/group": b"root:x:0:\n"})
-    with line(registry) as way:
+    with connection_to(registry) as way:
         push(first, f"{way.host}/b/c:1", store)
         whole, way.sent = way.sent, 0
 
@@ -106,7 +106,7 @@ def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
 
 def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
     made = finished(store, new_to_every_registry(2), new_to_every_registry(3))
-    with line(registry) as way:
+    with connection_to(registry) as way:
         way.limit = 4_000_000
         with pytest.raises(WorldFault, match="cannot push") as caught:
             push(made, f"{way.host}/d/e:1", store)
@@ -123,7 +123,7 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
 def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, store: Store) -> None:
     old, new = finished(store, SMALL), finished(store, SMALL, new_to_every_registry(4))
     push(old, f"{registry}/f/g:1", store)
-    with line(registry) as way:
+    with connection_to(registry) as way:
         way.limit = 1_000_000
         with pytest.raises(WorldFault):
             push(new, f"{way.host}/f/g:1", store)
@@ -143,7 +143,7 @@ def push_at_once(made: oci.Image, host: str, store: Store, say: list[str]) -> No
 
 def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store: Store) -> None:
     made, said = finished(store, new_to_every_registry(6)), list[str]()
-    with line(registry) as way:
+    with connection_to(registry) as way:
         way.limit, way.stall = 1_000_000, True
         with pytest.raises(WorldFault, match="does not answer") as caught:
             push_at_once(made, way.host, store, said)

@@ -21,9 +21,9 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import reference
 from images.transport import skopeo
+from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving
 from tests.support.harness import call
-from tests.support.line import line
 from tests.support.registry import running
 from tests.support.stand_in import Image, layout, write
 from tests.support.web import serving as serving_pages
@@ -505,7 +505,7 @@ def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) ->
     store = Store(tmp_path / "store")
     access = Access(environ={"PATH": os.environ["PATH"]}, say=said.append)
     patience = skopeo.Patience(said=0.5, pull=1.5)
-    with serving(Faulty(Image())) as server, line(server.host) as way, store.aside(directory=True) as aside:
+    with serving(Faulty(Image())) as server, connection_to(server.host) as way, store.aside(directory=True) as aside:
         place, way.limit, way.stall = reference.Place(way.host, "a/b", plain=True), 1, True
         with pytest.raises(WorldFault, match="does not answer") as caught:
             skopeo.Server(place, store, access, aside, patience).pull(Image().digest, lambda: came.append(1))

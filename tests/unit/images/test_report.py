@@ -10,7 +10,7 @@ from rich.console import Console
 
 from images import report
 from images.host.store import Store
-from tests.support.finished import SMALL, finished
+from tests.support.finished_images import SMALL, finished
 
 
 @pytest.mark.parametrize("archive", ["tmp/[/x].tar", "[a].tar", "[red]a.tar", "a\\[b].tar"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.jobs.smoke_flags import default_flags, known_flags
-from tests.support.history import HISTORY
+from tests.support.trainer_fields import HISTORY
 
 
 @pytest.mark.parametrize("release", HISTORY)

@@ -9,7 +9,7 @@ from entrypoint.training.arguments import arguments
 from entrypoint.training.eras import ALWAYS, CHOICES, ERAS, STILL, Choice
 from entrypoint.training.flags import plain, split_flags, translate
 from entrypoint.training.tasks import TASKS
-from tests.support.history import EVER, HISTORY
+from tests.support.trainer_fields import EVER, HISTORY
 
 FIRST, LAST = min(HISTORY), max(HISTORY)
 BY_NAME = {era.name: era for era in ERAS}

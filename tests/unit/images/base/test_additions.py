@@ -14,13 +14,13 @@ from images.foreign import tars
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
-from tests.support.facts import known
+from tests.support.base_facts import facts_of
 from tests.support.stand_in import PACKAGES, SYSTEM, Files, layer
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
-    bare = additions.lacking(known(SYSTEM, PACKAGES))
-    some = additions.lacking(known(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
+    bare = additions.lacking(facts_of(SYSTEM, PACKAGES))
+    some = additions.lacking(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
 
     assert set(bare) == set(PIECES)
     assert "liblzma.so.5" not in some and "tini" not in some and "libunwind.so.8" not in some
@@ -55,11 +55,11 @@ def test_what_is_no_file_of_the_package_is_not_read(name: str) -> None:
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="libunwind8"):
-        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], known(SYSTEM), {})
+        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], facts_of(SYSTEM), {})
 
 
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:
-    elsewhere = known(SYSTEM, {"usr/lib/libtcmalloc.so.4": b"", f"{LIBRARY}/libtcmalloc.so.4.5.9": b""})
+    elsewhere = facts_of(SYSTEM, {"usr/lib/libtcmalloc.so.4": b"", f"{LIBRARY}/libtcmalloc.so.4.5.9": b""})
 
     assert additions.links(elsewhere, "usr/bin/python3.10") == {
         f"{LIBRARY}/libtcmalloc.so.4": "/usr/lib/libtcmalloc.so.4",

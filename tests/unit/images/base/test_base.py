@@ -6,8 +6,8 @@ import pytest
 
 from images.base.base import refuse
 from images.host.errors import UserFault
+from tests.support.base_facts import facts_of
 from tests.support.elf import library
-from tests.support.facts import known
 from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 
 MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
@@ -30,14 +30,14 @@ def test_what_cannot_work_is_refused_with_every_reason(
     layers: list[Files], python: str, glibc: str, reasons: list[str]
 ) -> None:
     with pytest.raises(UserFault) as caught:
-        refuse(known(*layers), "registry/image:1", python, glibc)
+        refuse(facts_of(*layers), "registry/image:1", python, glibc)
 
     assert caught.value.value.startswith("registry/image:1: ")
     assert all(reason in caught.value.value for reason in reasons)
 
 
 def test_what_can_work_is_not_refused() -> None:
-    refuse(known(SYSTEM, PACKAGES), "registry/image:1", "3.10", "2.35")
+    refuse(facts_of(SYSTEM, PACKAGES), "registry/image:1", "3.10", "2.35")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_wheels_ask_for_what_their_tag_allows(glibc: str, symbols: str) -> None:
     old: Files = {f"{LIBRARY}/libstdc++.so.6": library(has=["GLIBCXX_3.4.1"]), f"{LIBRARY}/libc.so.6": NEWEST}
 
     with pytest.raises(UserFault, match=rf"wheels ask for GLIBCXX_{symbols}\n") as caught:
-        refuse(known(SYSTEM, old), "image", "3.10", glibc)
+        refuse(facts_of(SYSTEM, old), "image", "3.10", glibc)
 
     assert "glibc is" not in caught.value.value

@@ -13,15 +13,15 @@ from packaging.version import Version
 
 from images.base import inspect
 from images.host.errors import WorldFault
+from tests.support.base_facts import facts_of
 from tests.support.elf import library
-from tests.support.facts import known
 from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, digest, layer
 
 BANNER = b"\0\x7fELF GNU C Library (Ubuntu GLIBC 2.39-0ubuntu8) stable release version 2.39.\nCopyright"
 
 
 def test_the_stand_in_for_intels_image_is_understood() -> None:
-    found = known(SYSTEM, PACKAGES)
+    found = facts_of(SYSTEM, PACKAGES)
 
     assert (found.glibc, found.musl) == ("2.35", False)
     assert found.pythons == {"3.10": "usr/bin/python3.10"}
@@ -45,7 +45,7 @@ def test_a_layer_is_the_one_that_the_configuration_names(tmp_path: Path) -> None
 
 
 def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:
-    installed = {d.name: d for d in known(SYSTEM, PACKAGES).distributions}
+    installed = {d.name: d for d in facts_of(SYSTEM, PACKAGES).distributions}
 
     assert {name: d.version for name, d in installed.items()} == {
         "intel-extension-for-pytorch": "2.3.0+cpu",
@@ -58,17 +58,17 @@ def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:
 
 
 def test_facts_come_back_from_json_as_they_were() -> None:
-    found = known(SYSTEM, PACKAGES)
+    found = facts_of(SYSTEM, PACKAGES)
 
     assert inspect.from_plain(json.loads(json.dumps(inspect.plain(found)))) == found
 
 
 def test_the_library_itself_knows_its_release_better_than_its_package() -> None:
-    assert known(SYSTEM, {f"{LIBRARY}/libc.so.6": BANNER}).glibc == "2.39"
+    assert facts_of(SYSTEM, {f"{LIBRARY}/libc.so.6": BANNER}).glibc == "2.39"
 
 
 def test_an_older_glibc_is_behind_a_link() -> None:
-    found = known({"lib/x86_64-linux-gnu/libc.so.6": "libc-2.31.so", "lib/x86_64-linux-gnu/libc-2.31.so": BANNER})
+    found = facts_of({"lib/x86_64-linux-gnu/libc.so.6": "libc-2.31.so", "lib/x86_64-linux-gnu/libc-2.31.so": BANNER})
 
     assert found.glibc == "2.39"
 
@@ -93,14 +93,14 @@ def test_an_older_glibc_is_behind_a_link() -> None:
     ],
 )
 def test_the_newest_symbols_of_libstdcxx(files: Files, found: dict[str, str]) -> None:
-    assert known(SYSTEM, files).glibcxx == found
+    assert facts_of(SYSTEM, files).glibcxx == found
 
 
 def test_a_python_outside_of_usr_has_its_own_libstdcxx() -> None:
     system: Files = {f"{LIBRARY}/libstdc++.so.6": library(has=["GLIBCXX_3.4.30"])}
     conda: Files = {"opt/conda/bin/python3.11": b"", "opt/conda/lib/libstdc++.so.6": library(has=["GLIBCXX_3.4.19"])}
 
-    found = known(SYSTEM, system, conda, path="/opt/conda/bin:/usr/bin")
+    found = facts_of(SYSTEM, system, conda, path="/opt/conda/bin:/usr/bin")
 
     assert found.glibcxx == {"3.11": "3.4.19", "3.10": "3.4.30"}
 
@@ -108,9 +108,9 @@ def test_a_python_outside_of_usr_has_its_own_libstdcxx() -> None:
 def test_musl_is_seen_where_there_is_no_glibc() -> None:
     musl: Files = {"lib/ld-musl-x86_64.so.1": b""}
 
-    assert known(musl).musl
-    assert known(musl).glibc is None
-    assert not known(SYSTEM, musl).musl
+    assert facts_of(musl).musl
+    assert facts_of(musl).glibc is None
+    assert not facts_of(SYSTEM, musl).musl
 
 
 def test_a_python_outside_of_usr_has_its_own_directory() -> None:
@@ -119,21 +119,21 @@ def test_a_python_outside_of_usr_has_its_own_directory() -> None:
         "opt/conda/lib/python3.11/site-packages/a-1.0.dist-info/RECORD": b"",
     }
 
-    found = known(SYSTEM, conda, path="/opt/conda/bin:/usr/bin")
+    found = facts_of(SYSTEM, conda, path="/opt/conda/bin:/usr/bin")
 
     assert found.pythons == {"3.11": "opt/conda/bin/python3.11", "3.10": "usr/bin/python3.10"}
     assert found.sites["3.11"] == ("opt/conda/lib/python3.11/site-packages",)
 
 
 def test_the_first_python_on_the_path_counts() -> None:
-    found = known(SYSTEM, {"usr/local/bin/python3.10": b""})
+    found = facts_of(SYSTEM, {"usr/local/bin/python3.10": b""})
 
     assert found.pythons == {"3.10": "usr/local/bin/python3.10"}
     assert found.sites["3.10"] == ("usr/local/lib/python3.10/site-packages",)
 
 
 def test_tini_is_found_where_it_is() -> None:
-    assert known(SYSTEM, {"usr/bin/tini": b""}).tini == "usr/bin/tini"
+    assert facts_of(SYSTEM, {"usr/bin/tini": b""}).tini == "usr/bin/tini"
 
 
 WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])

@@ -14,7 +14,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
-from tests.support.facts import known
+from tests.support.base_facts import facts_of
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 OLD = "usr/lib/python3/dist-packages"
@@ -46,7 +46,7 @@ def part(store: Store, name: str, files: dict[str, bytes], below: Directories) -
 
 @pytest.fixture
 def base(store: Store) -> Base:
-    facts = replace(known(BASE), directories=BELOW, sites={"3.11": (SITE, OLD)})
+    facts = replace(facts_of(BASE), directories=BELOW, sites={"3.11": (SITE, OLD)})
     return Base(
         name="debian:x",
         layers=(part(store, "base", BASE, Directories()),),

@@ -1,4 +1,4 @@
-"""A line to a server that counts the bytes sent over it, and breaks where it is told to."""
+"""Connections to a server that count the bytes sent over them, and are cut where a test says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 CHUNK = 1 << 16
 
 
-class Line:
+class Connection:
     """`host` leads to the server, `sent` is the number of bytes that went there.
 
     Where `sent` reaches `limit`, `reached` is set and every connection breaks, or with `stall` stands still.
@@ -70,9 +70,9 @@ class Line:
 
 
 @contextmanager
-def line(to: str) -> Iterator[Line]:
-    """Lay a line to a server, given as host:port."""
-    made = Line(to)
+def connection_to(to: str) -> Iterator[Connection]:
+    """Connect to a server, given as host:port, through a listener of its own."""
+    made = Connection(to)
     try:
         yield made
     finally:

@@ -11,7 +11,7 @@ from images.base.overlay import Tree
 from tests.support.stand_in import Files, layer
 
 
-def known(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
+def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     """Inspect layers of files, from the lowest; `path` is the image's PATH."""
     tree = Tree()
     for number, files in enumerate(layers):
