@@ -23,13 +23,13 @@ def variables(pod: dict[str, Any]) -> dict[str, str]:
     return {row["name"]: row.get("value") for row in pod["spec"]["containers"][0]["env"]}
 
 
-def test_the_variables_of_a_worker_beside_a_master() -> None:
+def test_a_worker_beside_a_master_has_the_variables_that_were_recorded() -> None:
     worker = variables(made("--elastic", "off")[1])
 
     assert {**left_by("pytorchjob-master")}.items() <= worker.items()
 
 
-def test_the_variables_of_an_elastic_worker() -> None:
+def test_an_elastic_worker_has_the_variables_that_were_recorded() -> None:
     """The recorded job had `standalone: true`, which is the only reason for PET_STANDALONE."""
     recorded = left_by("pytorchjob-elastic")
     del recorded["PET_STANDALONE"]
@@ -65,7 +65,7 @@ def trained(runtime: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     return make_trainjob_pods(job, runtime or TORCH_DISTRIBUTED, ADDRESSES)
 
 
-def test_the_variables_of_a_trainjob() -> None:
+def test_a_pod_of_a_trainjob_has_the_variables_that_were_recorded() -> None:
     assert left_by("trainer-v2").items() <= variables(trained()[1]).items()
 
 
@@ -88,7 +88,7 @@ def test_the_first_node_of_a_trainjob_has_a_name_for_all() -> None:
         assert {"ip": "10.0.0.2", "hostnames": ["job-node-0-0.job"]} in pod["spec"]["hostAliases"]
 
 
-def test_the_pods_of_an_mpijob(tmp_path: Path) -> None:
+def test_the_pods_of_an_mpijob_have_what_its_operator_gives_them(tmp_path: Path) -> None:
     job = write("mpijob", "--name", "job", "--workers", "2", "--nproc", "2", "smoke").manifest
 
     *workers, launcher = make_mpi_pods(job, tmp_path, (*ADDRESSES, "10.0.0.4"))

@@ -99,20 +99,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=docker_configs | docker_values.map(lambda value: json.dumps(value).encode()))
-def test_any_configuration_of_docker(place: Path, data: bytes) -> None:
+def test_any_configuration_of_docker_is_read_or_refused(place: Path, data: bytes) -> None:
     with watched(place) as scratch:
         answer(read_docker, data, scratch)
 
 
 @given(data=pip_files)
-def test_any_configuration_of_pip(place: Path, data: bytes) -> None:
+def test_any_configuration_of_pip_is_read_or_refused(place: Path, data: bytes) -> None:
     with watched(place) as scratch:
         answer(read_pip, data, scratch)
 
 
 @given(data=st.binary(max_size=99), at=hostile.changes)
 @pytest.mark.parametrize("read", [read_docker, read_pip])
-def test_any_bytes(place: Path, read: Callable[[Path], None], data: bytes, at: list[hostile.Change]) -> None:
+def test_any_bytes_are_read_or_refused(
+    place: Path, read: Callable[[Path], None], data: bytes, at: list[hostile.Change]
+) -> None:
     sound: dict[Callable[[Path], None], bytes] = {
         read_docker: json.dumps({"auths": {"registry": {"auth": AUTH}}, "credsStore": "x"}).encode(),
         read_pip: f"[global]\nindex-url = https://me:{SECRET}@host/\nno-index = no\n[install]\ncert = x\n".encode(),
@@ -147,7 +149,7 @@ variables = st.dictionaries(
 
 
 @given(environ=variables)
-def test_any_variables_of_pip(environ: Mapping[str, str]) -> None:
+def test_any_variables_of_pip_are_read_or_refused(environ: Mapping[str, str]) -> None:
     try:
         ask(pip_config.sources(pip_config.merged([], environ), Path("/home")))
         assert all(path != Path(os.devnull) for path in pip_config.files({"HOME": "/home", **environ}, "/none"))
@@ -172,7 +174,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("read", "data"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_configuration(place: Path, read: Callable[[Path], None], data: bytes) -> None:
+def test_a_hostile_configuration_is_read_or_refused(place: Path, read: Callable[[Path], None], data: bytes) -> None:
     with watched(place) as scratch:
         answer(read, data, scratch)
 

@@ -51,7 +51,7 @@ def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])
-def test_commands_that_only_tell(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 0
     assert "2.13.0" in capsys.readouterr().out
 

@@ -126,7 +126,7 @@ def test_what_a_command_does_not_take_is_refused(command: str | None, words: lis
 
 
 @pytest.mark.parametrize("number", [-1, 0, 1, 999_999_999])
-def test_a_number_is_read(number: int) -> None:
+def test_any_number_is_taken_as_typed(number: int) -> None:
     assert parse("build", [f"--jobs={number}"]).jobs == number
 
 

@@ -50,7 +50,7 @@ def form(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CUSTOM)
-def test_the_definition_takes_it(name: str) -> None:
+def test_the_definition_of_its_kind_takes_a_manifest(name: str) -> None:
     manifest = form(name)
 
     jsonschema.validate(manifest, schema(manifest["kind"]))
@@ -75,7 +75,7 @@ def test_the_model_of_the_training_operator_keeps_all_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_kubernetes_takes_it(name: str) -> None:
+def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
     """Objects of Kubernetes as they are, and the pods of the others, but for those that a TrainJob only patches."""
     manifest = form(name)
     objects = [manifest]

@@ -31,7 +31,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("kind", "words", "line"), LINES)
-def test_it_is_said_on_stderr(kind: str, words: str, line: str) -> None:
+def test_the_division_of_the_cores_is_said_on_stderr(kind: str, words: str, line: str) -> None:
     printed = write(kind, *words.split())
 
     assert printed.code == 0

@@ -44,7 +44,7 @@ from manifests import fields
         ("1" * 25, None),
     ],
 )
-def test_a_quantity(text: str, value: Fraction | int | None) -> None:
+def test_a_quantity_is_the_number_that_kubernetes_takes_it_for(text: str, value: Fraction | int | None) -> None:
     assert fields.read_quantity(text) == value
 
 
@@ -52,14 +52,14 @@ def test_a_quantity(text: str, value: Fraction | int | None) -> None:
     "image",
     ["a", "a:1", "a/b_c/d-e:1.2-x", "localhost:5000/a", "Registry.Example/a:T", "[::1]:5000/a", f"a@sha256:{'0' * 64}"],
 )
-def test_an_image(image: str) -> None:
+def test_an_image_in_a_registry_is_taken(image: str) -> None:
     assert fields.read_image(image, "--image") == image
 
 
 @pytest.mark.parametrize(
     ("text", "path"), [("/data", "/data"), ("/data/", "/data"), ("//a//b", "/a/b"), ("/tmp/x", "/tmp/x")]
 )
-def test_a_directory(text: str, path: str) -> None:
+def test_a_directory_is_taken_without_needless_slashes(text: str, path: str) -> None:
     assert fields.read_path(text, "--mount") == path
 
 
@@ -73,17 +73,17 @@ def test_a_directory(text: str, path: str) -> None:
         ("a", {"key": "a", "operator": "Exists"}),
     ],
 )
-def test_a_toleration(text: str, toleration: dict[str, str]) -> None:
+def test_a_taint_becomes_its_toleration(text: str, toleration: dict[str, str]) -> None:
     assert fields.read_toleration(text, "--toleration") == toleration
 
 
 @pytest.mark.parametrize("key", ["a", "a.b_c-d", "example.org/a", "node.kubernetes.io/instance-type"])
-def test_a_key(key: str) -> None:
+def test_the_key_of_a_label_may_have_a_domain(key: str) -> None:
     assert fields.is_key(key)
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a/", "a/b/c", "-a", "Example.org/a", f"{'a' * 254}/b", "a" * 64])
-def test_no_key(key: str) -> None:
+def test_what_kubernetes_takes_for_no_key_is_none(key: str) -> None:
     assert not fields.is_key(key)
 
 

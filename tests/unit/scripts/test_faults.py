@@ -90,7 +90,7 @@ def test_one_code_is_that_of_all() -> None:
         pytest.param([DONE[0], Done(1, "rank 1 on node1\n was killed | by signal 9", "")], id="in two lines"),
     ],
 )
-def test_other_ends_fail(ends: list[Done]) -> None:
+def test_ends_other_than_those_of_the_row_fail(ends: list[Done]) -> None:
     broken = Broken(ROW)
 
     with pytest.raises(AssertionError):

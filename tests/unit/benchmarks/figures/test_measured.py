@@ -8,7 +8,7 @@ from benchmarks.figures.measured import Figures, of_json, written
 from images.host.errors import WorldFault
 
 
-def test_medians_and_ratios() -> None:
+def test_a_ratio_is_that_of_the_medians() -> None:
     figures = Figures()
     for ours, theirs in ((10, 60), (12, 30), (50, 48)):
         figures.add("ours", ours)

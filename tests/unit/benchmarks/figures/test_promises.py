@@ -49,7 +49,7 @@ def test_parts_that_were_not_measured_are_not_judged() -> None:
     assert {each.promise.part for each in promises.judge({"image": Figures()})} == {"image"}
 
 
-def test_the_table_is_whole() -> None:
+def test_every_part_has_promises_each_with_one_limit_at_most() -> None:
     assert {promise.part for promise in PROMISES} == {*PARTS}
     assert len({(promise.part, promise.what) for promise in PROMISES}) == len(PROMISES)
     assert [promise for promise in PROMISES if promise.most is not None and promise.least is not None] == []

@@ -42,7 +42,9 @@ class Engine:
 
 
 @pytest.mark.parametrize("raised", [None, KeyboardInterrupt, ValueError])
-def test_nothing_stays(raised: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stays_whatever_ends_the_benchmark(
+    raised: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = Engine()
     monkeypatch.setattr(subprocess, "run", engine.run)
     made = list[Scratch]()

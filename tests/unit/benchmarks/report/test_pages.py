@@ -133,7 +133,7 @@ def test_damaged_figures_leave_the_pages_as_they_are(text: str | None, said: str
     assert {(places / name).read_text() for name in ("PAGE.md", "README.md")} == {MARKED.format("image")}
 
 
-def test_whole_figures_are_written(places: Path) -> None:
+def test_figures_that_are_whole_are_written_into_the_pages(places: Path) -> None:
     (places / "benchmarks.json").write_text(json.dumps({"image": image(300_000_000)}))
 
     pages.write()

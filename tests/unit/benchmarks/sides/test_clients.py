@@ -52,6 +52,6 @@ def test_a_client_is_named_by_its_release(machine: Path) -> None:
     assert clients.find({"PATH": str(machine / "builtin")})[0].title == "Docker version 20.10.24"
 
 
-def test_none_is_refused(machine: Path) -> None:
+def test_a_machine_without_a_client_for_buildkit_is_refused(machine: Path) -> None:
     with pytest.raises(UserFault, match="drives BuildKit"):
         clients.find({"PATH": str(machine / "neither")})

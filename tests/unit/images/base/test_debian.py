@@ -41,7 +41,7 @@ from images.oci.layer import EPOCH
         ("dev", False),
     ],
 )
-def test_dirt(path: str, dirty: bool) -> None:
+def test_what_belongs_to_one_machine_is_left_out_of_the_base(path: str, dirty: bool) -> None:
     assert bool(DIRTY.match(path)) is dirty
 
 

@@ -92,7 +92,7 @@ def test_an_older_glibc_is_behind_a_link() -> None:
         ({f"{LIBRARY}/libstdc++.so.6": b"none"}, {}),
     ],
 )
-def test_the_newest_symbols_of_libstdcxx(files: Files, found: dict[str, str]) -> None:
+def test_the_newest_symbols_of_libstdcxx_are_found(files: Files, found: dict[str, str]) -> None:
     assert facts_of(SYSTEM, files).glibcxx == found
 
 
@@ -139,7 +139,7 @@ def test_tini_is_found_where_it_is() -> None:
 WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])
 
 
-def test_the_name_of_a_library() -> None:
+def test_a_library_is_known_by_its_soname() -> None:
     assert inspect.soname(WHOLE) == "liba.so.1"
     assert inspect.soname(library()) is None
 

@@ -57,7 +57,7 @@ def test_any_record_is_read(text: str) -> None:
         ("A: 1\r\n\r\nB: 2\r\n", [{"a": "1"}, {"b": "2"}]),
     ],
 )
-def test_paragraphs(text: str, read: list[dict[str, str]]) -> None:
+def test_a_control_file_is_read_as_paragraphs(text: str, read: list[dict[str, str]]) -> None:
     assert list(paragraphs(text)) == read
 
 
@@ -78,7 +78,7 @@ Version: 0.19.0-1
 """
 
 
-def test_debian_packages() -> None:
+def test_packages_of_debian_have_the_version_of_their_status() -> None:
     assert debian_packages(STATUS) == {"python3": "3.11.2-1+b1", "tini": "0.19.0-1"}
 
 

@@ -24,7 +24,7 @@ def test_what_is_no_json_is_refused(data: bytes) -> None:
         documents.parse(data)
 
 
-def test_json_is_read() -> None:
+def test_json_of_few_levels_is_read() -> None:
     value = {"a": [1, {"b": None}], "c": nested(98)}
 
     assert documents.parse(json.dumps(value).encode()) == value

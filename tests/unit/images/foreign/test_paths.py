@@ -31,7 +31,7 @@ from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
         ("a/" * (DEEPEST + 1) + "a", f"has more than {DEEPEST} directories"),
     ],
 )
-def test_a_flaw_is_named(path: str, words: str) -> None:
+def test_a_path_that_a_layer_cannot_have_is_named(path: str, words: str) -> None:
     assert flaw(path) == words
 
 

@@ -28,7 +28,7 @@ def test_the_command_comes_last_as_it_is() -> None:
 @pytest.mark.parametrize(
     "option", ["--unshare-all", "--unshare-user", "--new-session", "--die-with-parent", "--cap-drop"]
 )
-def test_it_is_nobody_alone(option: str) -> None:
+def test_what_runs_in_a_sandbox_is_nobody_and_alone(option: str) -> None:
     assert option in LINE[: LINE.index("--")]
     assert LINE[LINE.index("--cap-drop") + 1] == "ALL"
     assert [LINE[LINE.index(each) + 1] for each in ("--uid", "--gid")] == ["65534", "65534"]
@@ -60,7 +60,7 @@ def test_nothing_runs_without_a_sandbox(program: str, remedy: str) -> None:
         Sandbox(program, "the reason").run(["/bin/false"], GIVEN, "")
 
 
-def test_it_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bwrap").touch(0o755)
     tried: list[Sandbox] = []
 

@@ -162,7 +162,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(above=st.lists(hostile.tars, min_size=1, max_size=2), kind=PACKED, at=st.just([]) | hostile.changes)
-def test_any_layer(place: Path, above: list[bytes], kind: str, at: list[hostile.Change]) -> None:
+def test_any_layer_is_read_or_refused(place: Path, above: list[bytes], kind: str, at: list[hostile.Change]) -> None:
     every = [SYSTEM_TAR, *above]
     layers = [packed(tar, kind) for tar in every]
     layers[-1] = hostile.changed(layers[-1], at) if layers[-1] else b""
@@ -171,7 +171,7 @@ def test_any_layer(place: Path, above: list[bytes], kind: str, at: list[hostile.
 
 
 @given(data=st.binary(max_size=200), start=st.sampled_from([b"", compression.GZIP, compression.ZSTD, b"PK\3\4"]))
-def test_any_bytes(place: Path, data: bytes, start: bytes) -> None:
+def test_any_bytes_are_read_or_refused(place: Path, data: bytes, start: bytes) -> None:
     with watched(place, MEMORY) as scratch:
         use(made([start + data], [digest(start + data)]), scratch)
         path = scratch / "image.tar"
@@ -180,7 +180,7 @@ def test_any_bytes(place: Path, data: bytes, start: bytes) -> None:
 
 
 @given(tar=hostile.tars, kind=st.sampled_from(["none", "gzip"]))
-def test_any_archive(place: Path, tar: bytes, kind: str) -> None:
+def test_any_archive_is_read_or_refused(place: Path, tar: bytes, kind: str) -> None:
     """The members of an archive of an image are hostile too."""
     whole = io.BytesIO()
     image_files = stand_in.saved(stand_in.Image([SYSTEM]))
@@ -198,7 +198,9 @@ def test_any_archive(place: Path, tar: bytes, kind: str) -> None:
 
 
 @given(where=st.sampled_from(["config", "manifest", "index"]), edits=hostile.edits, as_tar=st.booleans())
-def test_any_documents(place: Path, where: str, edits: list[tuple[list[int], object]], as_tar: bool) -> None:
+def test_any_documents_are_read_or_refused(
+    place: Path, where: str, edits: list[tuple[list[int], object]], as_tar: bool
+) -> None:
     """A document is changed, and what names it changed with it."""
     found = stand_in.Image([SYSTEM])
     documents: dict[str, Any] = {"config": dict(found.config), "manifest": json.loads(found.blobs[found.digest])}
@@ -220,7 +222,9 @@ def test_any_documents(place: Path, where: str, edits: list[tuple[list[int], obj
 
 
 @given(where=st.sampled_from(["manifest.json", "config.json"]), edits=hostile.edits)
-def test_any_saved_documents(place: Path, where: str, edits: list[tuple[list[int], object]]) -> None:
+def test_any_documents_of_a_saved_image_are_read_or_refused(
+    place: Path, where: str, edits: list[tuple[list[int], object]]
+) -> None:
     files = stand_in.saved(stand_in.Image([SYSTEM]))
     value = json.loads(files[where])
     for path, new in edits:
@@ -230,7 +234,9 @@ def test_any_saved_documents(place: Path, where: str, edits: list[tuple[list[int
 
 
 @given(where=st.sampled_from(["manifest.json", "config.json"]), at=hostile.changes | st.binary(max_size=99))
-def test_any_saved_bytes(place: Path, where: str, at: list[hostile.Change] | bytes) -> None:
+def test_any_bytes_in_a_saved_image_are_read_or_refused(
+    place: Path, where: str, at: list[hostile.Change] | bytes
+) -> None:
     files = stand_in.saved(stand_in.Image([SYSTEM]))
     data = at if isinstance(at, bytes) else hostile.changed(files[where], at)
     with watched(place, MEMORY) as scratch:
@@ -271,12 +277,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("tar", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_layer(place: Path, tar: bytes) -> None:
+def test_a_hostile_layer_is_read_or_refused(place: Path, tar: bytes) -> None:
     with watched(place, MEMORY) as scratch:
         use(made([SYSTEM_TAR, tar + hostile.END], [digest(SYSTEM_TAR), digest(tar + hostile.END)]), scratch, built=True)
 
 
-def test_more_files_than_an_image_has(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_an_image_has_are_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "LARGEST", 1 << 20)
     tar = b"".join(named(b"%d/" % number + DEEP + b"x") for number in range(40)) + hostile.END
     with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="too many files"):
@@ -284,14 +290,14 @@ def test_more_files_than_an_image_has(place: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
-def test_a_layer_that_unpacks_to_too_much(place: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_that_unpacks_to_too_much_is_refused(place: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
     tar = named(b"a", bytes(4 << 20)) + hostile.END
     with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="unpacks to too much"):
         take(stand_in.write(scratch / "layout", made([packed(tar, kind)], [digest(tar)])), scratch)
 
 
-def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_unpacks_to_too_much_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
     with watched(place, MEMORY) as scratch:
         path = scratch / "image.tar.gz"
@@ -300,7 +306,7 @@ def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.Mo
             take(path, scratch)
 
 
-def test_an_archive_of_more_files_than_images_have(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_of_more_files_than_images_have_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tars, "MOST", 100)
     with watched(place, MEMORY) as scratch:
         path = scratch / "image.tar"

@@ -111,7 +111,7 @@ def test_a_wheel_of_which_nothing_is_known(tmp_path: Path) -> None:
         ("Home-page: https://[::1]/", None),
     ],
 )
-def test_homepage(tmp_path: Path, lines: str, address: str | None) -> None:
+def test_only_an_address_becomes_the_homepage_of_a_package(tmp_path: Path, lines: str, address: str | None) -> None:
     wheel = make_wheel(tmp_path, "a", "1", f"Metadata-Version: 2.1\n{lines}\n")
 
     (part,) = read(of_wheels(tmp_path, wheel))["components"]
@@ -190,7 +190,7 @@ def test_what_is_no_package_is_skipped(field: str, value: str) -> None:
     assert components.of_debian(broken, "debian-12") == []
 
 
-def test_single_files_and_the_image() -> None:
+def test_single_files_and_the_image_are_components() -> None:
     listed = [
         components.archive("examples", "5.23.0", "c" * 64),
         components.program("multinode", "0.1.0", "Apache-2.0"),
@@ -210,7 +210,7 @@ def test_single_files_and_the_image() -> None:
     assert (program["type"], program["licenses"]) == ("application", [{"license": {"id": "Apache-2.0"}}])
 
 
-def test_an_archive_without_a_version() -> None:
+def test_an_archive_without_a_version_is_named_by_its_checksum() -> None:
     (part,) = read([components.archive("examples", None, "c" * 64)])["components"]
 
     assert part["purl"] == f"pkg:generic/examples?checksum=sha256:{'c' * 64}"
@@ -223,7 +223,7 @@ def everything(directory: Path) -> tuple[list[Wheel], str, list[Component]]:
     return wheels, STATUS, [components.archive("examples", "5.23.0", "c" * 64)]
 
 
-def test_the_same_bytes_twice_and_in_any_order(tmp_path: Path) -> None:
+def test_the_bytes_are_the_same_twice_and_in_any_order(tmp_path: Path) -> None:
     wheels, status, files = everything(tmp_path)
     turned = "\n\n".join(reversed(status.strip().split("\n\n")))
 

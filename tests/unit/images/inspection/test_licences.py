@@ -46,7 +46,7 @@ def shown(licences: Iterable[License]) -> list[str]:
         ("License: MIT\n        as is", []),
     ],
 )
-def test_of_wheel(metadata: str, licences: list[str]) -> None:
+def test_a_wheel_has_the_licences_that_its_metadata_name(metadata: str, licences: list[str]) -> None:
     raw, _ = parse_email(f"Metadata-Version: 2.4\nName: a\n{metadata}\n")
 
     assert shown(of_wheel(raw)) == licences

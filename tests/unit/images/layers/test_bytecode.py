@@ -110,7 +110,7 @@ def test_a_store_on_a_disk_without_programs_is_named(
     assert caught.value.remedy == f"set XDG_CACHE_HOME to a directory where they can, or {bytecode.WITHOUT}"
 
 
-def test_bytecode_is_read(tmp_path: Path) -> None:
+def test_bytecode_that_fits_its_wheel_is_read(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(packed())
 
     assert bytecode.contents(tmp_path / "out", "a.whl") == {"one/two.py": b"bytecode " * 9}

@@ -102,7 +102,7 @@ def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
         assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
 
 
-def test_none_are_none(tmp_path: Path) -> None:
+def test_an_image_without_examples_obtains_none(tmp_path: Path) -> None:
     assert examples.obtain(Store(tmp_path), None, Sources(), lambda _: None) is None
 
 

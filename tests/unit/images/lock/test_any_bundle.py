@@ -88,7 +88,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(which=st.sampled_from(LOCKS), edits=edits)
-def test_any_lock(place: Path, which: Lock, edits: list[tuple[list[int], object]]) -> None:
+def test_any_lock_is_read_or_refused(place: Path, which: Lock, edits: list[tuple[list[int], object]]) -> None:
     fields: object = copy.deepcopy(lockfile.fields(which, with_origin=True))
     for path, new in edits:
         fields = hostile.replaced(fields, path, new)
@@ -98,7 +98,7 @@ def test_any_lock(place: Path, which: Lock, edits: list[tuple[list[int], object]
 
 
 @given(which=st.sampled_from(LOCKS), at=hostile.changes)
-def test_any_bytes_of_a_lock(place: Path, which: Lock, at: list[hostile.Change]) -> None:
+def test_any_bytes_of_a_lock_are_read_or_refused(place: Path, which: Lock, at: list[hostile.Change]) -> None:
     data = hostile.changed(lockfile.text(which, with_origin=True).encode(), at)
     with watched(place, MEMORY) as scratch:
         use(data.decode(errors="replace"), Store(scratch / "store"))
@@ -121,7 +121,7 @@ HOSTILE_LOCKS = {
 
 
 @pytest.mark.parametrize("text", HOSTILE_LOCKS.values(), ids=HOSTILE_LOCKS)
-def test_a_hostile_lock(place: Path, text: str) -> None:
+def test_a_hostile_lock_is_refused(place: Path, text: str) -> None:
     assert text != TABLE
     with watched(place, MEMORY) as scratch:
         for asked in (Request(), ASKED):
@@ -161,7 +161,9 @@ DIGESTS = st.sampled_from(
 
 
 @given(more=st.lists(st.tuples(DIGESTS, NAMES), max_size=4), at=st.just([]) | hostile.changes, as_tar=st.booleans())
-def test_any_sums_of_a_bundle(place: Path, more: list[tuple[str, str]], at: list[hostile.Change], as_tar: bool) -> None:
+def test_any_sums_of_a_bundle_are_read_or_refused(
+    place: Path, more: list[tuple[str, str]], at: list[hostile.Change], as_tar: bool
+) -> None:
     files = {**FILES, "SHA256SUMS": hostile.changed(sums(FILES, more), at)}
     with watched(place, MEMORY) as scratch:
         if as_tar:
@@ -176,7 +178,7 @@ def test_any_sums_of_a_bundle(place: Path, more: list[tuple[str, str]], at: list
 
 
 @given(tar=hostile.tars, at=st.just([]) | hostile.changes, first=st.booleans())
-def test_any_tar_of_a_bundle(place: Path, tar: bytes, at: list[hostile.Change], first: bool) -> None:
+def test_any_tar_of_a_bundle_is_read_or_refused(place: Path, tar: bytes, at: list[hostile.Change], first: bool) -> None:
     files = {"SHA256SUMS": sums(FILES, []), **FILES}
     whole = b"".join(entry(name.encode(), data) for name, data in files.items())
     with watched(place, MEMORY) as scratch:
@@ -186,13 +188,13 @@ def test_any_tar_of_a_bundle(place: Path, tar: bytes, at: list[hostile.Change], 
 
 
 @given(data=st.binary(max_size=200))
-def test_any_bytes_of_a_bundle(place: Path, data: bytes) -> None:
+def test_any_bytes_of_a_bundle_are_read_or_refused(place: Path, data: bytes) -> None:
     with watched(place, MEMORY) as scratch:
         (scratch / "bundle.tar").write_bytes(data)
         take(scratch / "bundle.tar", scratch)
 
 
-def test_what_is_no_place_of_a_bundle(place: Path) -> None:
+def test_what_is_no_place_of_a_bundle_is_refused(place: Path) -> None:
     with watched(place, MEMORY) as scratch:
         (scratch / "a").write_bytes(b"")
         for name in ("a/b", "x" * 300, "none", "a\0b"):

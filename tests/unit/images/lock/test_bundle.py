@@ -216,7 +216,7 @@ def test_a_bundle_that_is_cut_short_is_to_be_copied_again(
 
 
 @pytest.mark.parametrize("name", ["nowhere", "text.tar", "large.tar", "odd.tar"])
-def test_what_is_no_bundle(tmp_path: Path, store: Store, name: str) -> None:
+def test_what_is_no_bundle_is_refused(tmp_path: Path, store: Store, name: str) -> None:
     (tmp_path / "text.tar").write_text("hello")
     sums = entry(bundle.SUMS.encode(), b"0" * 64 + b"  wheels/a.whl\n")
     for other, key, value in (("large", b"GNU.sparse.size", b"%d" % (1 << 40)), ("odd", b"GNU.sparse.map", b"a,b")):
@@ -261,7 +261,9 @@ def test_what_is_missing_offline_is_named_with_its_origin(locked: Lock, tmp_path
         assert word in str(caught.value)
 
 
-def test_a_directory_in_the_place_of_a_file_in_a_tar(locked: Lock, store: Store, tmp_path: Path) -> None:
+def test_a_directory_in_the_place_of_a_file_in_a_tar_counts_as_missing(
+    locked: Lock, store: Store, tmp_path: Path
+) -> None:
     place = bundle.write(locked, store, str(tmp_path / "bundle"))
     put_a_directory(place)
     with tarfile.open(tmp_path / "bundle.tar", "w") as tar:

@@ -256,7 +256,7 @@ def test_no_option_is_ignored_beside_a_lock(lock: Lock, asked: Request, said: st
         lockfile.read(lockfile.text(lock), "my.lock", asked)
 
 
-def test_examples_beside_a_lock_without_examples() -> None:
+def test_examples_beside_a_lock_without_examples_are_refused() -> None:
     with pytest.raises(UserFault, match="--examples here, but the lock has none"):
         lockfile.read(lockfile.text(locks.lock()), "my.lock", Request(examples="here"))
 

@@ -35,7 +35,7 @@ def archive(directory: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-def test_the_package_and_the_stated_requirements(tmp_path: Path) -> None:
+def test_a_wheel_has_the_package_of_its_source_and_the_stated_requirements(tmp_path: Path) -> None:
     store, source = Store(tmp_path / "store"), archive(tmp_path, FILES)
 
     digest, name = to_wheel(store, source, sha256(source), ROW)

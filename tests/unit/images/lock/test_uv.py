@@ -173,7 +173,9 @@ def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, An
         ),
     ],
 )
-def test_uvs_environment(given: dict[str, str], sources: Sources, expected: dict[str, str]) -> None:
+def test_uv_is_given_certificates_and_proxies_and_no_variables_of_its_own(
+    given: dict[str, str], sources: Sources, expected: dict[str, str]
+) -> None:
     assert uv.variables(given, sources) == expected
 
 

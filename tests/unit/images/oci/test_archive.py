@@ -10,7 +10,7 @@ from pathlib import Path
 from images.host.store import Store
 from images.oci import archive
 from images.oci.manifest import LAYOUT, digest_of
-from tests.support.finished import SMALL, finished
+from tests.support.finished_images import SMALL, finished
 from tests.support.stand_in import digest, layer
 
 LAYERS = (SMALL, {"etc/hostname": b"one\n"})

@@ -17,7 +17,7 @@ from images.host.store import Store
 from images.oci import image, manifest, output
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import LAYOUT
-from tests.support.finished import image_in
+from tests.support.finished_images import image_in
 
 
 def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:

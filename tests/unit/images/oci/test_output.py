@@ -12,7 +12,7 @@ import pytest
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import output
-from tests.support.finished import image_in
+from tests.support.finished_images import image_in
 
 
 def put_pipe(path: Path) -> None:

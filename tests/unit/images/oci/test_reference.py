@@ -114,7 +114,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         ("oci:1", "docker.io/library/oci:1"),
     ],
 )
-def test_a_name_in_full(text: str, expected: str) -> None:
+def test_a_name_is_written_in_full_as_docker_does(text: str, expected: str) -> None:
     assert full(text) == expected
 
 

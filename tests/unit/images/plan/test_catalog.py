@@ -42,7 +42,7 @@ def test_libraries_are_never_as_of_a_day_before_the_wheels_for_the_python_of_deb
         ("2.8.0", None, None, None, None),
     ],
 )
-def test_what_goes_with_a_torch(
+def test_each_torch_has_the_bindings_ipex_and_image_of_its_row(
     torch: str, bindings: str | None, ipex: str | None, module: str | None, image: str | None
 ) -> None:
     row = catalog.load().torch[Version(torch)]

@@ -30,7 +30,9 @@ def conflicts(torch: str, transformers: str, limits: Constraints = ANY, choice: 
         ("2.4.0", Constraints(base="mine:1", python="3.12"), [("mine:1", "mine:1")]),
     ],
 )
-def test_the_bases_that_could_be_used(torch: str, limits: Constraints, names: list[tuple[str, str | None]]) -> None:
+def test_all_bases_that_could_be_used_are_listed(
+    torch: str, limits: Constraints, names: list[tuple[str, str | None]]
+) -> None:
     found = compatibility.bases(TABLE.torch[Version(torch)], limits, TABLE)
 
     assert [(each.name, each.reference) for each in found] == names

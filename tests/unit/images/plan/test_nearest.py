@@ -14,10 +14,10 @@ KNOWN = [Version(text) for text in ("4.57.1", "4.57.6", "5.0.0", "5.10.2", "5.10
     ("wanted", "nearest"),
     [("4.57.9", "4.57.6"), ("5.10.3", "5.10.2"), ("6.0", "5.23.0"), ("4.0", "4.57.1"), ("5.23.0", "5.23.0")],
 )
-def test_nearest_version(wanted: str, nearest: str) -> None:
+def test_the_nearest_release_is_the_newest_that_is_not_later(wanted: str, nearest: str) -> None:
     assert str(nearest_version(Version(wanted), KNOWN)) == nearest
 
 
-def test_close_match() -> None:
+def test_a_misspelt_word_has_a_close_match() -> None:
     assert close_match("question-anwsering", ["question-answering", "translation"]) == "question-answering"
     assert close_match("zzz", ["question-answering"]) is None

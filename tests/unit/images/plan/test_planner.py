@@ -79,7 +79,7 @@ def test_tasks_choose_the_requirements() -> None:
     assert not any(requirement.startswith("seqeval") for requirement in made.requirements)
 
 
-def test_examples_none() -> None:
+def test_examples_none_plans_no_examples() -> None:
     assert planner.resolve(planner.Request(examples="none"), TABLE).examples is None
 
 
@@ -93,7 +93,7 @@ def test_the_default_plan_asks_for_what_was_trained() -> None:
     assert (made.base, made.python, made.base_reference, made.backend) == (TABLE.debian, "3.11", None, "gloo")
 
 
-def test_a_ccl_stack() -> None:
+def test_a_ccl_stack_is_planned_on_intels_image_with_all_its_parts() -> None:
     made = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), TABLE)
 
     assert made.base_reference == "intel/intel-optimized-pytorch:2.4.0-pip-multinode"
@@ -121,7 +121,9 @@ def test_a_ccl_stack() -> None:
         ({"torch": "2.8.0", "transformers": "4.57.6"}, ("3.11", "gloo")),
     ],
 )
-def test_base_and_backend(options: dict[str, str], expected: tuple[str, str]) -> None:
+def test_python_and_backend_follow_from_the_versions_and_the_base(
+    options: dict[str, str], expected: tuple[str, str]
+) -> None:
     made = planner.resolve(planner.Request(**options), TABLE)  # type: ignore[arg-type]
 
     assert (made.python, made.backend) == expected

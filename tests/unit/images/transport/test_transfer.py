@@ -27,7 +27,7 @@ from images.transport.skopeo import Server
         ("[::1]:5000", Place("[::1]:5000", "library/a", plain=True)),
     ],
 )
-def test_the_address_of_a_mirror(mirror: str, expected: Place) -> None:
+def test_a_mirror_has_the_path_of_the_image_behind_its_own(mirror: str, expected: Place) -> None:
     assert transfer.mirror_place(mirror, "library/a") == expected
 
 

@@ -117,14 +117,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(data=st.binary(max_size=200))
 @pytest.mark.parametrize("built", [install, describe, take_examples, make_wheel])
-def test_any_bytes(place: Path, built: Built, data: bytes) -> None:
+def test_any_bytes_are_taken_or_refused(place: Path, built: Built, data: bytes) -> None:
     with watched(place) as scratch:
         use(scratch / "thing-1.0-py3-none-any.whl", data, built)
 
 
 @given(members=files, recorded=files, at=st.just([]) | changes)
 @pytest.mark.parametrize("built", [install, describe])
-def test_any_wheel(
+def test_any_wheel_is_taken_or_refused(
     place: Path, built: Built, members: dict[str, bytes], recorded: dict[str, bytes], at: list[tuple[int, int]]
 ) -> None:
     with watched(place) as scratch:
@@ -140,7 +140,7 @@ def test_any_wheel(
     kinds=st.lists(st.sampled_from([b"0", b"1", b"2", b"3", b"5", b"6", b"S", b"L", b"x"]), min_size=1, max_size=3),
 )  # fmt: skip
 @pytest.mark.parametrize("built", [take_examples, make_wheel])
-def test_any_source_archive(
+def test_any_source_archive_is_taken_or_refused(
     place: Path, built: Built, members: dict[str, bytes], at: list[tuple[int, int]], head: str, kinds: list[bytes]
 ) -> None:
     package = {"PKG-INFO": b"Name: thing\n", "thing/__init__.py": b"", "examples/pytorch/run.py": b""}

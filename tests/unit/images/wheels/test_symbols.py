@@ -88,7 +88,7 @@ def test_a_file_that_is_shorter_than_its_archive_says_stays_as_it_is() -> None:
 
 
 @given(changes, st.sampled_from([0, 0, 0, 1, 64, 300]))
-def test_no_library_breaks_it(at: list[tuple[int, int]], cut: int) -> None:
+def test_no_damaged_library_breaks_the_removal_of_symbols(at: list[tuple[int, int]], cut: int) -> None:
     near_the_ends = [(place % 120 if place % 2 else -(place % 300) - 1, value) for place, value in at]
 
     strip(changed(USUAL, near_the_ends)[: len(USUAL) - cut])

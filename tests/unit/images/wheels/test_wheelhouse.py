@@ -172,7 +172,7 @@ def test_a_file_is_read_again_when_it_was_written_again(tmp_path: Path) -> None:
     assert wheelhouse.contents(tmp_path, store) == [(path.name, hashlib.sha256(before[::-1]).hexdigest())]
 
 
-def test_everything_is_said_at_once(tmp_path: Path) -> None:
+def test_all_bad_wheels_are_named_in_one_message(tmp_path: Path) -> None:
     (tmp_path / "six-1.17.0-py3-none-any.whl").write_bytes(b"")
     wheel(tmp_path, "tqdm-1-cp310-cp310-linux_x86_64")
 

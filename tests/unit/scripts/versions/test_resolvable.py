@@ -190,7 +190,7 @@ def test_what_torch_requires_must_be_known_for_a_stand_in(tmp_path: Path, monkey
     assert [outcome.fault for outcome in found] == [NO_INDEX]
 
 
-def test_a_row_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_takes_too_long_counts_as_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolvable, "ROW", -1)
 
     (found,) = ask(World(lambda _: None), tmp_path, monkeypatch, GLOO)

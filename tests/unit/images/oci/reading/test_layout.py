@@ -84,7 +84,9 @@ BOTH = index(named(IMAGE, tag="1", name="docker.io/library/a:1"), named(OTHER, t
         (index(named(OTHER, of=IMAGE.digest), named(IMAGE, tag="1")), "", IMAGE),  # a signature is no second image
     ],
 )
-def test_the_image_that_is_meant(tmp_path: Path, files: Mapping[str, bytes], tag: str, meant: Image) -> None:
+def test_the_image_of_this_platform_and_tag_is_taken(
+    tmp_path: Path, files: Mapping[str, bytes], tag: str, meant: Image
+) -> None:
     write(tmp_path / "layout", files)
 
     with opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store") as image:
