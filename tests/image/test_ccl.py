@@ -111,7 +111,7 @@ def test_what_the_user_says_wins(image: str) -> None:
     ],
     ids=["the guide's line", "a plain shell"],
 )
-def test_mpirun_without_the_entrypoint(image: str, script: str, expected: str) -> None:
+def test_mpirun_is_that_of_the_image_without_the_entrypoint(image: str, script: str, expected: str) -> None:
     done = run(image, "-c", script, options=(*HARDENED, "--entrypoint", "bash"))
 
     assert done.code == 0

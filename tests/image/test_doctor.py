@@ -20,7 +20,7 @@ def faults(done: Done) -> dict[str, str]:
     return {row["name"]: f"{row['value']} {row['remedy']}" for row in rows if row["state"] == "wrong"}
 
 
-def test_a_healthy_container(image: str) -> None:
+def test_a_healthy_container_has_nothing_wrong(image: str) -> None:
     done = run(image, "doctor", options=("--shm-size", "256m"))
 
     assert done.code == 0
@@ -37,7 +37,7 @@ def test_an_unknown_user_with_a_writable_output_is_healthy(image: str) -> None:
     assert faults(done) == {}
 
 
-def test_everything_wrong_at_once(image: str, tmp_path: Path) -> None:
+def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
     options = (

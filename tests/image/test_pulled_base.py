@@ -168,7 +168,7 @@ def image(engine: None, on_base: tuple[Path, dict[str, Any]]) -> str:
         (("mpirun", "-n", "2", "-genv", "OMP_NUM_THREADS=1", "multinode", "smoke", "--bf16"), 2),
     ],
 )
-def test_it_trains(image: str, command: tuple[str, ...], world: int) -> None:
+def test_an_image_on_a_pulled_base_trains(image: str, command: tuple[str, ...], world: int) -> None:
     done = run(image, *command, seconds=300)
 
     assert done.code == 0

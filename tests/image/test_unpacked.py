@@ -50,7 +50,7 @@ def run(unpacked: Path, command: str) -> Done:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_smoke(unpacked: Path, ranks: int) -> None:
+def test_smoke_trains_in_an_unpacked_image(unpacked: Path, ranks: int) -> None:
     done = run(unpacked, f"multinode --nproc {ranks} smoke --bf16")
 
     assert done.code == 0

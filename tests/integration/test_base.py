@@ -181,7 +181,7 @@ def no_mirror(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "APT_CONFIG": str(config)}
 
 
-def test_an_unreachable_mirror(no_mirror: dict[str, str], tmp_path: Path) -> None:
+def test_an_unreachable_mirror_is_named(no_mirror: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(WorldFault) as fault:
         resolve(Store(tmp_path / "empty"), DAY, no_mirror)
 

@@ -143,7 +143,7 @@ def test_a_password_in_the_address_is_sent(server: Server, tmp_path: Path) -> No
     ("url", "value"),
     [("http://127.0.0.1:9/a", "http://127.0.0.1:9/a ([Errno 111]"), ("ftp://u:secret@host/a", "ftp://host/a (No ")],
 )
-def test_nobody_answers(tmp_path: Path, url: str, value: str) -> None:
+def test_an_address_where_nobody_answers_is_named_without_its_login(tmp_path: Path, url: str, value: str) -> None:
     with pytest.raises(WorldFault) as caught:
         get(tmp_path, url)
 

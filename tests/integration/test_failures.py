@@ -37,7 +37,7 @@ def test_a_wrong_request_gets_three_parts(options: list[str], code: int, value: 
     assert_three_parts(build(*options), code, value, remedy)
 
 
-def test_no_debian_tools(tmp_path: Path) -> None:
+def test_a_machine_without_debian_tools_is_told_what_to_install(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     env = {**store_with(tmp_path / "s"), "PATH": str(tools)}
@@ -47,13 +47,13 @@ def test_no_debian_tools(tmp_path: Path) -> None:
     assert_three_parts(done, 1, "mmdebstrap", "apt-get install mmdebstrap")
 
 
-def test_no_engine(tmp_path: Path) -> None:
+def test_a_machine_without_an_engine_is_told_to_start_one(tmp_path: Path) -> None:
     env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
 
     assert_three_parts(build("--load", env=env), 1, "docker.sock", "start Docker")
 
 
-def test_an_unreachable_index(tmp_path: Path) -> None:
+def test_an_unreachable_index_is_named(tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path), "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     env |= {"PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": "/dev/null"}
 
@@ -83,7 +83,7 @@ def truncating() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_truncated_download(truncating: str, tmp_path: Path) -> None:
+def test_a_truncated_download_is_named_and_leaves_nothing(truncating: str, tmp_path: Path) -> None:
     built(*SMALL)
     env = store_with(tmp_path, "debs", "locks")
 
@@ -93,7 +93,7 @@ def test_a_truncated_download(truncating: str, tmp_path: Path) -> None:
     assert not list((tmp_path / "multinode/aside").iterdir())
 
 
-def test_a_full_disk_and_then_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: Path) -> None:
     if os.getuid():
         pytest.skip("needs root to mount a small disk")
     disk = tmp_path / "disk"
@@ -120,7 +120,7 @@ def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
     assert wheel.read_bytes() != b"damaged"
 
 
-def test_interrupted_twice_then_whole(tmp_path: Path) -> None:
+def test_a_build_that_was_interrupted_twice_becomes_whole(tmp_path: Path) -> None:
     """For another transformers, so that there is one layer to write."""
     built(*SMALL)
     options = (*SMALL, "--transformers", OTHER)

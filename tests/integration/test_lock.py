@@ -164,7 +164,7 @@ def put(place: Path, data: bytes) -> dict[str, Any]:
         (("--tasks", "translation"), ("does not fit", "translation")),
     ],
 )
-def test_a_lock_and_another_request(
+def test_a_lock_refuses_another_request(
     layout: tuple[Path, dict[str, Any]], options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     done = build("--lock", str(locks.path_beside(layout[0])), "--no-load", *options)

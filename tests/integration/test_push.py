@@ -223,7 +223,7 @@ def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) ->
     assert f"{host}/a/b:1" in caught.value.value and caught.value.remedy
 
 
-def test_nobody_answers(store: Store) -> None:
+def test_a_registry_that_does_not_answer_is_named(store: Store) -> None:
     with pytest.raises(WorldFault, match="cannot push") as caught:
         push(finished(store, SMALL), "127.0.0.1:9/a/b:1", store)
 

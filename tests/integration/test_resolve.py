@@ -347,7 +347,9 @@ def test_bindings_of_a_wheelhouse_need_no_index(index: Sources, store: Store, tm
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
-def test_an_index_without_sha256(index: Sources, store: Store, tmp_path: Path, algorithm: str) -> None:
+def test_a_wheel_of_an_index_without_sha256_is_refused(
+    index: Sources, store: Store, tmp_path: Path, algorithm: str
+) -> None:
     path = tmp_path / "simple/six/six-1.17.0-py3-none-any.whl"
     data, page = path.read_bytes(), path.with_name("index.html")
     sha256 = hashlib.sha256(data).hexdigest()
@@ -395,7 +397,7 @@ def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, 
         ("torch-2.13.0-py3-none-any", ("more than one wheel", "torch-2.13.0+cpu", "torch-2.13.0-py3")),
     ],
 )
-def test_two_candidates_in_a_wheelhouse(
+def test_two_candidates_in_a_wheelhouse_are_refused(
     index: Sources, store: Store, tmp_path: Path, more: str, words: tuple[str, ...]
 ) -> None:
     wheel(folder_of(tmp_path), more)

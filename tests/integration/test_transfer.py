@@ -483,7 +483,7 @@ def test_every_failure_is_said_in_three_parts(
     assert pull.aside() == []
 
 
-def test_nobody_answers(pull: Pull) -> None:
+def test_a_registry_that_does_not_answer_is_named_with_a_mirror_as_remedy(pull: Pull) -> None:
     with pytest.raises(WorldFault, match=r"127\.0\.0\.1:9") as caught:
         pull("127.0.0.1:9/a/b:1")
 
