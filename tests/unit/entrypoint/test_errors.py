@@ -40,5 +40,5 @@ def test_no_value_forges_a_row_of_the_log(value: str) -> None:
         ("", ""),
     ],
 )
-def test_one_row(text: str, row: str) -> None:
+def test_a_text_is_printed_in_one_row(text: str, row: str) -> None:
     assert one_row(text) == row

@@ -22,7 +22,7 @@ DECISION = Decision(
 )  # fmt: skip
 
 
-def test_one_line() -> None:
+def test_the_first_line_names_launcher_world_and_variables() -> None:
     assert one_line(DECISION) == (
         "multinode: alone (no launcher's variables are set); world 1 = 1 node(s) x 1 process(es) on 2 of 4 cores; "
         "set LD_PRELOAD=libtcmalloc.so.4:libiomp5.so OMP_NUM_THREADS=2; kept yours KMP_BLOCKTIME=9"
@@ -35,7 +35,7 @@ def test_what_the_line_says_already_is_no_variable_of_it() -> None:
     assert line.endswith("set OMP_NUM_THREADS=2")
 
 
-def test_json() -> None:
+def test_a_decision_is_printed_as_json() -> None:
     found = json.loads(decision_as_json(DECISION))
     assert {"launcher", "why", "world", "machine", "set", "argv"} <= set(found)
     assert found["launcher"] == "alone" and found["argv"] == ["python3", "a b.py"]
@@ -48,7 +48,7 @@ def test_no_secret_is_shown() -> None:
         assert "hf_x" not in text
 
 
-def test_text() -> None:
+def test_a_decision_is_printed_with_its_reasons() -> None:
     text = decision_as_text(DECISION)
     assert "OMP_NUM_THREADS=2  # because" in text
     assert "backend     gloo; this image has no oneCCL bindings\n" in text

@@ -40,14 +40,18 @@ def explain(
     return found
 
 
-def test_smoke_alone(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_smoke_trains_alone_with_python(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     found = explain(["--nproc", "1", "smoke", "--bf16"], environ, root, capsys)
     assert found["launcher"] == "alone"
     assert found["argv"] == ["python3", f"{root}/smoke.py", "--bf16"]
     assert isinstance(found["set"], dict) and found["set"]["MULTINODE_WORLD_SIZE"] == "1"
 
 
-def test_elastic_pytorchjob(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_elastic_pytorchjob_starts_torchrun(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     pod = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2"}
     found = explain(["smoke"], {**environ, **pod, "PET_STANDALONE": ""}, root, capsys)
     assert found["launcher"] == "torchrun"
@@ -113,7 +117,7 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         ),
     ],
 )
-def test_refusals(
+def test_a_mistake_ends_with_its_code_and_a_remedy(
     root: Path,
     environ: dict[str, str],
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +207,7 @@ def test_a_broken_world_is_a_note_beside_other_commands(
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"torch": 1}'])
-def test_a_damaged_stack(
+def test_a_damaged_stack_ends_with_1(
     tmp_path: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     (tmp_path / "stack.json").write_text(text)
@@ -224,7 +228,7 @@ TCMALLOC = Setting("LD_PRELOAD", "/a/libtcmalloc.so.4", "")
         ({"LD_PRELOAD": "/mine.so"}, NSS, f"/mine.so:{NSS}"),
     ],
 )
-def test_preloads_of_an_entrypoint_and_of_one_below_it(
+def test_preloads_are_the_same_for_an_entrypoint_and_one_below_it(
     environ: dict[str, str], preload: str | None, expected: str
 ) -> None:
     above = assemble(environ, Identity({}, preload, (), {}), [], [TCMALLOC]).environ

@@ -22,7 +22,7 @@ from entrypoint.numbers import explain_reference, is_no, is_true, number, read_c
         ("4-6,0-5,2", {0, 1, 2, 3, 4, 5, 6}),
     ],
 )
-def test_read_cpus(text: str, cpus: set[int]) -> None:
+def test_a_list_of_cpus_is_read_as_far_as_it_makes_sense(text: str, cpus: set[int]) -> None:
     assert read_cpus(text) == cpus
 
 
@@ -52,7 +52,7 @@ def test_any_text_is_read(text: str) -> None:
         *((text, None) for text in ("²", "٢", "1:²", "1:\uff14", "$(N)", "2:$(N)")),
     ],
 )
-def test_a_range_of_sizes(text: str, found: tuple[int, int | None] | None) -> None:
+def test_a_range_of_sizes_is_read(text: str, found: tuple[int, int | None] | None) -> None:
     assert read_range(text) == found
 
 

@@ -23,7 +23,7 @@ A, B = Host("a", None), Host("b", None)
         ("", []),
     ],
 )
-def test_hostfile(text: str, hosts: list[Host]) -> None:
+def test_a_hostfile_of_any_mpi_is_read(text: str, hosts: list[Host]) -> None:
     assert read_hostfile(text, "f") == hosts
 
 
@@ -63,7 +63,7 @@ def test_every_dialect_says_the_same(rows: list[tuple[str, int]], form: str) -> 
     assert read_hostfile(text, "f") == [Host(name, slots) for name, slots in rows]
 
 
-def test_hosts() -> None:
+def test_hosts_are_read_from_the_command_line() -> None:
     assert read_hosts("a, b:2,") == [A, Host("b", 2)]
 
 
@@ -77,7 +77,9 @@ def test_hosts() -> None:
         ([A, B], 1, 2, [2, 2], 1),
     ],
 )
-def test_place_ranks(hosts: list[Host], ranks: int | None, each: int | None, slots: list[int], total: int) -> None:
+def test_ranks_are_placed_on_hosts_as_asked_or_evenly(
+    hosts: list[Host], ranks: int | None, each: int | None, slots: list[int], total: int
+) -> None:
     placed, count = place_ranks(hosts, ranks, each, 3)
     assert ([host.slots for host in placed], count) == (slots, total)
 
@@ -87,7 +89,7 @@ def test_one_host_after_the_other_is_filled(ranks: int, filled: dict[str, int]) 
     assert {host.name: host.slots for host in fill_hosts([Host("a", 2), Host("b", 2)], ranks)} == filled
 
 
-def test_too_many_ranks() -> None:
+def test_more_ranks_than_the_hosts_take_are_refused() -> None:
     with pytest.raises(Refusal, match="more ranks"):
         place_ranks([A, B], 3, 1, 1)
 
@@ -100,7 +102,7 @@ def test_more_ranks_than_a_node_has_are_refused(hosts: list[Host], ranks: int | 
         place_ranks(hosts, ranks, each, 1)
 
 
-def test_the_operator_s_hostfile() -> None:
+def test_the_hostfile_of_the_operator_is_taken() -> None:
     assert default_hostfile({"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"}) == "/etc/mpi/hostfile"
     assert default_hostfile({}) is None
 

@@ -24,7 +24,9 @@ def test_hydra_is_told_the_interface(environ: dict[str, str], given: dict[str, s
 
 
 @pytest.mark.parametrize(("own", "interface"), [("10.77.0.1", "eth1"), ("fd77::1", None), (None, None)])
-def test_the_way_to_a_host(own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hydra_is_told_the_interface_of_an_address_of_ipv4_only(
+    own: str | None, interface: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hydra, "own_address", lambda host: own)
     monkeypatch.setattr(hydra, "find_interface_to", lambda host: "eth1")
     assert find_hydra_interface("node1") == interface

@@ -119,7 +119,7 @@ def test_the_client_talks_only_to_holders_of_the_mounted_key(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "ssh", "-1", "000001999999999999"])
-def test_ports(text: str) -> None:
+def test_what_is_no_port_for_ssh_is_refused(text: str) -> None:
     assert read_ssh_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_ssh_port({"MULTINODE_SSH_PORT": text})

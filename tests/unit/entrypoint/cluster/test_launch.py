@@ -20,7 +20,7 @@ from entrypoint.settings import Setting, prepare
 from tests.support.machines import Box, look_at
 
 
-def test_request() -> None:
+def test_the_words_of_launch_are_read() -> None:
     request = read_request(["--hosts", "a,b", "-n", "2", "--ppn=1", "--timeout", "5", "smoke", "--bf16"], {})
     assert request == ([Host("a", None), Host("b", None)], 2, 1, 5, ["smoke", "--bf16"])
     assert read_request(["--hosts", "a", "qa"], {}).timeout == 120
@@ -39,13 +39,13 @@ def test_request() -> None:
         (["--hosts", "fd77::1,fd77::2", "smoke"], "IPv6"),
     ],
 )
-def test_wrong_requests(words: list[str], fact: str) -> None:
+def test_wrong_words_of_launch_are_refused(words: list[str], fact: str) -> None:
     with pytest.raises(Refusal) as caught:
         read_request(words, {})
     assert fact in caught.value.fact and caught.value.code == 2
 
 
-def test_variables_for_all() -> None:
+def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
     found = job_variables({"MASTER_ADDR": "m", "MASTER_PORT": "1"}, [Host("a", 1), Host("b", 1)], 2)
     assert found == {"MASTER_ADDR": "m", "MASTER_PORT": "1", "MULTINODE_WORLD_SIZE": "2"}

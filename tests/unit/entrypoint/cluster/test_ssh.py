@@ -39,7 +39,7 @@ def test_a_configuration_that_is_named_is_used(tmp_path: Path) -> None:
         (["-p"], "", []),
     ],
 )
-def test_host_and_command(words: list[str], host: str, command: list[str]) -> None:
+def test_host_and_command_are_read_behind_the_options_of_ssh(words: list[str], host: str, command: list[str]) -> None:
     assert read_words(words) == (host, command)
 
 

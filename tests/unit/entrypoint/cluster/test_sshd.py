@@ -12,7 +12,7 @@ from entrypoint.cluster.sshd import escape, set_env, strip_preloads
 from entrypoint.errors import Refusal
 
 
-def test_a_session_s_environment() -> None:
+def test_a_session_gets_the_variables_that_sshd_can_set() -> None:
     environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
     assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
     assert escape("plain") == "plain"

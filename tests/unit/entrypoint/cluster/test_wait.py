@@ -30,7 +30,7 @@ CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested 
         ("", "exit code 255"),
     ],
 )
-def test_why_ssh_gave_up(text: str, said: str) -> None:
+def test_it_is_said_why_ssh_gave_up(text: str, said: str) -> None:
     assert complaint(text, 255, 7).startswith(said)
 
 

@@ -30,7 +30,7 @@ CPU = {"/proc/self/cgroup": "2:cpuacct:/\n1:cpu:/\n0::/\n", f"{CGROUP}/cpu/cpu.c
         ({"/proc/self/cgroup": "0::/../..\n", f"{CGROUP}/cpu.max": "400000 100000\n"}, 4.0),
     ],
 )
-def test_quota(files: dict[str, str], quota: float | None) -> None:
+def test_the_quota_is_the_smallest_of_all_groups_above(files: dict[str, str], quota: float | None) -> None:
     assert read_quota(files.get) == quota
 
 
@@ -45,7 +45,7 @@ def test_quota(files: dict[str, str], quota: float | None) -> None:
           f"{CGROUP}/a/cpuset.cpus.effective": "1\n"}, {1}),
     ],
 )  # fmt: skip
-def test_cpuset(files: dict[str, str], cpus: set[int]) -> None:
+def test_the_set_of_cores_is_that_of_the_lowest_group(files: dict[str, str], cpus: set[int]) -> None:
     assert read_cpuset(files.get) == cpus
 
 

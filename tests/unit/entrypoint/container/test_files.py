@@ -129,7 +129,7 @@ def test_where_no_private_file_can_be_the_place_is_named(
         assert f"--tmpfs {tmp_path}{remedy})" in caught.value.remedy
 
 
-def test_programs(tmp_path: Path) -> None:
+def test_only_an_executable_file_is_a_program(tmp_path: Path) -> None:
     (tmp_path / "program").touch(0o755)
     (tmp_path / "text").touch(0o644)
     environ = {"PATH": f"/nowhere:{tmp_path}"}

@@ -22,7 +22,7 @@ from entrypoint.errors import WORLD, Refusal
 FACTS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "", "site": "/s"}
 
 
-def test_a_stack() -> None:
+def test_a_stack_is_read() -> None:
     assert read_stack(json.dumps(FACTS)) == Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/s")
 
 
@@ -42,7 +42,7 @@ def test_a_rank_in_another_image_than_that_of_launch_is_noted(environ: dict[str,
     assert bool(notes) == bool(says)
 
 
-def test_the_variables_of_an_image() -> None:
+def test_the_variables_of_an_image_are_in_its_stack() -> None:
     text = json.dumps({**FACTS, "environment": {"I_MPI_ROOT": "/usr/local/opt/mpi"}})
     assert read_stack(text).environment == {"I_MPI_ROOT": "/usr/local/opt/mpi"}
 
@@ -76,7 +76,7 @@ def test_a_stack_that_is_missing_or_damaged(text: str | None) -> None:
         ("x.y", (0, 0)),
     ],
 )
-def test_releases(version: str, numbers: tuple[int, int]) -> None:
+def test_a_release_is_its_first_two_numbers(version: str, numbers: tuple[int, int]) -> None:
     assert release(version) == numbers
 
 
@@ -104,7 +104,7 @@ def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
         ({"PYTHONPATH": "/p::/q", "PYTHONNOUSERSITE": "1"}, ["/p", "/q", "/s"]),
     ],
 )
-def test_where_python_looks_for_packages(environ: dict[str, str], sites: list[str]) -> None:
+def test_python_has_packages_of_its_path_the_user_and_the_image(environ: dict[str, str], sites: list[str]) -> None:
     assert list_sites(read_stack(json.dumps(FACTS)), environ) == sites
 
 

@@ -46,7 +46,7 @@ def test_memory_is_the_tightest_limit(files: dict[str, str], memory: int) -> Non
 
 
 @pytest.mark.parametrize(("text", "flag"), [(SAPPHIRE, "amx_bf16"), (GRAVITON, "bf16")])
-def test_flags(text: str, flag: str) -> None:
+def test_the_flags_of_x86_and_arm_are_read(text: str, flag: str) -> None:
     assert flag in read_flags(text)
     assert read_flags(None) == read_flags("flags\n") == frozenset()
 

@@ -73,7 +73,9 @@ V6 = (
         (None, "eth0"),
     ],
 )
-def test_interface_of_an_address(monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str) -> None:
+def test_an_address_has_the_interface_of_its_longest_route(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str
+) -> None:
     monkeypatch.setattr(network, "append_addresses", lambda host, *_: pytest.fail(f"looked up {host}"))
     assert choose_interface(read_routes(V4, V6), master) == interface
 

@@ -14,7 +14,7 @@ from entrypoint.errors import Refusal
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
 
 
-def test_mounts() -> None:
+def test_a_directory_below_a_mount_is_mounted() -> None:
     points = mount_points(INFO)
     assert points == ["/", "/workspace/my output"]
     assert is_mounted("/workspace/my output/qa", points)
@@ -22,7 +22,7 @@ def test_mounts() -> None:
     assert mount_points(None) == []
 
 
-def test_output() -> None:
+def test_a_directory_that_cannot_be_written_is_refused() -> None:
     check_output("/out", lambda path: True)
     with pytest.raises(Refusal, match="/out"):
         check_output("/out", lambda path: False)
@@ -40,11 +40,13 @@ def test_output() -> None:
         ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
     ],
 )
-def test_caches(environ: dict[str, str], bad: str, there: str, moved: dict[str, str]) -> None:
+def test_caches_that_cannot_be_written_are_moved(
+    environ: dict[str, str], bad: str, there: str, moved: dict[str, str]
+) -> None:
     assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
 
 
-def test_disk(tmp_path: Path) -> None:
+def test_files_are_read_and_written_in_private(tmp_path: Path) -> None:
     assert can_write(str(tmp_path / "a" / "b"))
     assert not can_write("/proc/version/nothing/here")
     assert Path(write_private(str(tmp_path / "bytes"), "\udcff")).read_bytes() == b"\xff"

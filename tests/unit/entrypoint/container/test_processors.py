@@ -45,7 +45,9 @@ HOST = Box(2, 60, 2)
         (look_at(TWO, cpus="0-7"), 8, 8, 1, 1),
     ],
 )
-def test_machines(machine: Machine, physical: int, cores: int, sockets: int, filled: int) -> None:
+def test_cores_sockets_and_nodes_of_a_machine_are_counted(
+    machine: Machine, physical: int, cores: int, sockets: int, filled: int
+) -> None:
     assert (machine.physical, machine.cores, machine.sockets, machine.filled_nodes) == (
         physical,
         cores,
@@ -75,7 +77,9 @@ def test_a_mask_within_one_socket_is_one_node() -> None:
         (look_at(TWO, pod(8), cpus="0-27", parent="0-111"), True, 8, True),
     ],
 )
-def test_pinned(machine: Machine, pinned: bool, around: int, narrowed: bool) -> None:
+def test_a_rank_is_pinned_if_it_has_fewer_cores_than_its_container(
+    machine: Machine, pinned: bool, around: int, narrowed: bool
+) -> None:
     assert (machine.pinned, machine.around, machine.narrowed) == (pinned, around, narrowed)
 
 

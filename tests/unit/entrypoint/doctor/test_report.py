@@ -15,7 +15,7 @@ from entrypoint.training.job import DOCTOR, Job
 from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS
 
 
-def test_a_healthy_container() -> None:
+def test_a_healthy_container_has_no_remedy() -> None:
     rows = examine(HEALTHY)
     assert {row.state for row in rows} == {OK}
     assert json.loads(rows_as_json(rows))["healthy"] is True

@@ -21,7 +21,7 @@ from entrypoint.doctor.view import (
 )
 
 
-def test_a_probe() -> None:
+def test_the_answer_of_a_probe_is_read() -> None:
     line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0, '
     line += '"float32": 165.2, "bfloat16": 86}'
     found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "", float32=165.2, bfloat16=86.0)
@@ -29,7 +29,7 @@ def test_a_probe() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])
-def test_a_probe_that_died(line: str) -> None:
+def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
     assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
 
 
@@ -50,11 +50,11 @@ def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, error: Ex
 
 
 @given(st.text())
-def test_any_constraints(text: str) -> None:
+def test_any_file_of_constraints_is_read(text: str) -> None:
     assert all(name == name.lower() for name in read_constraints(text))
 
 
-def test_constraints() -> None:
+def test_constraints_have_normal_names() -> None:
     assert read_constraints("Foo_Bar.baz==1.0\n# no\n") == {"foo-bar-baz": "1.0"}
     assert read_constraints(None) == {}
 
@@ -66,6 +66,6 @@ def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
     assert read_installed(path) == {"six": ("2.0",), "foo-bar": ("1.0+cpu",)}
 
 
-def test_interfaces() -> None:
+def test_interfaces_have_the_state_that_the_kernel_says() -> None:
     files = {"/sys/class/net/eth0/operstate": "up\n"}
     assert read_interfaces(["eth0", "lo"], files.get) == (Interface("eth0", "up"), Interface("lo", "unknown"))

@@ -25,7 +25,7 @@ EMBEDDINGS = "original_embeddings = model.get_input_embeddings()\nmean = origina
         (f"{TPU}\n{EMBEDDINGS}", "1.0.0", ["accelerate", "torch"]),
     ],
 )
-def test_flaws(source: str, version: str | None, packages: list[str]) -> None:
+def test_a_script_has_flaws_with_some_releases(source: str, version: str | None, packages: list[str]) -> None:
     found = list(find_flaws(source, lambda _: version))
     assert [flaw.package for flaw, _ in found] == packages
     assert all(said == f"{flaw.package} {version or ''}".strip() for flaw, said in found)

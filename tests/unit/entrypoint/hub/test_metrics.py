@@ -34,7 +34,7 @@ def mounted(tmp_path: Path) -> Path:
         ({"HF_HOME": "/hf", "HF_MODULES_CACHE": "/m"}, "/m/evaluate_modules/metrics"),
     ],
 )
-def test_the_cache_of_modules(environ: dict[str, str], place: str) -> None:
+def test_the_cache_of_modules_follows_its_variables(environ: dict[str, str], place: str) -> None:
     assert find_modules(environ) == place
 
 

@@ -32,7 +32,7 @@ def read(name: str, given: dict[str, object]) -> list[Wanted]:
         ({}, [Wanted("weights", "ours/bert", revision="main"), Wanted("metric", "squad")]),
     ],
 )  # fmt: skip
-def test_question_answering(given: dict[str, object], expected: list[Wanted]) -> None:
+def test_question_answering_wants_its_data_model_and_metric(given: dict[str, object], expected: list[Wanted]) -> None:
     assert read("question-answering/run_qa.py", {**BERT, **given}) == expected
 
 
@@ -74,7 +74,7 @@ def test_data_of_nltk_are_of_both_formats() -> None:
          [Wanted("metric", "a")]),
     ],
 )  # fmt: skip
-def test_calls(source: str, expected: list[Wanted]) -> None:
+def test_calls_that_load_something_are_found(source: str, expected: list[Wanted]) -> None:
     script = read_script(source, GIVEN)
     assert (script.wanted, script.lines) == (expected, [])
     assert script.own is ("data_files" in source)

@@ -41,18 +41,18 @@ def find(text: str) -> object:
         ("1 < args.name < 2", UNKNOWN),
     ],
 )
-def test_expressions(text: str, value: object) -> None:
+def test_an_expression_has_the_value_that_is_known_of_it(text: str, value: object) -> None:
     assert find(text) == value
 
 
 @pytest.mark.parametrize(
     ("value", "on"), [(True, True), ("true", True), ("False", False), ("", False), (None, False), (UNKNOWN, None)]
 )
-def test_conditions(value: object, on: bool | None) -> None:
+def test_a_condition_holds_as_argparse_reads_its_value(value: object, on: bool | None) -> None:
     assert holds(value) is on
 
 
-def test_defaults_of_a_script() -> None:
+def test_defaults_of_a_script_are_found() -> None:
     source = """
 class Arguments:
     plain: str = "a"

@@ -66,7 +66,7 @@ def hidden(error: Exception, context: BaseException) -> Exception:
         (ValueError("no config x\nmore"), False, "do not fit", "the configuration", 2),
     ],
 )  # fmt: skip
-def test_errors(error: Exception, token: bool, fact: str, remedy: str, code: int) -> None:
+def test_an_error_of_the_hub_has_a_remedy(error: Exception, token: bool, fact: str, remedy: str, code: int) -> None:
     refusal = explain(error, "model ours/bert", "https://hub", token=token)
     assert fact in refusal.fact and remedy in refusal.remedy and refusal.code == code
     assert refusal.value.startswith("model ours/bert") and "\n" not in refusal.value

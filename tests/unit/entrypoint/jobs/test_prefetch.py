@@ -37,7 +37,7 @@ def test_one_form_of_the_weights_is_fetched(there: list[str], chosen: list[str])
         (Wanted("dataset", "nyu-mll/glue", "mrpc", None, None), "dataset nyu-mll/glue mrpc"),
     ],
 )
-def test_names(wanted: Wanted, text: str) -> None:
+def test_what_is_fetched_is_named_with_its_kind(wanted: Wanted, text: str) -> None:
     assert wanted.text == text
 
 

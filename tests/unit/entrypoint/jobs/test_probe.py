@@ -66,7 +66,9 @@ def test_what_the_trainer_imports(
     assert found == {"importing": importing, **({} if broken else {"transformers": "5.23.0"})}
 
 
-def test_what_torch_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_torch_is_reported_even_if_no_group_can_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch, distributed = ModuleType("torch"), ModuleType("torch.distributed")
     torch.__dict__.update(__version__="2.13.0", __file__="/torch", get_num_threads=lambda: 4, distributed=distributed)
     monkeypatch.setitem(sys.modules, "torch", torch)

@@ -30,7 +30,7 @@ from entrypoint.jobs.smoke_checks import (
         ({"WORLD_SIZE": "²", "PMI_SIZE": "2"}, 2),
     ],
 )
-def test_the_size_that_the_launcher_started(environ: dict[str, str], size: int) -> None:
+def test_the_size_that_the_launcher_started_is_found(environ: dict[str, str], size: int) -> None:
     assert launched_size(environ) == size
 
 
@@ -79,7 +79,7 @@ def test_words_that_are_left_over() -> None:
         (2, ["2:", "3:"], "the world is smaller than asked for: 2 instead of 3 or more, as rank 1 was told"),
     ],
 )
-def test_the_size_of_the_world(size: int, asked: list[str], said: str | None) -> None:
+def test_a_world_of_another_size_than_asked_for_fails(size: int, asked: list[str], said: str | None) -> None:
     if said is None:
         check_world(size, asked)
         return
@@ -92,7 +92,7 @@ def test_the_size_of_the_world(size: int, asked: list[str], said: str | None) ->
     ("actual", "planned", "good"),
     [("gloo", "gloo", True), ("none", "ccl", True), ("gloo", "", True), ("gloo", "ccl", False)],
 )
-def test_the_backend(actual: str, planned: str, good: bool) -> None:
+def test_another_backend_than_the_planned_one_fails(actual: str, planned: str, good: bool) -> None:
     if good:
         check_used_backend(actual, planned)
         return
@@ -109,7 +109,7 @@ def test_the_backend(actual: str, planned: str, good: bool) -> None:
         ([Report("a", 3.5, float("nan"))], "the loss went from 3.5000 to nan"),
     ],
 )
-def test_what_all_ranks_ended_with(reports: list[Report], said: str | None) -> None:
+def test_ranks_with_other_weights_or_without_a_falling_loss_fail(reports: list[Report], said: str | None) -> None:
     if said is None:
         check_reports(reports)
         return
@@ -125,7 +125,7 @@ def test_what_all_ranks_ended_with(reports: list[Report], said: str | None) -> N
         ({"MULTINODE_JOB": "qa", "TORCHELASTIC_RUN_ID": "qa"}, "qa qa"),
     ],
 )
-def test_the_job_of_a_rank(environ: dict[str, str], job: str) -> None:
+def test_a_rank_knows_its_job(environ: dict[str, str], job: str) -> None:
     assert find_job(environ) == job
 
 

@@ -19,7 +19,7 @@ def test_every_default_is_a_flag_of_the_release(release: tuple[int, int], backen
     assert {"output_dir", "max_steps", "seed"} <= set(names)
 
 
-def test_the_backend_of_the_oldest_releases() -> None:
+def test_the_oldest_releases_have_another_flag_for_the_backend() -> None:
     assert list(default_flags("/tmp/x", "ccl", {"xpu_backend"}))[-2:] == ["--xpu_backend", "ccl"]
 
 

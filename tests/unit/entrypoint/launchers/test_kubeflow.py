@@ -17,7 +17,7 @@ from tests.support.launchers import left_by
         ("trainer-v2", (2, 2), 1, 4, "job-node-0-0.job", 29500),
     ],
 )
-def test_jobs_of_operators(
+def test_a_pod_of_an_operator_finds_its_place(
     name: str, nodes: tuple[int, int], node_rank: int | None, local_size: int | None, master: str, port: int
 ) -> None:
     world = read_world(left_by(name), detect(left_by(name)), None)

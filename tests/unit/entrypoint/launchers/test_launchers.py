@@ -13,7 +13,7 @@ CASES = read_cases()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.launcher}: {case.form} -> {case.world or 'refused'}")
-def test_form(case: Case) -> None:
+def test_each_form_of_a_launcher_is_a_world_or_a_refusal(case: Case) -> None:
     try:
         world = read_world(case.environ, detect(case.environ), case.nproc)
         check_alone(case.environ, world)

@@ -52,7 +52,9 @@ from tests.support.launchers import left_by
         (("prterun-1",), {}, "PMIX_RANK"),
     ],
 )
-def test_signs_of_more(left: tuple[str, ...], more: dict[str, str], name: str | None) -> None:
+def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
+    left: tuple[str, ...], more: dict[str, str], name: str | None
+) -> None:
     environ = {**left_by(*left), **more}
     sign = find_sign(environ)
     assert (sign.name if sign else None) == name

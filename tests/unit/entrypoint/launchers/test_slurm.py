@@ -35,7 +35,7 @@ def test_slurm_names_the_first_node_as_master() -> None:
         ("n]", "n]"),
     ],
 )
-def test_first_host(nodelist: str, host: str) -> None:
+def test_the_first_host_of_a_list_is_found(nodelist: str, host: str) -> None:
     assert first_host(nodelist) == host
 
 
@@ -100,7 +100,7 @@ def test_any_list_has_a_first_host(text: str) -> None:
         ("0,4", "0", 4, None),
     ],
 )
-def test_tasks_of_a_node(text: str, node: str, size: int, count: int | None) -> None:
+def test_the_tasks_of_a_node_are_counted(text: str, node: str, size: int, count: int | None) -> None:
     assert count_tasks({"SLURM_STEP_TASKS_PER_NODE": text, "SLURM_NODEID": node}, size) == count
 
 

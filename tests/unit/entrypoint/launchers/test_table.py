@@ -62,7 +62,7 @@ from tests.support.launchers import left_by
         (("intel-mpi-two-hosts-1", "torchrun-worker"), {}, "torchrun-worker"),
     ],
 )
-def test_detect(left: tuple[str, ...], more: dict[str, str], kind: str) -> None:
+def test_a_launcher_is_known_by_its_variables(left: tuple[str, ...], more: dict[str, str], kind: str) -> None:
     assert detect({**left_by(*left), **more}).kind == kind
 
 

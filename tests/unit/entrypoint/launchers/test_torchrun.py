@@ -40,7 +40,7 @@ def read(environ: dict[str, str], nproc: int | None = None) -> World:
         ({**ELASTIC, "PET_RDZV_ENDPOINT": "[fd00::1]:23456"}, None, (1, 4), None, "fd00::1", 23456, "1:4"),
     ],
 )
-def test_rendezvous(
+def test_a_rendezvous_is_read_from_the_variables_of_torchrun(
     environ: dict[str, str],
     nproc: int | None,
     nodes: tuple[int, int],
@@ -92,7 +92,7 @@ def test_nodes_do_not_meet_on_loopback(environ: dict[str, str], value: str, reme
         ("::1", ("::1", "")),
     ],
 )
-def test_split_endpoint(text: str, parts: tuple[str, str]) -> None:
+def test_an_endpoint_is_split_at_its_port(text: str, parts: tuple[str, str]) -> None:
     assert split_endpoint(text) == parts
 
 

@@ -31,7 +31,7 @@ def test_ranks_of_several_nodes_need_a_master(master: dict[str, str]) -> None:
         read({**APART, **master})
 
 
-def test_ranks_of_several_nodes() -> None:
+def test_ranks_of_several_nodes_meet_at_the_given_master() -> None:
     world = read({**APART, "MASTER_ADDR": "node0", "MASTER_PORT": "1234"})
     assert (world.nodes, world.local_size, world.master, world.port) == ((2, 2), 1, "node0", 1234)
 
@@ -133,7 +133,9 @@ def test_a_master_that_nobody_asks_is_not_looked_at() -> None:
         (("intel-mpi-two-hosts-1", "torchrun-worker"), 1, 1, 2, 2),
     ],
 )
-def test_places(left: tuple[str, ...], rank: int, local_rank: int, size: int, local_size: int) -> None:
+def test_each_launcher_gives_a_rank_its_place(
+    left: tuple[str, ...], rank: int, local_rank: int, size: int, local_size: int
+) -> None:
     world = read({**left_by(*left), "MASTER_ADDR": "n03"})
     assert (world.rank, world.local_rank, world.size, world.local_size) == (rank, local_rank, size, local_size)
     master = "127.0.0.1" if size == local_size and world.launcher != "torchrun-worker" else "n03"
@@ -155,7 +157,7 @@ def test_places(left: tuple[str, ...], rank: int, local_rank: int, size: int, lo
         ("2", "9", 4, (4, 4), 2),  # nodes without a rank
     ],
 )
-def test_nodes_and_the_ranks_of_this_one(
+def test_nodes_and_the_ranks_of_this_one_are_counted(
     local_size: str, count: str, size: int, nodes: tuple[int, int], local: int
 ) -> None:
     names = Ranks("RANK", "SIZE", ("LOCAL_RANK",), ("LOCAL_SIZE",), nodes=("NODES",))

@@ -83,7 +83,7 @@ def test_options_that_torchrun_cannot_read_are_refused(name: str, value: str, fa
         ("keep_alive_interval=0,protocol=http", {"keep_alive_interval": "0", "protocol": "http"}),
     ],
 )
-def test_settings_of_a_rendezvous(text: str, found: dict[str, str]) -> None:
+def test_settings_of_a_rendezvous_are_read(text: str, found: dict[str, str]) -> None:
     assert read_conf({"PET_RDZV_CONF": text}) == found
 
 

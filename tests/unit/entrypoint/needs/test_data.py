@@ -146,7 +146,9 @@ def test_data_of_nltk_that_a_task_reads(
         ({}, {"HF_HUB_OFFLINE": "1"}, "", None),
     ],
 )
-def test_data_of_nltk(wanted: dict[str, bool], environ: dict[str, str], there: str, said: str | None) -> None:
+def test_data_of_nltk_that_are_downloaded_are_noted(
+    wanted: dict[str, bool], environ: dict[str, str], there: str, said: str | None
+) -> None:
     notes = check_nltk("summarization", wanted, environ, lambda path: path == there)
     assert bool(notes) == bool(said) and (said or "") in "".join(notes)
 

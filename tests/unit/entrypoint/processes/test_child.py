@@ -19,7 +19,7 @@ from entrypoint.processes.child import has_group, is_of_step
         pytest.param(None, False, id="a parent outside"),
     ],
 )
-def test_the_signals_of_a_group(cmdline: str | None, reached: bool) -> None:
+def test_an_init_with_groups_signals_the_child_too(cmdline: str | None, reached: bool) -> None:
     assert has_group(cmdline) == reached
 
 
@@ -32,5 +32,5 @@ def test_the_signals_of_a_group(cmdline: str | None, reached: bool) -> None:
         pytest.param(7, None, False, id="kill, which has ended"),
     ],
 )
-def test_who_signals_a_whole_step(sender: int, comm: str | None, found: bool) -> None:
+def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | None, found: bool) -> None:
     assert is_of_step(sender, {"/proc/7/comm": comm}.get) == found

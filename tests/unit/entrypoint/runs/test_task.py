@@ -92,7 +92,9 @@ def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str]
     [("5.0.0", "2.13.0", False, False), ("4.57.6", "2.13.0", True, False), ("4.46.3", "2.13.0", True, True),
      ("4.46.3", "2.4.0", True, False)],
 )  # fmt: skip
-def test_older_releases(tmp_path: Path, transformers: str, torch: str, overwrites: bool, loose: bool) -> None:
+def test_older_releases_are_told_to_go_on_in_their_own_words(
+    tmp_path: Path, transformers: str, torch: str, overwrites: bool, loose: bool
+) -> None:
     stack = NEW._replace(transformers=transformers, torch=torch)
     program, _ = prepare(["--output_dir", str(tmp_path)], stack)
     assert ("--overwrite_output_dir" in program.words) is overwrites

@@ -27,7 +27,9 @@ from entrypoint.training.job import Job
         (["args.json", "--bf16"], {"bf16": True}),
     ],
 )
-def test_given(words: list[str], expected: dict[str, object]) -> None:
+def test_flags_and_a_file_of_arguments_are_read_as_the_trainer_reads_them(
+    words: list[str], expected: dict[str, object]
+) -> None:
     text = '{"output_dir": "/json", "bf16": true}'
     assert read_given(words, lambda path: text, strict=True) == expected
 
@@ -43,7 +45,7 @@ def test_given(words: list[str], expected: dict[str, object]) -> None:
         ("[" * 100_000, "is not JSON"),
     ],
 )
-def test_a_file_without_arguments(text: str | None, said: str) -> None:
+def test_a_file_without_arguments_is_refused_or_empty(text: str | None, said: str) -> None:
     with pytest.raises(Refusal, match=re.escape(said)):
         read_given(["a.json"], lambda path: text, strict=True)
     assert read_given(["a.json"], lambda path: text, strict=False) == {}
@@ -69,7 +71,7 @@ def test_any_file_is_an_object_or_refused(text: str) -> None:
         ("/\ud800", None),
     ],
 )
-def test_output(value: object, directory: str | None) -> None:
+def test_only_a_path_is_a_directory_for_results(value: object, directory: str | None) -> None:
     assert find_output({"output_dir": value}) == directory
 
 

@@ -33,7 +33,7 @@ def text(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> str
     return " ".join(make(name, line, stack, many=many).words)
 
 
-def test_the_guide_s_defaults() -> None:
+def test_qa_has_the_defaults_of_the_guide() -> None:
     assert text("qa", "") == QA
     assert text("qa", "--bf16") == f"{QA} --bf16"
     assert text("qa", "", GUIDE, many=True) == f"{QA} --ddp_backend ccl"
@@ -197,5 +197,5 @@ def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: s
         ({}, None),
     ],
 )
-def test_the_batch_of_one_process(given: dict[str, object], batch: int | None) -> None:
+def test_the_batch_of_one_process_counts_accumulated_steps(given: dict[str, object], batch: int | None) -> None:
     assert read_batch(given) == batch

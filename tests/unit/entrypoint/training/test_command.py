@@ -37,7 +37,7 @@ STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--maste
         (World("torchrun", "", (2, 2), 1, 2, master="m", port=1), {}, ["torchrun", *STATIC]),
     ],
 )  # fmt: skip
-def test_command(world: World, environ: dict[str, str], start: list[str]) -> None:
+def test_the_world_decides_between_python_and_torchrun(world: World, environ: dict[str, str], start: list[str]) -> None:
     words = read_program(SMOKE, NEW, "/opt/multinode", many=False).words
     assert command(SMOKE, world, words, environ, NEW.torch) == [*start, "/opt/multinode/smoke.py", "--bf16"]
 

@@ -24,17 +24,17 @@ from entrypoint.training.job import Options, read_job, read_options
         (["--nproc", "2", "--", "--odd"], Options(None, 2), ["--odd"]),
     ],
 )
-def test_options(argv: list[str], options: Options, words: list[str]) -> None:
+def test_options_before_the_command_are_read(argv: list[str], options: Options, words: list[str]) -> None:
     assert read_options(argv) == (options, words)
 
 
 @pytest.mark.parametrize("line", ["--nproc", "--nproc 0 qa", "--nproc x", "--nproc 99999999 qa", "--bf16 qa"])
-def test_wrong_options(line: str) -> None:
+def test_wrong_options_before_the_command_are_refused(line: str) -> None:
     with pytest.raises(Refusal):
         read_options(line.split())
 
 
-def test_jobs(tmp_path: Path) -> None:
+def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.touch()
     kinds = {
@@ -63,7 +63,7 @@ def test_jobs(tmp_path: Path) -> None:
         ("serve", "an image that serves", 2),
     ],
 )
-def test_unknown_words(word: str, remedy: str, code: int) -> None:
+def test_an_unknown_word_has_a_remedy(word: str, remedy: str, code: int) -> None:
     with pytest.raises(Refusal) as caught:
         read_job(word.split(), {}, lambda *_: None)
     assert remedy in caught.value.remedy and caught.value.code == code

@@ -41,7 +41,7 @@ STACKS = (NEW, NEW._replace(transformers="4.31.0"))
         (both(given("do_eval"), switched_on("do_train")), {"do_train": ""}, False),
     ],
 )
-def test_conditions(condition: Condition, typed: dict[str, str], *, met: bool) -> None:
+def test_a_condition_is_met_by_a_typed_flag(condition: Condition, typed: dict[str, str], *, met: bool) -> None:
     assert condition(lambda name: [typed[name]] if name in typed else []) is met
 
 
@@ -51,7 +51,7 @@ def test_one_of_several_values_is_enough() -> None:
     assert given_other("source_lang", than="en")(lambda _: ["en", "de"])
 
 
-def test_any_of_several_flags() -> None:
+def test_any_of_several_flags_meets_a_condition() -> None:
     conditions = any_of("train_file", "train_dir")
     assert [condition({"train_file": ["t.csv"], "train_dir": []}.__getitem__) for condition in conditions] == [
         True,
@@ -65,7 +65,7 @@ def test_every_row_of_a_task_is_about_its_defaults(task: str) -> None:
     assert TASKS[task].unless.keys() <= defaults
 
 
-def test_scripts() -> None:
+def test_a_task_has_its_script_in_the_examples() -> None:
     script = place_script("qa", TASKS["qa"], NEW)
     assert script == "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 
@@ -77,7 +77,7 @@ def test_scripts() -> None:
         ("fim", NEW._replace(transformers="4.38.2"), "do not have the task", "transformers 4.39 or later"),
     ],
 )
-def test_no_script(name: str, stack: Stack, fact: str, remedy: str) -> None:
+def test_a_task_without_its_script_is_refused(name: str, stack: Stack, fact: str, remedy: str) -> None:
     with pytest.raises(Refusal, match=fact) as caught:
         place_script(name, TASKS[name], stack)
     assert remedy in caught.value.remedy and caught.value.code == 2

@@ -100,7 +100,7 @@ def test_the_remedy_is_a_torchrun_of_the_same_size(line: str, remedy: str) -> No
         ("--multi_gpu x.py", None),
     ],
 )
-def test_the_processes_of_one_machine(line: str, count: int | None) -> None:
+def test_the_processes_of_one_machine_are_counted(line: str, count: int | None) -> None:
     assert count_processes(read_asked(line.split(), EMPTY, FILES.get)) == count
 
 

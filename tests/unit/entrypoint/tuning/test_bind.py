@@ -62,7 +62,9 @@ def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: 
          {"OMP_NUM_THREADS": "27", "KMP_AFFINITY": "granularity=fine,proclist=[29-55],explicit"}),
     ],
 )  # fmt: skip
-def test_variables_of_a_rank(stack: Stack, environ: dict[str, str], expected: dict[str, str]) -> None:
+def test_a_rank_gets_the_variables_of_its_own_cores(
+    stack: Stack, environ: dict[str, str], expected: dict[str, str]
+) -> None:
     own = narrow(look_at(TWO), SECOND)
     found = list_variables(Scene(SECOND, own, stack, True, lambda: None, lambda path: True, environ))
     assert {name: value for name, value in found.items() if name != MARK} == expected

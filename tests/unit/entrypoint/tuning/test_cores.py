@@ -26,7 +26,9 @@ TWO = Box(2, 28, 2)
         (look_at(TWO, cpus="8-11"), 2, {"CCL_WORKER_COUNT": "1"}, "8,10", "[0x200,0x800]"),
     ],
 )
-def test_pin_ranks(machine: Machine, ranks: int, environ: dict[str, str], cpus: str, masks: str) -> None:
+def test_ranks_and_workers_of_oneccl_get_cores_of_their_own(
+    machine: Machine, ranks: int, environ: dict[str, str], cpus: str, masks: str
+) -> None:
     assert pin_ranks(machine, ranks, {"CCL_ROOT": "/ccl", **environ}) == {
         "CCL_WORKER_AFFINITY": cpus,
         "I_MPI_PIN_DOMAIN": masks,

@@ -10,7 +10,7 @@ from entrypoint.tuning.oneccl import changes, find_script, without_image
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")
 
 
-def test_script() -> None:
+def test_the_script_of_oneccl_is_that_of_its_release() -> None:
     assert find_script(CCL) == "/site/oneccl_bindings_for_pytorch/env/setvars.sh"
     assert find_script(CCL._replace(torch="1.11.0+cpu")) == "/site/torch_ccl/env/setvars.sh"
     assert find_script(CCL._replace(backend="gloo")) is None
@@ -25,7 +25,7 @@ def test_script() -> None:
         ({"I_MPI_ROOT": ""}, "I_MPI_ROOT=/ccl\0", {"I_MPI_ROOT": "/ccl"}),
     ],
 )
-def test_changes(before: dict[str, str], dump: str, expected: dict[str, str]) -> None:
+def test_only_what_the_script_changes_is_set(before: dict[str, str], dump: str, expected: dict[str, str]) -> None:
     assert changes(before, dump) == expected
 
 

@@ -24,7 +24,7 @@ SMALL, TWO = Box(1, 2), Box(2, 28, 2)
         (World("mpijob-worker", ""), TWO, {}, 1),
     ],
 )
-def test_processes_of_a_node(world: World, box: Box, limit: dict[str, str], count: int) -> None:
+def test_a_node_runs_a_process_for_each_numa_node(world: World, box: Box, limit: dict[str, str], count: int) -> None:
     assert spread_processes(world, look_at(box, limit)).local_size == count
 
 
@@ -32,7 +32,7 @@ def test_processes_of_a_node(world: World, box: Box, limit: dict[str, str], coun
     ("launcher", "job", "expected"),
     [("alone", False, False), ("alone", True, True), ("mpi", False, True), ("mpijob-launcher", False, False)],
 )
-def test_who_trains(launcher: str, job: bool, expected: bool) -> None:
+def test_ranks_and_trainings_train(launcher: str, job: bool, expected: bool) -> None:
     assert is_training(World(launcher, ""), job=job) is expected
 
 
@@ -130,5 +130,5 @@ ZERO = "0" * 32
         (None, None, False),
     ],
 )
-def test_a_container_without_a_network(routes: str | None, routes6: str | None, isolated: bool) -> None:
+def test_a_container_without_a_route_has_no_network(routes: str | None, routes6: str | None, isolated: bool) -> None:
     assert is_isolated(routes, routes6) is isolated

@@ -88,7 +88,9 @@ SOCKET = look_at(TWO, cpus="28-55,84-111", parent="0-111")
         (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "4", "14", FINE, None),
     ],
 )
-def test_threads(world: World, machine: Machine, each: str, threads: str, bound: str | None, pin: str | None) -> None:
+def test_threads_and_binding_follow_from_the_cores(
+    world: World, machine: Machine, each: str, threads: str, bound: str | None, pin: str | None
+) -> None:
     found = values(world, machine)
     assert (found["each"], found["OMP_NUM_THREADS"]) == (each, threads)
     assert (found.get("KMP_AFFINITY"), found.get("I_MPI_PIN")) == (bound, pin)
@@ -124,7 +126,7 @@ CLOUD = Box(1, 32, 2)
         (RANK, look_at(CLOUD), GUIDE, "28", None, None),
     ],
 )  # fmt: skip
-def test_ccl(
+def test_workers_of_oneccl_take_cores_from_the_threads(
     world: World, machine: Machine, environ: dict[str, str], threads: str, bound: str | None, workers: str | None
 ) -> None:
     found = values(world, machine, CCL, environ=environ)
@@ -140,7 +142,7 @@ def test_an_image_without_intels_openmp_has_nothing_of_it() -> None:
     assert (found["LD_PRELOAD"], found["OMP_NUM_THREADS"]) == ("/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4", "64")
 
 
-def test_interfaces() -> None:
+def test_the_interface_is_set_for_gloo_and_libfabric() -> None:
     assert values(ALONE, look_at(SMALL))["GLOO_SOCKET_IFNAME"] == "lo"
     found = values(RANK, look_at(SMALL))
     assert found["GLOO_SOCKET_IFNAME"] == found["FI_TCP_IFACE"] == "eth7"
