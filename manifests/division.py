@@ -18,7 +18,7 @@ from entrypoint.meeting.options import check_options
 from entrypoint.numbers import number, whole
 from entrypoint.training.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
-from entrypoint.tuning.threads import threads
+from entrypoint.tuning.threads import divide_cores
 from entrypoint.tuning.variables import gradients, patience
 from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
 from manifests.task import read_task
@@ -74,7 +74,7 @@ def divide(job: Job, environ: Mapping[str, str]) -> Division:
     scenes = {backend: make_scene(job, environ, backend) for backend in BACKENDS}
     scene = scenes[BACKENDS[0]]
     typed = read_threads(scene.environ)
-    found = {backend: typed or int(threads(each) or 1) for backend, each in scenes.items()}
+    found = {backend: typed or int(divide_cores(each).threads or 1) for backend, each in scenes.items()}
     check_cores(job, scene.machine, scene.world)
     check_memory(job, scene.world)
     check_values(job, scene)

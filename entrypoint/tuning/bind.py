@@ -13,7 +13,7 @@ from entrypoint.processes.programs import become
 from entrypoint.settings import MARK, read_list, write_list
 from entrypoint.tuning.cores import can_bind, split
 from entrypoint.tuning.scene import Scene
-from entrypoint.tuning.threads import affinity, threads
+from entrypoint.tuning.threads import divide_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from entrypoint.container.image import Stack
     from entrypoint.container.processors import Machine
     from entrypoint.launchers.world import World
-
-# What a rank with cores of its own has otherwise than the program that started it.
-OWN = {"OMP_NUM_THREADS": threads, "KMP_AFFINITY": affinity}
 
 
 def narrow(machine: Machine, world: World) -> Machine:
@@ -48,8 +45,11 @@ def narrow(machine: Machine, world: World) -> Machine:
 def list_variables(scene: Scene) -> dict[str, str]:
     """Return the variables of this rank, without those that the user has set, and the mark of all that we set."""
     ours = {name: value for name, value in read_list(scene.environ, MARK) if scene.environ.get(name) == value}
-    values = {name: value(scene) for name, value in OWN.items() if name in ours or not scene.environ.get(name)}
-    found = {name: value for name, value in values.items() if value is not None}
+    cores = divide_cores(scene)
+    # What a rank with cores of its own has otherwise than the program that started it.
+    own = {"OMP_NUM_THREADS": cores.threads, "KMP_AFFINITY": cores.affinity}
+    free = [name for name in own if name in ours or not scene.environ.get(name)]
+    found = {name: value for name in free if (value := own[name]) is not None}
     return {**found, MARK: write_list({**ours, **found})}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import MPI, SLURM
@@ -13,6 +13,45 @@ if TYPE_CHECKING:
     from entrypoint.tuning.scene import Scene
 
 OPENMP = "/usr/local/lib/libiomp5.so"
+
+
+class Cores(NamedTuple):
+    """How the cores that this process sees are divided: among ranks, and in a rank between threads and workers.
+
+    own: whether all of them are those of one rank; each: how many one rank has; workers: how many workers of oneCCL
+    run beside the threads of a rank; busy: the processors of these workers, where they are known; lost: how many
+    cores of a rank the workers take. The others are values of variables, None where the variable is not set: threads
+    of OMP_NUM_THREADS, affinity of KMP_AFFINITY, offload of CCL_WORKER_OFFLOAD, worker_cpus of CCL_WORKER_AFFINITY.
+    """
+
+    own: bool
+    each: int
+    workers: int
+    busy: frozenset[int]
+    lost: int
+    threads: str | None
+    affinity: str | None
+    offload: str | None
+    worker_cpus: str | None
+
+
+def divide_cores(scene: Scene) -> Cores:
+    """Return the division, step by step: ranks, their workers, the workers' processors, and what is left for threads.
+
+    What the user has set for the workers decides where they run; what we would set does so otherwise.
+    """
+    own = has_own_cores(scene)
+    each = count_cores(scene, own=own)
+    asked = count_workers(scene)
+    offload = choose_offload(scene, each, asked)
+    workers = 0 if (scene.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
+    worker_cpus = place_workers(scene, workers, own=own)
+    places = (scene.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
+    busy = read_cpus(places)
+    lost = count_lost(scene, workers, busy, own=own)
+    threads = count_threads(scene, each - lost)
+    affinity = bind_threads(scene, busy) if own and each >= scene.machine.cores else None
+    return Cores(own, each, workers, busy, lost, threads, affinity, offload, worker_cpus)
 
 
 def has_own_cores(scene: Scene) -> bool:
@@ -55,17 +94,17 @@ def is_hydras_own(scene: Scene) -> bool:
     return len(first) > 1 and len(set(first)) == len(first)
 
 
-def share(scene: Scene) -> int:
+def count_cores(scene: Scene, *, own: bool) -> int:
     """Count the cores of one rank."""
     machine, most = scene.machine, count_task_cpus(scene) or scene.machine.cores
-    if has_own_cores(scene):
+    if own:
         return min(machine.cores, most)
     every = machine.around if is_pinned(scene) else machine.cores
     return max(1, min(every // (scene.world.local_size or 1), most))
 
 
-def workers(scene: Scene) -> int:
-    """Count oneCCL's workers of one rank, each of which spins on a core; a world of one needs none."""
+def count_workers(scene: Scene) -> int:
+    """Count the workers of one rank that oneCCL is asked for; a world of one needs none."""
     if scene.stack.backend != "ccl" or scene.world.sizes[1] < 2:
         return 0
     count = number(scene.environ, "CCL_WORKER_COUNT")
@@ -75,49 +114,15 @@ def workers(scene: Scene) -> int:
     return 1 if count is None else count
 
 
-def threads(scene: Scene) -> str | None:
-    """Return the number of threads: all cores of a rank, without those where oneCCL's workers spin.
-
-    None before a program that starts nobody knows how many ranks, each of which would take it for its own.
-    """
-    if scene.kind == UNKNOWN:
-        return None
-    return str(max(1, share(scene) - lost_cores(scene)))
-
-
-def worker_offload(scene: Scene) -> str | None:
+def choose_offload(scene: Scene, each: int, workers: int) -> str | None:
     """Return 0 where a rank has no core to spare: there its own threads do the work of oneCCL's workers.
 
     Under hydra, which tells it a rank's cores, oneCCL decides so itself (src/common/env/env.cpp).
     """
-    return "0" if scene.training and workers(scene) >= share(scene) and workers(scene) else None
+    return "0" if scene.training and workers and workers >= each else None
 
 
-def has_workers(scene: Scene) -> bool:
-    """Return whether oneCCL's workers run on cores of their own: CCL_WORKER_OFFLOAD as it is set or as we set it."""
-    offload = scene.environ.get("CCL_WORKER_OFFLOAD") or worker_offload(scene)
-    return workers(scene) > 0 and offload != "0"
-
-
-def lost_cores(scene: Scene) -> int:
-    """Count the cores of one rank that workers take: none if they are pinned to cores that are not the rank's."""
-    if not has_workers(scene):
-        return 0
-    listed = worker_places(scene)
-    if not listed or not scene.machine.siblings:
-        return workers(scene)
-    busy = sum(1 for core in scene.machine.siblings if core & listed)
-    return busy if has_own_cores(scene) else -(-busy // (scene.world.local_size or 1))
-
-
-def worker_places(scene: Scene) -> frozenset[int]:
-    """List the processors of oneCCL's workers, as they are set or as we would set them."""
-    if not has_workers(scene):
-        return frozenset()
-    return read_cpus(scene.environ.get("CCL_WORKER_AFFINITY") or worker_affinity(scene) or "")
-
-
-def worker_affinity(scene: Scene) -> str | None:
+def place_workers(scene: Scene, workers: int, *, own: bool) -> str | None:
     """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
     oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
@@ -125,18 +130,17 @@ def worker_affinity(scene: Scene) -> str | None:
     them. Nodes that see all of a host may be containers beside each other: their workers begin at other cores, by the
     number of the node or else by its name.
     """
-    count, ranks = workers(scene), scene.world.local_size or 1
-    if not has_workers(scene) or not scene.training or not scene.machine.owned:
+    ranks = scene.world.local_size or 1
+    if not workers or not scene.training or not scene.machine.owned:
         return None
-    own = has_own_cores(scene)
     # A number of ranks that was mistyped must not make a list of a million processors.
-    if scene.machine.physical // (1 if own else ranks) <= count:
+    if scene.machine.physical // (1 if own else ranks) <= workers:
         return None
     from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
 
     shares = split(scene.machine, 1) * ranks if own else split(scene.machine, ranks)
-    first = 0 if has_machine(scene) else number_node(scene) * count
-    return worker_cpus([rotate(share, first) for share in shares], count)
+    first = 0 if has_machine(scene) else number_node(scene) * workers
+    return worker_cpus([rotate(share, first) for share in shares], workers)
 
 
 def number_node(scene: Scene) -> int:
@@ -156,8 +160,24 @@ def has_machine(scene: Scene) -> bool:
     return scene.machine.narrowed or not scene.world.several_nodes
 
 
-def affinity(scene: Scene) -> str | None:
-    """Return KMP_AFFINITY, which binds threads; None where the cores are not this rank's alone.
+def count_lost(scene: Scene, workers: int, busy: frozenset[int], *, own: bool) -> int:
+    """Count the cores of one rank that workers take: none if they are pinned to cores that are not the rank's."""
+    if not busy or not scene.machine.siblings:
+        return workers
+    taken = sum(1 for core in scene.machine.siblings if core & busy)
+    return taken if own else -(-taken // (scene.world.local_size or 1))
+
+
+def count_threads(scene: Scene, cores: int) -> str | None:
+    """Return the number of threads: one for each core of a rank that no worker takes, and one where there is none.
+
+    None before a program that starts nobody knows how many ranks, each of which would take it for its own.
+    """
+    return None if scene.kind == UNKNOWN else str(max(1, cores))
+
+
+def bind_threads(scene: Scene, busy: frozenset[int]) -> str | None:
+    """Return KMP_AFFINITY, which binds the threads of a rank that has all cores that it sees; None where it may not.
 
     `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
     the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
@@ -165,13 +185,12 @@ def affinity(scene: Scene) -> str | None:
     node is a container beside it; a single one is taken to have the host to itself, as in the guide. A shell, or a
     program that starts ranks, would hand it on to all of them.
     """
-    if scene.kind not in (RANKS, SINGLE) or share(scene) < scene.machine.cores:
+    if scene.kind not in (RANKS, SINGLE):
         return None
-    if not (has_own_cores(scene) and scene.machine.owned and has_machine(scene) and has_iomp(scene)):
+    if not (scene.machine.owned and has_machine(scene) and has_iomp(scene)):
         return None
-    places = worker_places(scene)
-    free = frozenset(min(core) for core in scene.machine.siblings if not core & places)
-    if not places or not free or len(free) == len(scene.machine.siblings):
+    free = frozenset(min(core) for core in scene.machine.siblings if not core & busy)
+    if not busy or not free or len(free) == len(scene.machine.siblings):
         return "granularity=fine,compact,1,0"
     return f"granularity=fine,proclist=[{write_cpus(free)}],explicit"
 

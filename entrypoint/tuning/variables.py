@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
@@ -11,7 +11,7 @@ from entrypoint.launchers.world import ALONE, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
-from entrypoint.tuning.threads import OPENMP, affinity, has_iomp, threads, worker_affinity, worker_offload
+from entrypoint.tuning.threads import OPENMP, divide_cores, has_iomp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,11 +61,6 @@ def is_nameless(scene: Scene) -> bool:
     return scene.isolated and scene.world.launcher == ALONE and scene.kind != RANKS
 
 
-def only_ccl(value: str) -> Callable[[Scene], str | None]:
-    """Return a function that gives this value where the stack has oneCCL, None elsewhere."""
-    return lambda scene: value if scene.stack.backend == "ccl" else None
-
-
 def local_address(scene: Scene) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
@@ -98,37 +93,41 @@ def gradients(scene: Scene) -> str | None:
     return None
 
 
-TABLE: tuple[tuple[str, Callable[[Scene], str | None], str], ...] = (
-    ("OMP_NUM_THREADS", threads, "the cores of one rank: affinity, quota and siblings counted"),
-    ("KMP_BLOCKTIME", lambda scene: "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
-    ("KMP_AFFINITY", affinity, "the cores belong to this rank alone"),
-    ("LD_PRELOAD", preload, "tcmalloc and Intel's OpenMP"),
-    ("GLOO_SOCKET_IFNAME", interface, "the route to the master"),
-    ("FI_TCP_IFACE", interface, "the route to the master; libfabric may pick a bridge, on which training hangs"),
-    ("CCL_KVS_IFACE", lambda scene: interface(scene) if scene.stack.backend == "ccl" else None,
-     "the route to the master; without a network oneCCL finds no interface, lo included"),
-    ("PET_LOCAL_ADDR", local_address, "the host's own name need not resolve"),
-    ("NSS_WRAPPER_HOSTNAME", host_name, "torch 2.4 meets at the host's own name, which does not resolve here"),
-    ("CCL_WORKER_COUNT", only_ccl("1"), "without it accelerate takes gloo and does not say so"),
-    ("CCL_WORKER_OFFLOAD", worker_offload, "no core to spare for oneCCL's workers, so that threads do their work"),
-    ("CCL_WORKER_AFFINITY", worker_affinity, "the first cores of each rank; its threads have the others"),
-    ("CCL_ATL_TRANSPORT", only_ccl("ofi"), "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
-    ("I_MPI_ROOT", lambda scene: MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
-    ("FI_PROVIDER_PATH",
-     lambda scene: next((path for path in PROVIDERS if scene.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
-    ("I_MPI_PIN", lambda scene: None if scene.machine.owned else "0",
-     "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
-    ("MULTINODE_WORLD_SIZE", insisted, "what was asked for"),
-    (PEER_TIMEOUT, patience, "a node that is gone without a word ends the job after so many seconds"),
-    (GRADIENTS, gradients, "as what gradients are sent"),
-    ("MULTINODE_JOB", lambda scene: (scene.training and scene.world.job) or None, "only its ranks share this"),
-)  # fmt: skip
+def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
+    """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
+    cores, route, has_ccl = divide_cores(scene), interface(scene), scene.stack.backend == "ccl"
+    return (
+        ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
+        ("KMP_BLOCKTIME", "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
+        ("KMP_AFFINITY", cores.affinity, "the cores belong to this rank alone"),
+        ("LD_PRELOAD", preload(scene), "tcmalloc and Intel's OpenMP"),
+        ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
+        ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
+        ("CCL_KVS_IFACE", route if has_ccl else None,
+         "the route to the master; without a network oneCCL finds no interface, lo included"),
+        ("PET_LOCAL_ADDR", local_address(scene), "the host's own name need not resolve"),
+        ("NSS_WRAPPER_HOSTNAME", host_name(scene),
+         "torch 2.4 meets at the host's own name, which does not resolve here"),
+        ("CCL_WORKER_COUNT", "1" if has_ccl else None, "without it accelerate takes gloo and does not say so"),
+        ("CCL_WORKER_OFFLOAD", cores.offload, "no core to spare for oneCCL's workers, so that threads do their work"),
+        ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
+        ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None,
+         "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
+        ("I_MPI_ROOT", MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
+        ("FI_PROVIDER_PATH",
+         next((path for path in PROVIDERS if scene.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
+        ("I_MPI_PIN", None if scene.machine.owned else "0",
+         "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
+        ("MULTINODE_WORLD_SIZE", insisted(scene), "what was asked for"),
+        (PEER_TIMEOUT, patience(scene), "a node that is gone without a word ends the job after so many seconds"),
+        (GRADIENTS, gradients(scene), "as what gradients are sent"),
+        ("MULTINODE_JOB", (scene.training and scene.world.job) or None, "only its ranks share this"),
+    )  # fmt: skip
 
 
 def tune_variables(scene: Scene) -> list[Setting]:
     """Return every variable that has a value here."""
-    rows = ((name, value(scene), why) for name, value, why in TABLE)
-    return [Setting(name, value, why) for name, value, why in rows if value is not None]
+    return [Setting(name, value, why) for name, value, why in list_rows(scene) if value is not None]
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:

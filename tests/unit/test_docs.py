@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 from entrypoint.cluster import launch
+from entrypoint.container.image import Stack
+from entrypoint.launchers.world import World
 from entrypoint.training import job
 from entrypoint.tuning import variables
+from entrypoint.tuning.scene import Scene
 from images import cli, options
 from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
+from tests.support.machines import Box, look_at
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -209,8 +213,10 @@ def test_every_option_is_explained_and_nothing_else() -> None:
 
 def test_every_variable_that_the_entrypoint_sets_is_explained() -> None:
     explained = set(re.findall(r"`([A-Z_]+)[`=]", page("docs/run.md").text))
+    stack, machine = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site"), look_at(Box(1, 2))
+    scene = Scene(World("alone", ""), machine, stack, True, lambda: None, lambda path: False, {})
 
-    assert {name for name, *_ in variables.TABLE} - explained == set()
+    assert {name for name, *_ in variables.list_rows(scene)} - explained == set()
 
 
 @cache

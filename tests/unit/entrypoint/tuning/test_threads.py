@@ -8,7 +8,7 @@ from entrypoint.container.image import Stack
 from entrypoint.container.processors import Machine
 from entrypoint.launchers.world import World
 from entrypoint.tuning.scene import Scene
-from entrypoint.tuning.threads import is_slurms_own, lost_cores, worker_affinity
+from entrypoint.tuning.threads import divide_cores, is_slurms_own
 from tests.support.machines import Box, look_at
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/site")
@@ -32,7 +32,7 @@ def test_processors_that_are_too_few_for_all_tasks_are_those_of_one(cpus: str, i
     [(APART, "0,1,2", 3), (BOTH, "0,1,2", 2), (BOTH, "0,1", 1), (BOTH, "0", 1), (APART, "0,8", 1), (BOTH, "99", 0)],
 )
 def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, places: str, lost: int) -> None:
-    assert lost_cores(scene(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places)) == lost
+    assert divide_cores(scene(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places)).lost == lost
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, pl
 )
 def test_workers_are_pinned_where_a_rank_keeps_a_core(world: World, cores: int, count: str, places: str | None) -> None:
     found = scene(world, look_at(Box(1, cores)), CCL_WORKER_COUNT=count, CCL_WORKER_OFFLOAD="1")
-    assert worker_affinity(found) == places
+    assert divide_cores(found).worker_cpus == places
