@@ -1,4 +1,4 @@
-"""The process that renews a lease, beside the training, for as long as that runs."""
+"""The keeper: a process beside the training that renews its lease for as long as the training runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from entrypoint.runs.lease import EXPIRES, RENEW, create, make_text, read_lease,
 from entrypoint.streams import print_error
 
 PR_SET_PDEATHSIG = 1
-# By this variable a training knows its process, and ends it as the last thing that it does (jobs/at_end.py).
-VARIABLE = "MULTINODE_KEEPER"
+# By this variable a training knows the number of its keeper, which it ends as its last act (jobs/at_end.py).
+KEEPER = "MULTINODE_KEEPER"
 # Seconds until what SIGTERM has not ended is killed. With --enable_jit_checkpoint the Trainer writes one more
 # checkpoint, 3 seconds after that signal (transformers/trainer_jit_checkpoint.py, kill_wait).
 GRACE = 2.0
 
 
-def keep(path: str, owner: str, host: str) -> int:
-    """Start the process and return its number; this one becomes the training by exec, and ends the other."""
+def start_keeper(path: str, owner: str, host: str) -> int:
+    """Start the keeper and return its number; this process becomes the training by exec, which ends the keeper."""
     parent = os.getpid()
     child = os.fork()
     if child:

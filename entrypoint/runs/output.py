@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
-from entrypoint.runs.keeper import VARIABLE, keep
+from entrypoint.runs.keeper import KEEPER, start_keeper
 from entrypoint.runs.lease import Clock, check_other, check_twin, create, release, take, write_whole
 from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, make_mark, read_record
 
@@ -113,7 +113,7 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
         if not run.joins:
             check_twin(f"{place}/lease.json", run.owner, clock, say)
         own = take(f"{place}/lease.json", run.owner, run.host, clock, say)
-        return {VARIABLE: str(begin(run, f"{place}/lease.json", fresh=own or not run.joins))}
+        return {KEEPER: str(begin(run, f"{place}/lease.json", fresh=own or not run.joins))}
     except PermissionError as error:
         remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {place}"
         raise Refusal("the directory for results belongs to another user", error.filename, remedy) from None
@@ -151,7 +151,7 @@ def begin(run: Run, lease: str, *, fresh: bool) -> int:
         with contextlib.suppress(OSError):
             release(lease, run.owner)
         raise
-    return keep(lease, run.owner, run.host)
+    return start_keeper(lease, run.owner, run.host)
 
 
 def leave_record(run: Run, *, fresh: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 # The directory of a run whose script takes --resume_from_checkpoint.
-VARIABLE = "MULTINODE_RESUME"
+RESUME = "MULTINODE_RESUME"
 FLAG = "resume_from_checkpoint"
 
 
@@ -26,7 +26,7 @@ def add_resume(
     words: list[str], environ: Mapping[str, str], world: World, write: Callable[[str, str], str]
 ) -> list[str]:
     """Return the command line of a rank with the last checkpoint of its run; write: makes a private file of a text."""
-    directory = environ.get(VARIABLE)
+    directory = environ.get(RESUME)
     if not directory:
         return words
     last, note = find_last(directory, world.nodes[1])

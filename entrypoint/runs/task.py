@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.numbers import is_true
 from entrypoint.runs.output import Run, check_run, find_resume, make_run
-from entrypoint.runs.rank import FLAG, VARIABLE
+from entrypoint.runs.rank import FLAG, RESUME
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, is_argfile, read_given
@@ -85,7 +85,7 @@ def resume(run: Run, program: Program, world: World, exists: Callable[[str], boo
     ranks = world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
     if ranks and exists(RANK):
         why = "each start of a rank looks for the last checkpoint"
-        variables = (*program.typed, Setting(VARIABLE, run.directory, why))
+        variables = (*program.typed, Setting(RESUME, run.directory, why))
         return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
     last, note = find_resume(run)
     program = program._replace(notes=[*program.notes, *([note] if note else [])])

@@ -23,7 +23,7 @@ from entrypoint.runs.lease import create, make_text
 keeper.RENEW = 0.1
 path = sys.argv[1]
 create(path, make_text("mine", "here"))
-keeper.keep(path, "mine", "here")
+keeper.start_keeper(path, "mine", "here")
 os.execvp("sleep", ["sleep", "300"])
 """
 # As in a container: when the first process ends, the kernel kills all others.
@@ -34,7 +34,7 @@ import atexit, os, runpy, sys
 atexit.register(runpy.run_path, sys.argv[1], run_name="multinode.at_end")
 {last}
 """
-BECOMES_PYTHON = START.replace("keeper.keep(", "os.environ[keeper.VARIABLE] = str(keeper.keep(").replace(
+BECOMES_PYTHON = START.replace("keeper.start_keeper(", "os.environ[keeper.KEEPER] = str(keeper.start_keeper(").replace(
     '"here")\nos.execvp("sleep", ["sleep", "300"])',
     '"here"))\nos.execv(sys.executable, [sys.executable, "-c", sys.argv[2], sys.argv[3]])',
 )

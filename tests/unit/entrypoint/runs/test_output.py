@@ -36,11 +36,11 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Start no process that renews a lease."""
     started: list[str] = []
 
-    def keep(path: str, owner: str, host: str) -> int:
+    def start(path: str, owner: str, host: str) -> int:
         started.append(owner)
         return 77
 
-    monkeypatch.setattr(output, "keep", keep)
+    monkeypatch.setattr(output, "start_keeper", start)
     return started
 
 

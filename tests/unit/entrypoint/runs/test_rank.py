@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.launchers.world import TORCHRUN_WORKER, World
-from entrypoint.runs.rank import VARIABLE, add_resume, set_argument
+from entrypoint.runs.rank import RESUME, add_resume, set_argument
 from entrypoint.runs.record import OWN, as_text, describe
 from tests.support.runs import checkpoint
 
@@ -23,7 +23,7 @@ def never(name: str, text: str) -> str:
 def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / OWN).mkdir()
     (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
-    environ = {VARIABLE: str(tmp_path)}
+    environ = {RESUME: str(tmp_path)}
     assert add_resume(WORDS, environ, WORLD, never) == WORDS
     for step in (2, 4):
         path = str(checkpoint(tmp_path, step))
