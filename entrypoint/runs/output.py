@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
@@ -22,13 +23,34 @@ if TYPE_CHECKING:
 MASTERS = ("PET_MASTER_ADDR", "MASTER_ADDR")
 
 
+class Role(Enum):
+    """What this process may do in the directory for results; every process with a mark signs it.
+
+    | role      | which process              | another run | the lease               | the record of the run |
+    | --------- | -------------------------- | ----------- | ----------------------- | --------------------- |
+    | LEADER    | the node of rank 0         | is refused  | is taken                | is written            |
+    | CANDIDATE | a node of an elastic job,  | is refused  | is taken, or shared     | is written by who     |
+    |           | any of which may be rank 0 |             | with nodes of this job  | took the lease first  |
+    | ASKING    | another rank, of a job     | is refused  | of another job is       | is only read          |
+    |           | that its launcher named    |             | refused                 |                       |
+    | FOLLOWER  | any other                  | is not seen | is not seen             | is only read          |
+
+    A candidate that shares the lease writes a record where there is none. A rank is asking because it would wait for
+    ever for a rank 0 that was refused: Slurm ends no step because one of its tasks has ended.
+    """
+
+    LEADER = "leader"
+    CANDIDATE = "candidate"
+    ASKING = "asking"
+    FOLLOWER = "follower"
+
+
 class Run(NamedTuple):
     """A training and its directory for results.
 
     anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
-    --resume_from_checkpoint, and nobody has typed it; nodes: at most; leads: whether this process is on the node of
-    rank 0; asks: whether it looks at what the directory holds; joins: whether others may be there before it; owner:
-    who the job is to other jobs; mark: how this node signs the directory, empty where another rank of it does.
+    --resume_from_checkpoint, and nobody has typed it; nodes: at most; owner: who the job is to other jobs; mark: how
+    this node signs the directory, empty where another rank of it does.
     """
 
     directory: str
@@ -37,27 +59,26 @@ class Run(NamedTuple):
     anew: bool
     resumes: bool
     nodes: int
-    leads: bool
-    asks: bool
-    joins: bool
+    role: Role
     owner: str
     host: str
     mark: str
 
 
 def make_run(directory: str, task: str, given: Mapping[str, object], world: World, environ: Mapping[str, str]) -> Run:
-    """Return the run of a task; who leads is unknown where nodes come and go, so that each of them may.
-
-    Where a launcher has started the ranks and named their job, all of them ask, or the others would wait for a rank 0
-    that was refused: Slurm ends no step because one of its tasks has ended.
-    """
-    several = world.several_nodes
+    """Return the run of a task."""
     host = os.uname().nodename
-    leads = not world.rank and not world.node_rank
-    asks = leads or (world.rank is not None and bool(world.job))
-    joins = several and world.rank is None and world.node_rank is None
     owner, mark = name_owner(world, environ, host), name_mark(world, host)
-    return Run(directory, task, given, False, True, world.nodes[1], leads, asks, joins, owner, host, mark)
+    return Run(directory, task, given, False, True, world.nodes[1], choose_role(world), owner, host, mark)
+
+
+def choose_role(world: World) -> Role:
+    """Return the role of this process: nobody knows the node of rank 0 where nodes come and go."""
+    if world.several_nodes and world.rank is None and world.node_rank is None:
+        return Role.CANDIDATE
+    if not world.rank and not world.node_rank:
+        return Role.LEADER
+    return Role.ASKING if world.rank is not None and world.job else Role.FOLLOWER
 
 
 def name_mark(world: World, host: str) -> str:
@@ -85,7 +106,7 @@ def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
 
 def check_run(run: Run) -> None:
     """Raise Refusal if the directory holds another run."""
-    if run.asks and not run.anew:
+    if run.role is not Role.FOLLOWER and not run.anew:
         new = describe(run.task, run.given, run.nodes, run.directory)
         check_record(run.directory, read_record(run.directory), new)
 
@@ -96,32 +117,44 @@ def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
 
 
 def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, str]:
-    """Sign the directory; on the node of rank 0 take its lease, keep that until this process ends, and leave a record.
+    """Do in the directory what the role of this process is there.
 
     Return the variable by which the training ends what keeps the lease; empty where there is no such process.
     Raise Refusal if another job writes there, or has been there.
     """
-    place = f"{run.directory}/{OWN}"
-    if not run.leads:
-        if run.asks:
-            check_other(f"{place}/lease.json", run.owner, clock)
+    lease = f"{run.directory}/{OWN}/lease.json"
+    if run.role is Role.ASKING:
+        check_other(lease, run.owner, clock)
+    if run.role in (Role.ASKING, Role.FOLLOWER):
         with contextlib.suppress(OSError):  # a node that writes no results may be unable to
             sign(run)
         return {}
     try:
-        sign(run)
-        if not run.joins:
-            check_twin(f"{place}/lease.json", run.owner, clock, say)
-        own = take(f"{place}/lease.json", run.owner, run.host, clock, say)
-        return {KEEPER: str(begin(run, f"{place}/lease.json", fresh=own or not run.joins))}
+        return {KEEPER: str(take_directory(run, lease, clock, say))}
     except PermissionError as error:
-        remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {place}"
+        remedy = f"--output_dir ANOTHER, or as the user who made it: chmod -R g+w {run.directory}/{OWN}"
         raise Refusal("the directory for results belongs to another user", error.filename, remedy) from None
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         fact = "no space is left in the directory for results"
         raise Refusal(fact, describe_disk(run.directory), MORE_ROOM, WORLD) from None
+
+
+def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
+    """Sign the directory, take its lease and leave the record of the run; return the process that keeps the lease."""
+    sign(run)
+    if run.role is Role.LEADER:  # the other nodes of a candidate's job renew a lease of the same name
+        check_twin(lease, run.owner, clock, say)
+    taken = take(lease, run.owner, run.host, clock, say)
+    try:
+        check_run(run)
+        leave_record(run, replaces=taken or run.role is Role.LEADER)
+    except (Refusal, OSError):
+        with contextlib.suppress(OSError):
+            release(lease, run.owner)
+        raise
+    return start_keeper(lease, run.owner, run.host)
 
 
 def sign(run: Run) -> None:
@@ -139,25 +172,10 @@ def make_shared(directory: str) -> None:
             os.chmod(each, 0o775)
 
 
-def begin(run: Run, lease: str, *, fresh: bool) -> int:
-    """Leave the record of a run, and return the process that keeps the lease.
-
-    fresh: whether it is this process that may write the record.
-    """
-    try:
-        check_run(run)
-        leave_record(run, fresh=fresh)
-    except (Refusal, OSError):
-        with contextlib.suppress(OSError):
-            release(lease, run.owner)
-        raise
-    return start_keeper(lease, run.owner, run.host)
-
-
-def leave_record(run: Run, *, fresh: bool) -> None:
-    """Write the record of a run that does not go on; fresh: whether it is this process that may."""
+def leave_record(run: Run, *, replaces: bool) -> None:
+    """Write the record of a run that does not go on; replaces: whether it may take the place of another record."""
     old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
     path = f"{run.directory}/{OWN}/run.json"
-    anew = run.anew or old is None or compare(old, new) or run.nodes > 1 == old.nodes
-    if anew and (fresh or not os.path.exists(path)):
+    begins = run.anew or old is None or compare(old, new) or (old.nodes == 1 and run.nodes > 1)
+    if begins and (replaces or not os.path.exists(path)):
         write_whole(path, as_text(new))

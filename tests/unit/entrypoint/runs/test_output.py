@@ -14,7 +14,7 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, MPI, SLURM, TORCHRUN, World
 from entrypoint.runs import output
 from entrypoint.runs.lease import Clock, read_lease, renew
-from entrypoint.runs.output import Run, check_run, find_resume, make_run, name_mark, name_owner, open_run
+from entrypoint.runs.output import Role, Run, check_run, find_resume, make_run, name_mark, name_owner, open_run
 from entrypoint.runs.record import OWN, read_record
 from tests.support.runs import checkpoint
 
@@ -68,14 +68,19 @@ def test_a_job_without_a_name_is_like_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "leads", "asks", "joins"),
-    [(World(ALONE, ""), True, True, False), (POD, True, True, False), (POD._replace(node_rank=1), False, False, False),
-     (ELASTIC, True, True, True), (RANK, False, True, False), (RANK._replace(rank=0), True, True, False),
-     (RANK._replace(job=""), False, False, False)],
-)  # fmt: skip
-def test_the_node_of_rank_0_leads(tmp_path: Path, world: World, leads: bool, asks: bool, joins: bool) -> None:
-    made = run(tmp_path, world)
-    assert (made.leads, made.asks, made.joins) == (leads, asks, joins)
+    ("world", "role"),
+    [
+        (World(ALONE, ""), Role.LEADER),
+        (POD, Role.LEADER),
+        (POD._replace(node_rank=1), Role.FOLLOWER),
+        (ELASTIC, Role.CANDIDATE),
+        (RANK, Role.ASKING),
+        (RANK._replace(rank=0), Role.LEADER),
+        (RANK._replace(job=""), Role.FOLLOWER),
+    ],
+)
+def test_the_node_of_rank_0_leads(tmp_path: Path, world: World, role: Role) -> None:
+    assert run(tmp_path, world).role is role
 
 
 @pytest.mark.parametrize("world", [RANK._replace(rank=0), RANK])
