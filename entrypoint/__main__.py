@@ -125,9 +125,10 @@ def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], opt
     return job
 
 
-def write_copy(name: str, text: str) -> str:
-    """Write a private file for this process, and return its path."""
-    return write_private(f"{make_private(f'/tmp/multinode-{os.getuid()}')}/{os.getpid()}-{name}", text)
+def write_copy(path: str, text: str) -> None:
+    """Write a private file, in a directory that nobody else may read."""
+    make_private(os.path.dirname(path))
+    write_private(path, text)
 
 
 def shell() -> list[str]:

@@ -5,12 +5,12 @@ The agent of torchrun starts its workers again with the command line that it beg
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.runs.record import find_last
 from entrypoint.streams import print_error
+from entrypoint.training.command import Program, set_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ FLAG = "resume_from_checkpoint"
 
 
 def add_resume(
-    words: list[str], environ: Mapping[str, str], world: World, write: Callable[[str, str], str]
+    words: list[str], environ: Mapping[str, str], world: World, write: Callable[[str, str], object]
 ) -> list[str]:
     """Return the command line of a rank with the last checkpoint of its run; write: makes a private file of a text."""
     directory = environ.get(RESUME)
@@ -32,12 +32,13 @@ def add_resume(
     last, note = find_last(directory, world.nodes[1])
     if not world.rank and note:
         print_error(f"multinode: {note}")
-    return set_argument(words, FLAG, f"{directory}/{last.name}", write) if last else words
+    if last is None:
+        return words
+    from entrypoint.training.arguments import read_given  # the first start of a run pays nothing for it
 
-
-def set_argument(words: list[str], name: str, value: str, write: Callable[[str, str], str]) -> list[str]:
-    """Return a command line with an argument more; a script that takes a lone JSON file gets it in a copy of that."""
-    if len(words) > 1 and words[-1].endswith(".json") and words[-2].endswith(".py"):
-        found = {**json.loads(read_text(words[-1]) or "{}"), name: value}
-        return [*words[:-1], write(f"{name}.json", json.dumps(found, indent=1))]
-    return [*words, f"--{name}", value]
+    begin = next((place for place, word in enumerate(words) if word.endswith(".py")), 0)
+    given = read_given(words[begin + 1 :], read_text, strict=False)
+    program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, f"{directory}/{last.name}")
+    for path, text in program.files.items():
+        write(path, text)
+    return [*words[:begin], *program.words]

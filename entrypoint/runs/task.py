@@ -14,8 +14,8 @@ from entrypoint.runs.output import Run, check_run, find_resume, make_run
 from entrypoint.runs.rank import FLAG, RESUME
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
-from entrypoint.training.arguments import find_output, is_argfile, read_given
-from entrypoint.training.command import Program, copy_arguments
+from entrypoint.training.arguments import find_output, read_given
+from entrypoint.training.command import Program, set_argument
 from entrypoint.training.flags import spell_out
 from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
@@ -61,7 +61,7 @@ def prepare_run(
     run = run._replace(anew=anew, resumes=trainer and not chosen)
     check_run(run)
     if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
-        program = add_argument(program, job.name, OVERWRITE, True)
+        program = set_argument(job.name, program, OVERWRITE, True)
     if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
         program = program._replace(defaults=(*program.defaults, LOOSE))
     return (resume(run, program, world, os.path.exists) if run.resumes else program), run
@@ -89,14 +89,4 @@ def resume(run: Run, program: Program, world: World, exists: Callable[[str], boo
         return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
     last, note = find_resume(run)
     program = program._replace(notes=[*program.notes, *([note] if note else [])])
-    return add_argument(program, run.task, FLAG, f"{run.directory}/{last.name}") if last else program
-
-
-def add_argument(program: Program, task: str, name: str, value: object) -> Program:
-    """Return the program with an argument more, in the file of arguments where it has a lone one."""
-    if not is_argfile(program.words[1:]):
-        more = [f"--{name}", *([] if value is True else [str(value)])]
-        return program._replace(words=[*program.words, *more], given={**program.given, name: value})
-    given = {**program.given, name: value}
-    files = copy_arguments(task, given)
-    return program._replace(words=[program.words[0], *files], given=given, files=files)
+    return set_argument(run.task, program, FLAG, f"{run.directory}/{last.name}") if last else program

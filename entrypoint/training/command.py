@@ -16,6 +16,7 @@ from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Literal
 
     from entrypoint.container.image import Stack
     from entrypoint.launchers.world import World
@@ -91,22 +92,34 @@ def expand_home(name: str, program: Program, home: str) -> Program:
     The Trainer expands it (transformers/training_args.py), and so does a shell, if nobody has quoted it. Raise Refusal
     for an empty one.
     """
-    from entrypoint.training.arguments import OUTPUT, OUTPUT_DIR, is_argfile
-    from entrypoint.training.flags import plain, split_flags
+    from entrypoint.training.arguments import OUTPUT, OUTPUT_DIR
 
-    typed, words = program.given.get(OUTPUT_DIR), program.words[1:]
+    typed = program.given.get(OUTPUT_DIR)
     if typed == "":
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{name}")
     if not isinstance(typed, str) or not typed.startswith("~"):
         return program
     path = home + typed[1:] if typed[1:2] in ("", "/") else os.path.expanduser(typed)
-    given = {**program.given, OUTPUT_DIR: path}
+    return set_argument(name, program, OUTPUT_DIR, path)
+
+
+def set_argument(name: str, program: Program, argument: str, value: str | Literal[True]) -> Program:
+    """Return a program with one more argument, or another value of one; a lone file of arguments is copied for that.
+
+    name: that of the copy; value: True for a flag without a value.
+    """
+    from entrypoint.training.arguments import is_argfile
+    from entrypoint.training.flags import plain, split_flags
+
+    script, *words = program.words
+    given, values = {**program.given, argument: value}, () if value is True else (value,)
     if is_argfile(words):
         files = copy_arguments(name, given)
-        return program._replace(words=[program.words[0], *files], given=given, files=files)
-    flags = [flag._replace(values=(path,)) if plain(flag.name) == OUTPUT_DIR else flag for flag in split_flags(words)]
-    words = [word for flag in flags for word in flag.words()]
-    return program._replace(words=[program.words[0], *words], given=given)
+        return program._replace(words=[script, *files], given=given, files=files)
+    if argument not in program.given:
+        return program._replace(words=[script, *words, f"--{argument}", *values], given=given)
+    flags = [flag._replace(values=values) if plain(flag.name) == argument else flag for flag in split_flags(words)]
+    return program._replace(words=[script, *(word for flag in flags for word in flag.words())], given=given)
 
 
 def name_copy(name: str, text: str, kind: str) -> str:

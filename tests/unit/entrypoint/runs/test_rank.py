@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.launchers.world import TORCHRUN_WORKER, World
-from entrypoint.runs.rank import RESUME, add_resume, set_argument
+from entrypoint.runs.rank import RESUME, add_resume
 from entrypoint.runs.record import OWN, as_text, describe
 from tests.support.runs import checkpoint
 
@@ -40,16 +40,12 @@ def test_without_the_variable_nothing_changes() -> None:
 def test_a_file_of_arguments_gets_it_in_a_copy(tmp_path: Path) -> None:
     file = tmp_path / "args.json"
     file.write_text('{"seed": 1}')
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    path = str(checkpoint(tmp_path, 4))
     written: dict[str, str] = {}
 
-    def write(name: str, text: str) -> str:
-        written[name] = text
-        return f"/private/{name}"
+    words = add_resume(["-u", "run_qa.py", str(file)], {RESUME: str(tmp_path)}, WORLD, written.__setitem__)
 
-    words = set_argument(["-u", "run_qa.py", str(file)], "resume_from_checkpoint", "/out/checkpoint-4", write)
-
-    assert words == ["-u", "run_qa.py", "/private/resume_from_checkpoint.json"]
-    assert json.loads(written["resume_from_checkpoint.json"]) == {
-        "seed": 1,
-        "resume_from_checkpoint": "/out/checkpoint-4",
-    }
+    assert words == ["-u", "run_qa.py", *written]
+    assert [json.loads(text) for text in written.values()] == [{"seed": 1, "resume_from_checkpoint": path}]
