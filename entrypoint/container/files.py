@@ -73,13 +73,19 @@ def can_write(path: str) -> bool:
     return os.path.isdir(path or ".") and os.access(path or ".", os.W_OK | os.X_OK)
 
 
-def file_system_size(path: str) -> int | None:
-    """Return the bytes of the file system at a path; None if nothing is there."""
+def measure_file_system(path: str) -> tuple[int, int] | None:
+    """Return the bytes of the file system at a path, and those free for a plain user; None if nothing is there."""
     try:
         found = os.statvfs(path)
     except OSError:
         return None
-    return found.f_frsize * found.f_blocks
+    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def file_system_size(path: str) -> int | None:
+    """Return the bytes of the file system at a path; None if nothing is there."""
+    found = measure_file_system(path)
+    return found[0] if found else None
 
 
 def make_private(directory: str) -> str:

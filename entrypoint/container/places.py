@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.settings import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from entrypoint.container.identity import Identity
 
@@ -26,13 +26,21 @@ Writable = Callable[[str], bool]
 
 
 def mount_points(mountinfo: str | None) -> list[str]:
-    """Return the mount points of /proc/self/mountinfo, in which a space is written \\040."""
-    rows = (line.split() for line in (mountinfo or "").splitlines())
-    return [unescape(words[4]) for words in rows if len(words) > 4]
+    """Return the mount points of /proc/self/mountinfo."""
+    return [point for point, _, _ in read_mounts(mountinfo)]
+
+
+def read_mounts(mountinfo: str | None) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield mount point, kind of file system and options of each row of /proc/self/mountinfo (proc(5))."""
+    for line in (mountinfo or "").splitlines():
+        before, _, after = line.partition(" - ")
+        words = before.split()
+        if len(words) > 5:
+            yield unescape(words[4]), after.partition(" ")[0], words[5].split(",")
 
 
 def unescape(text: str) -> str:
-    """Return a path without the kernel's octal escapes of blanks."""
+    """Return a path without the kernel's octal escapes: a blank is written \\040."""
     for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, letter)
     return text

@@ -7,7 +7,14 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import NETWORK, can_write, file_system_size, list_directory, read_text
+from entrypoint.container.files import (
+    NETWORK,
+    can_write,
+    file_system_size,
+    list_directory,
+    measure_file_system,
+    read_text,
+)
 from entrypoint.container.image import normalize
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
@@ -185,8 +192,5 @@ def free_space(path: str) -> int | None:
     """Return the bytes that may still be written at a path, or where it would be made."""
     while not os.path.exists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return found.f_frsize * found.f_bavail
+    found = measure_file_system(path)
+    return found[1] if found else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.container.files import measure_file_system
 from entrypoint.container.limits import write_size
-from entrypoint.container.places import unescape
+from entrypoint.container.places import read_mounts
 
 if TYPE_CHECKING:
     from entrypoint.container.cgroup import Files
@@ -34,24 +35,15 @@ class Disk(NamedTuple):
 
 
 def list_mounts(files: Files) -> list[str]:
-    """List the mount points of this container that may be written (proc(5), mountinfo)."""
-    found = []
-    for line in (files("/proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        words, kind = before.split(), after.partition(" ")[0]
-        if len(words) > 5 and kind not in NEVER and "ro" not in words[5].split(","):
-            found.append(unescape(words[4]))
-    return found
+    """List the mount points of this container that may be written."""
+    rows = read_mounts(files("/proc/self/mountinfo"))
+    return [point for point, kind, options in rows if kind not in NEVER and "ro" not in options]
 
 
-def measure(path: str) -> Disk | None:
+def find_disk(path: str) -> Disk | None:
     """Return the file system at a path; None if it cannot be asked, or is a single file."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    disk = Disk(path, found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
-    return disk if disk.size and os.path.isdir(path) else None
+    found = measure_file_system(path)
+    return Disk(path, *found) if found and found[0] and os.path.isdir(path) else None
 
 
 def write_disk(disk: Disk) -> str:
@@ -61,12 +53,12 @@ def write_disk(disk: Disk) -> str:
 
 def describe_disk(directory: str) -> str:
     """Return the directory of a run, with the size of what it is on."""
-    disk = measure(directory)
+    disk = find_disk(directory)
     return write_disk(disk) if disk else directory
 
 
-def find_full(paths: list[str], measure: Callable[[str], Disk | None] = measure) -> list[Disk]:
+def find_full(paths: list[str], find: Callable[[str], Disk | None] = find_disk) -> list[Disk]:
     """Return the file systems with next to nothing left, each once."""
-    disks = [disk for path in paths if (disk := measure(path))]
+    disks = [disk for path in paths if (disk := find(path))]
     full = [disk for disk in disks if disk.free < max(LITTLE, disk.size // SHARE)]
     return list({(disk.size, disk.free): disk for disk in reversed(full)}.values())[::-1]

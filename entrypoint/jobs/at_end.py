@@ -113,11 +113,11 @@ def say(error: BaseException | None, root: str) -> None:
         return
     sys.path.insert(0, root)
     from entrypoint.container.files import read_text
-    from entrypoint.faults.disks import find_full, list_mounts, measure
+    from entrypoint.faults.disks import find_disk, find_full, list_mounts
     from entrypoint.faults.words import Place, explain
     from entrypoint.streams import print_error
 
-    place = Place(os.environ, read_text, measure, lambda: find_full(list_mounts(read_text)))
+    place = Place(os.environ, read_text, find_disk, lambda: find_full(list_mounts(read_text)))
     reason = explain(error, place)
     if reason is not None:
         print_error(reason)

@@ -246,7 +246,7 @@ def pretend(case: Case) -> Iterator[None]:
         for name, value in (
             ("os.sched_getaffinity", lambda _: cpus),
             ("os.getppid", lambda: PARENT),
-            ("os.statvfs", lambda _: mock.Mock(f_frsize=1, f_blocks=case.shm)),
+            ("os.statvfs", lambda _: mock.Mock(f_frsize=1, f_blocks=case.shm, f_bavail=case.shm)),
             ("pwd.getpwuid", {1000: user}.__getitem__),
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
