@@ -1,4 +1,4 @@
-"""The one error type: a fact, the value that caused it, and what to type instead."""
+"""The one error type: a fact, the value that caused it, and what to type instead; and what caused any error."""
 
 from __future__ import annotations
 
@@ -48,3 +48,13 @@ def one_row(text: str) -> str:
 def escape(letter: str) -> str:
     """Return a letter as Python writes it in a string: a line feed is `\\n`."""
     return letter.encode("unicode_escape", "surrogatepass").decode()
+
+
+def list_causes(error: BaseException) -> list[BaseException]:
+    """List an error and those that it came from, as a traceback does: `from None` hides what was before."""
+    found: list[BaseException] = []
+    now: BaseException | None = error
+    while now is not None and not any(now is each for each in found):
+        found.append(now)
+        now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
+    return found

@@ -11,7 +11,7 @@ import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrypoint.container.limits import SHM, WITHOUT, write_size
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import WORLD, Refusal, list_causes
 from entrypoint.faults.disks import MORE_DISK, Disk, write_disk
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
 
@@ -81,16 +81,6 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
         if found := re.search(pattern, text):
             return rule(text, found.group(found.lastindex or 0), place)
     return None
-
-
-def list_causes(error: BaseException) -> list[BaseException]:
-    """List an error and those that it came from, as a traceback does: `from None` hides what was before."""
-    found: list[BaseException] = []
-    now: BaseException | None = error
-    while now is not None and now not in found:
-        found.append(now)
-        now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
-    return found
 
 
 def name_rank(environ: Mapping[str, str]) -> str:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
-from entrypoint.errors import USER, WORLD, Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from entrypoint.errors import USER, WORLD, Refusal, list_causes
 
 # How the names end of errors for a connection that could not be made or broke: requests, httpx, urllib3, aiohttp.
 UNREACHABLE = (
@@ -21,7 +17,7 @@ AGAIN = "run it again: what is in the cache already is kept"
 
 def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> Refusal:
     """Return the message for an error; what: kind and name of what was fetched; token: whether one was sent."""
-    chain = list(follow(error))
+    chain = list_causes(error)
     names = {base.__name__ for each in chain for base in type(each).__mro__}
     codes = [code for each in chain if (code := find_status(each))]
     for each in chain:
@@ -66,15 +62,6 @@ def explain_login(what: str, endpoint: str, codes: list[int], *, token: bool) ->
     fact = "the hub does not know this token" if 401 in codes else "this token has no access to the repository"
     remedy = f"export HF_TOKEN of an account with access; {endpoint}/settings/tokens lists its rights"
     return Refusal(fact, what, remedy, USER)
-
-
-def follow(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that caused it; `from None` hides what was before."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def find_status(error: BaseException) -> int | None:

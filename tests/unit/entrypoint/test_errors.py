@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import WORLD, Refusal, one_row
+from entrypoint.errors import WORLD, Refusal, list_causes, one_row
 
 
 def test_a_refusal_has_three_parts_and_a_code() -> None:
@@ -42,3 +42,13 @@ def test_no_value_forges_a_row_of_the_log(value: str) -> None:
 )
 def test_a_text_is_printed_in_one_row(text: str, row: str) -> None:
     assert one_row(text) == row
+
+
+def test_causes_are_those_of_a_traceback() -> None:
+    first, second, last = ValueError("a"), KeyError("b"), OSError("c")
+    last.__context__, second.__context__ = second, first
+    assert list_causes(last) == [last, second, first]
+    second.__cause__ = last
+    assert list_causes(last) == [last, second]
+    second.__cause__, last.__suppress_context__ = None, True
+    assert list_causes(last) == [last]
