@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.numbers import whole
-from entrypoint.processes.child import end_with_parent, explain_kill, run_child
+from entrypoint.processes.child import explain_kill, run_child
+from entrypoint.processes.programs import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

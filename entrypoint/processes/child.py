@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -12,13 +11,12 @@ from typing import TYPE_CHECKING
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
-from entrypoint.processes.programs import become
+from entrypoint.processes.programs import become, end_with_parent
 from entrypoint.streams import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
 OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
@@ -56,11 +54,6 @@ def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
     except OSError as error:
         print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)
-
-
-def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, however that ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:

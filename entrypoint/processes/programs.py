@@ -1,4 +1,4 @@
-"""Programs that take the place of this process."""
+"""Programs that take the place of this process, and its own end when that of its parent comes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
 # shell would complain, and the shell could not change it. Python's own subprocess resets the same.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+PR_SET_PDEATHSIG = 1
 
 
 def become(program: str, argv: list[str], environ: Mapping[str, str]) -> NoReturn:
@@ -44,3 +45,10 @@ def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetu
         remedy = "begin a script with #!/bin/sh or #!/usr/bin/env python3, make it executable, and match the machine"
         value = f"{program}: {error.strerror}"
         raise Refusal("the program cannot be executed", value, remedy, NOT_EXECUTABLE) from None
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let the kernel send this process a signal when its parent ends, however that ends (prctl(2))."""
+    import ctypes  # what only becomes another program pays nothing for it
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)

@@ -7,10 +7,10 @@ import os
 import signal
 
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.processes.programs import end_with_parent
 from entrypoint.runs.lease import EXPIRES, RENEW, create, make_text, read_lease, release, renew
 from entrypoint.streams import print_error
 
-PR_SET_PDEATHSIG = 1
 # By this variable a training knows the number of its keeper, which it ends as its last act (jobs/at_end.py).
 KEEPER = "MULTINODE_KEEPER"
 # Seconds until what SIGTERM has not ended is killed. With --enable_jit_checkpoint the Trainer writes one more
@@ -38,14 +38,12 @@ def start_keeper(path: str, owner: str, host: str) -> int:
 
 def detach(parent: int) -> None:
     """Leave the signals of the job to the training: only SIGTERM counts, by which it or the kernel reports its end."""
-    import ctypes
-
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nowhere, number)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    end_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before this was heard
         os.kill(os.getpid(), signal.SIGTERM)
 
