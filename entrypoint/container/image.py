@@ -6,10 +6,11 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.container.files import list_directory
 from entrypoint.errors import WORLD, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -91,16 +92,33 @@ def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
 
 def list_packages(sites: Iterable[str]) -> list[str]:
     """List what is installed in directories, by the metadata beside the packages."""
-    names = (name for site in sites if os.path.isdir(site) for name in os.listdir(site))
+    names = (name for site in sites for name in list_directory(site))
     return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
 
 
 def find_version(sites: Iterable[str], package: str) -> str | None:
-    """Return the release of a package that Python finds first, by the name of its metadata; None if there is none."""
-    names = (name for site in sites if os.path.isdir(site) for name in os.listdir(site))
-    found = (name[len(package) + 1 : -len(".dist-info")] for name in names if name.endswith(".dist-info")
-             and name.startswith(f"{package}-"))  # fmt: skip
-    return next(found, None)
+    """Return the release of a package that Python finds first; None if there is none."""
+    rows = (row for site in sites for row in list_releases(site))
+    return next((version for name, version in rows if name == package), None)
+
+
+def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the releases of every package, by its normal name; the first directory that has a package counts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for site in sites:
+        here: dict[str, tuple[str, ...]] = {}
+        for name, version in list_releases(site):
+            here[normalize(name)] = (*here.get(normalize(name), ()), version)
+        found = {**here, **found}
+    return found
+
+
+def list_releases(site: str) -> Iterator[tuple[str, str]]:
+    """Yield name and release of each package in a directory, from the name of its .dist-info."""
+    for entry in list_directory(site):
+        name, dash, version = entry[: -len(".dist-info")].rpartition("-")
+        if dash and entry.endswith(".dist-info"):
+            yield name, version
 
 
 def normalize(name: str) -> str:

@@ -15,12 +15,12 @@ from entrypoint.container.files import (
     measure_file_system,
     read_text,
 )
-from entrypoint.container.image import normalize
+from entrypoint.container.image import normalize, read_installed
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from entrypoint.container.cgroup import Files
     from entrypoint.container.image import Stack
@@ -155,19 +155,6 @@ def read_constraints(text: str | None) -> dict[str, str]:
     """Return the versions that the image was built from, of `name==version` lines."""
     rows = (line.partition("==") for line in (text or "").splitlines())
     return {normalize(name): version.strip() for name, equals, version in rows if equals}
-
-
-def read_installed(path: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return versions, from the names of .dist-info directories; the first directory on the path counts."""
-    found: dict[str, tuple[str, ...]] = {}
-    for directory in path:
-        here: dict[str, tuple[str, ...]] = {}
-        for entry in list_directory(directory):
-            name, dash, version = entry[: -len(".dist-info")].rpartition("-")
-            if entry.endswith(".dist-info") and dash:
-                here[normalize(name)] = (*here.get(normalize(name), ()), version)
-        found = {**here, **found}
-    return found
 
 
 def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:

@@ -13,6 +13,7 @@ from entrypoint.container.image import (
     find_version,
     list_packages,
     list_sites,
+    read_installed,
     read_stack,
     release,
     warn_stack,
@@ -93,6 +94,13 @@ def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
     assert find_version([str(tmp_path)], "datasets") == "4.0.0"
     assert find_version([str(tmp_path)], "numpy") is None
     assert find_version([str(tmp_path / "none")], "datasets") is None
+
+
+def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
+    for name in ("mine/six-2.0.dist-info", "site/six-1.0.dist-info", "site/Foo_bar-1.0+cpu.dist-info", "site/six"):
+        (tmp_path / name).mkdir(parents=True)
+    path = [str(tmp_path / name) for name in ("absent", "mine", "site")]
+    assert read_installed(path) == {"six": ("2.0",), "foo-bar": ("1.0+cpu",)}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from entrypoint.doctor.view import (
     Interface,
     Probe,
     read_constraints,
-    read_installed,
     read_interfaces,
     read_probe,
     run_probe,
@@ -57,13 +55,6 @@ def test_any_file_of_constraints_is_read(text: str) -> None:
 def test_constraints_have_normal_names() -> None:
     assert read_constraints("Foo_Bar.baz==1.0\n# no\n") == {"foo-bar-baz": "1.0"}
     assert read_constraints(None) == {}
-
-
-def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
-    for name in ("mine/six-2.0.dist-info", "site/six-1.0.dist-info", "site/Foo_bar-1.0+cpu.dist-info", "site/six"):
-        (tmp_path / name).mkdir(parents=True)
-    path = [str(tmp_path / name) for name in ("absent", "mine", "site")]
-    assert read_installed(path) == {"six": ("2.0",), "foo-bar": ("1.0+cpu",)}
 
 
 def test_interfaces_have_the_state_that_the_kernel_says() -> None:
