@@ -10,7 +10,8 @@ from entrypoint.container.files import can_write, read_text
 from entrypoint.container.image import REBUILD, find_version, list_packages, list_sites
 from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.hub.script import METRIC, NLTK, Script, Wanted, read_script
+from entrypoint.hub.script import Script, read_script
+from entrypoint.hub.wanted import METRIC, NLTK, Wanted
 from entrypoint.needs.data import check_data, find_switched_on
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source

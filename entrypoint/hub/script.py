@@ -9,11 +9,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.hub.values import LOADED, UNKNOWN, Unknown, Values, holds
+from entrypoint.hub.wanted import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric", "nltk"
 # What transformers, datasets, evaluate and nltk call the first parameter of what loads by a name.
 FIRST = ("pretrained_model_name_or_path", "pretrained_model_name", "path", "info_or_id")
 METRICS = (("evaluate", "load"), ("", "load_metric"), ("datasets", "load_metric"))
@@ -25,16 +25,6 @@ PIPELINES = ("pipeline", "transformers.pipeline")
 PARTS = ("tokenizer", "feature_extractor", "image_processor", "processor")
 # What nltk needs since 3.8.2 in place of the first, which the scripts still ask for (nltk/tokenize, PunktTokenizer).
 WITH = {"punkt": ("punkt", "punkt_tab")}
-
-
-class Wanted(NamedTuple):
-    """Something that a script fetches: its kind and name, and what it is called with."""
-
-    kind: str
-    name: str
-    config: str | None = None
-    revision: str | None = None
-    cache: str | None = None
 
 
 class Script(NamedTuple):

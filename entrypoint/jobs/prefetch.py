@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import TYPE_CHECKING, Callable
 
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.hub.wanted import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
 from entrypoint.jobs.hub_errors import AGAIN, explain
 from entrypoint.streams import print_error, print_output
 
@@ -19,32 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # How files of weights end, of any framework; of these only those in PREFERRED and adapters are fetched.
-WEIGHTS = (
+OF_WEIGHTS = (
     ".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".tflite", ".ckpt", ".npz",
 )  # fmt: skip
 # As transformers prefers them (transformers/modeling_utils.py): the beginning of the name, and its end.
 PREFERRED = (("model", ".safetensors"), ("pytorch_model", ".bin"))
-NLTK = "nltk_data"
+NLTK_DATA = "nltk_data"
 # What the hub calls the repositories of data sets and metrics.
-REPOSITORIES = {"dataset": "dataset", "metric": "space"}
+REPOSITORIES = {DATASET: "dataset", METRIC: "space"}
 # A log has no use for bars; the libraries read these at their import.
 BARS = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
-
-
-class Wanted(NamedTuple):
-    """One entry of the plan, as entrypoint/hub/script.py writes it."""
-
-    kind: str
-    name: str
-    config: str | None
-    revision: str | None
-    cache: str | None
-
-    @property
-    def text(self) -> str:
-        """Return what it is, for a message."""
-        kind = "model" if self.kind in ("files", "weights") else self.kind
-        return " ".join(filter(None, (kind, self.name, self.config)))
 
 
 def main(text: str, environ: Mapping[str, str]) -> int:
@@ -110,11 +95,11 @@ def has_token() -> bool:
 def choose_files(names: Iterable[str], *, weights: bool) -> list[str]:
     """Return the files of a model that the examples read: all small ones on top, and one form of the weights."""
     top = [name for name in names if "/" not in name]
-    small = [name for name in top if not name.endswith(WEIGHTS)]
+    small = [name for name in top if not name.endswith(OF_WEIGHTS)]
     if not weights:
         return small
     forms = ([name for name in top if name.startswith(start) and name.endswith(end)] for start, end in PREFERRED)
-    adapter = [name for name in top if name.startswith("adapter_model") and name.endswith(WEIGHTS)]
+    adapter = [name for name in top if name.startswith("adapter_model") and name.endswith(OF_WEIGHTS)]
     return [*small, *next(filter(None, forms), []), *adapter]
 
 
@@ -124,7 +109,7 @@ def fetch_model(wanted: Wanted, home: str) -> None:
 
     found = HfApi().model_info(wanted.name, revision=wanted.revision)
     names = [each.rfilename for each in found.siblings or []]
-    chosen = choose_files(names, weights=wanted.kind == "weights")
+    chosen = choose_files(names, weights=wanted.kind == WEIGHTS)
     snapshot_download(wanted.name, revision=wanted.revision, cache_dir=wanted.cache, allow_patterns=chosen)
 
 
@@ -146,7 +131,7 @@ def fetch_metric(wanted: Wanted, home: str) -> None:
 
 def fetch_nltk(wanted: Wanted, home: str) -> None:
     """Download data of nltk, which the entrypoint gives to the task by NLTK_DATA."""
-    place = os.environ.get("NLTK_DATA", "").split(os.pathsep)[0] or os.path.join(home, NLTK)
+    place = os.environ.get("NLTK_DATA", "").split(os.pathsep)[0] or os.path.join(home, NLTK_DATA)
     os.makedirs(place, exist_ok=True)
     os.environ["NLTK_DATA"] = place  # nltk writes nowhere else since 3.9.3, and reads this at its import
     import nltk
@@ -158,5 +143,5 @@ def fetch_nltk(wanted: Wanted, home: str) -> None:
 
 
 FETCH: dict[str, Callable[[Wanted, str], None]] = {
-    "files": fetch_model, "weights": fetch_model, "dataset": fetch_dataset, "metric": fetch_metric, "nltk": fetch_nltk,
+    FILES: fetch_model, WEIGHTS: fetch_model, DATASET: fetch_dataset, METRIC: fetch_metric, NLTK: fetch_nltk,
 }  # fmt: skip

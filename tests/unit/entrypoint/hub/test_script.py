@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.hub.script import Wanted, read_script
+from entrypoint.hub.script import read_script
+from entrypoint.hub.wanted import Wanted
 from tests.support.harness import ROOT
 
 EXAMPLES = ROOT / "tests/data/offline/examples/pytorch"

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from entrypoint.jobs.prefetch import Wanted, choose_files, main
+from entrypoint.jobs.prefetch import choose_files, main
 
 SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
 
@@ -27,18 +27,6 @@ SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
 def test_one_form_of_the_weights_is_fetched(there: list[str], chosen: list[str]) -> None:
     assert choose_files([*SMALL, *there], weights=True) == [*SMALL, *chosen]
     assert choose_files([*SMALL, *there], weights=False) == SMALL
-
-
-@pytest.mark.parametrize(
-    ("wanted", "text"),
-    [
-        (Wanted("weights", "ours/bert", None, "main", None), "model ours/bert"),
-        (Wanted("files", "ours/words", None, None, None), "model ours/words"),
-        (Wanted("dataset", "nyu-mll/glue", "mrpc", None, None), "dataset nyu-mll/glue mrpc"),
-    ],
-)
-def test_what_is_fetched_is_named_with_its_kind(wanted: Wanted, text: str) -> None:
-    assert wanted.text == text
 
 
 @pytest.mark.parametrize(("whole", "offline"), [(True, True), (False, False)])
