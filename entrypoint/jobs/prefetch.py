@@ -32,11 +32,11 @@ REPOSITORIES = {DATASET: "dataset", METRIC: "space"}
 BARS = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
 
 
-def main(text: str, environ: Mapping[str, str]) -> int:
-    """Fetch everything in the plan; return 0, or the exit code of the first thing that cannot be had."""
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
+    """Fetch everything in the plan, the only argument; return 0, or the exit code of what cannot be had."""
     for name in BARS if not sys.stderr.isatty() else ():
         os.environ.setdefault(name, "1")
-    plan = json.loads(text)
+    plan = json.loads(argv[0])
     home = find_downloads(environ)
     try:
         for each in plan["wanted"]:

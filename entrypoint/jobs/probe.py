@@ -9,9 +9,12 @@ import os
 import platform
 import sys
 import time
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from entrypoint.container.image import BESIDE_TORCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # What transformers imports where it is installed, and then itself with its Trainer.
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
@@ -84,10 +87,13 @@ def attempt(examine: Callable[[], None]) -> str:
     return ""
 
 
-def main(backend: str) -> None:
-    """Print what was found, and end at once: a group that is destroyed right after a collective may hang."""
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
+    """Print what was found with a backend, the only argument, and end at once.
+
+    A group that is destroyed right after a collective may hang.
+    """
     found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
-    found["error"] = attempt(lambda: examine_torch(found, backend))
+    found["error"] = attempt(lambda: examine_torch(found, argv[0]))
     attempt(lambda: examine_speed(found))
     found["broken"] = attempt(lambda: examine_transformers(found))
     print(json.dumps(found), flush=True)

@@ -19,7 +19,10 @@ import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Set before transformers is imported, which reads them only then.
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
@@ -34,20 +37,20 @@ from entrypoint.jobs.smoke_flags import SEED, SmokeArguments, default_flags, kno
 from entrypoint.jobs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 
 
-def main(argv: list[str], root: str) -> NoReturn:
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     """Run the job, and end with 0 only if every check held; root: the directory with stack.json."""
     output = tempfile.mkdtemp(prefix="smoke-")
     planned, rank, code = read_backend(Path(root, "stack.json")), 0, 0
     try:
         parser = HfArgumentParser([SmokeArguments, TrainingArguments])
-        backend = planned if checks.launched_size(os.environ) > 1 else ""
+        backend = planned if checks.launched_size(environ) > 1 else ""
         known = known_flags(TrainingArguments.__dataclass_fields__, version("accelerate"))
         flags = default_flags(output, backend, known)
         smoke, arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
         checks.check_flags(left[-1])
         planned = str(getattr(arguments, "ddp_backend", None) or planned)
-        summary = run(arguments, smoke.world_size, planned)
+        summary = run(arguments, smoke.world_size, planned, environ)
         if rank == 0:
             print(f"smoke: passed: {summary}", flush=True)
     except Failed as failed:
@@ -59,12 +62,12 @@ def main(argv: list[str], root: str) -> NoReturn:
     leave(code)
 
 
-def run(arguments: TrainingArguments, asked: str, planned: str) -> str:
+def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping[str, str]) -> str:
     """Train, check, and sum up in one line."""
     # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
     world = int(arguments.world_size)
-    checks.check_world(world, gather(checks.asked_size(asked, os.environ)))
-    checks.check_jobs(gather(checks.find_job(os.environ)))
+    checks.check_world(world, gather(checks.asked_size(asked, environ)))
+    checks.check_jobs(gather(checks.find_job(environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_used_backend(backend, planned)
     batch = int(arguments.per_device_train_batch_size) * int(arguments.gradient_accumulation_steps)

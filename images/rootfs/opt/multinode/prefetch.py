@@ -1,4 +1,4 @@
-"""Bring what a task needs into the cache: `python3 /opt/multinode/prefetch.py PLAN`, where the plan is JSON."""
+"""Start the job `prefetch`: `python3 /opt/multinode/prefetch.py PLAN`, where the plan is JSON."""
 
 import os
 import sys
@@ -7,4 +7,4 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH
 
 from entrypoint.jobs.prefetch import main
 
-sys.exit(main(sys.argv[1], os.environ))
+sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))

@@ -1,4 +1,4 @@
-"""Start doctor's probe: `python3 /opt/multinode/probe.py BACKEND`."""
+"""Start the probe of `doctor`: `python3 /opt/multinode/probe.py BACKEND`."""
 
 import os
 import sys
@@ -7,4 +7,4 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH
 
 from entrypoint.jobs.probe import main
 
-main(sys.argv[1])
+sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))

@@ -1,4 +1,4 @@
-"""Start the job `smoke`: `python3 /opt/multinode/smoke.py [FLAG...]`, by every rank."""
+"""Start the job `smoke`, in every rank: `python3 /opt/multinode/smoke.py [FLAG...]`."""
 
 import os
 import sys
@@ -7,4 +7,4 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH
 
 from entrypoint.jobs.smoke import main
 
-main(sys.argv[1:], sys.path[0])
+sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))

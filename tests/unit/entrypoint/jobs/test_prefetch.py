@@ -34,6 +34,7 @@ def test_only_what_is_whole_is_said_to_run_offline(
     whole: bool, offline: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mock.patch.dict(os.environ):  # it tells the libraries what their bars are to do
-        assert main(json.dumps({"task": "qa", "wanted": [], "whole": whole}), {"HF_HOME": "/hf"}) == 0
+        plan = {"task": "qa", "wanted": [], "whole": whole}
+        assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == 0
     last = capsys.readouterr().out
     assert "qa is in /hf; " in last and ("HF_HUB_OFFLINE=1" in last) is offline

@@ -22,7 +22,7 @@ def run(backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     monkeypatch.setattr("os._exit", end)
     with pytest.raises(Ended):
-        probe.main(backend)
+        probe.main([backend], {}, "/")
     return capsys.readouterr().out.splitlines()[-1]
 
 
