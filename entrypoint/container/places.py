@@ -22,7 +22,9 @@ HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 OLD_CACHE = "TRANSFORMERS_CACHE"
 WITHOUT_OLD_CACHE = (5, 0)
 
+# What a path is asked: whether it can be written, and whether it is there.
 Writable = Callable[[str], bool]
+Exists = Callable[[str], bool]
 
 
 def mount_points(mountinfo: str | None) -> list[str]:
@@ -58,7 +60,7 @@ def check_output(path: str, writable: Writable) -> None:
         raise Refusal("the directory for results cannot be written", path, remedy)
 
 
-def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Writable) -> dict[str, str]:
+def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Exists) -> dict[str, str]:
     """Return another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
 
     Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
