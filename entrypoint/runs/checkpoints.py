@@ -29,7 +29,7 @@ def list_checkpoints(directory: str) -> list[Checkpoint]:
 
 
 def list_names(directory: str) -> list[str]:
-    """List what has the name of a checkpoint in a directory."""
+    """List the names of checkpoints in a directory, complete or not."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return [name for name in names if read_step(name) >= 0 and os.path.isdir(f"{directory}/{name}")]
 
@@ -51,13 +51,13 @@ def read_checkpoint(directory: str, name: str) -> Checkpoint | None:
 
 
 def find_gap(place: str, step: int) -> str | None:
-    """Return the name of a file that a complete checkpoint has, and this one lacks, or has only in part."""
+    """Return the file that is missing or half-written in a checkpoint; None if the checkpoint is complete."""
     state = read_object(f"{place}/{STATE}")
     return find_missing_weights(place) if state is not None and state.get("global_step") == step else STATE
 
 
 def find_missing_weights(place: str) -> str | None:
-    """Return what is missing of the weights of a model, which are in one file, or in all those of an index."""
+    """Return a missing file of a model's weights, which are one file or all of an index; None if all are there."""
     for name in WEIGHTS:
         if os.path.isfile(f"{place}/{name}"):
             return None

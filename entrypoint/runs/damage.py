@@ -35,7 +35,7 @@ OF_FSDP, OF_DEEPSPEED = "optimizer", "global_step"
 
 
 def find_fault(place: str) -> str | None:
-    """Return why the Trainer cannot go on from a checkpoint, to be written after its name; None if it can."""
+    """Return why the Trainer cannot go on from a checkpoint, in words that follow its name; None if it can."""
     damaged = find_damaged(place)
     if damaged is not None:
         return f"is damaged ({damaged})"
@@ -59,7 +59,7 @@ def find_damaged(place: str) -> str | None:
 
 
 def is_damaged(path: str) -> bool:
-    """Return whether a file that the Trainer loads is not whole; what is no such file, or may not be read, is not."""
+    """Return whether a file is not whole that the Trainer loads; one that may not be read counts as whole."""
     is_whole = choose_check(path)
     if is_whole is None or not os.path.isfile(path):
         return False
@@ -72,7 +72,7 @@ def is_damaged(path: str) -> bool:
 
 
 def choose_check(path: str) -> Callable[[str], bool] | None:
-    """Return what says whether a file is whole, by its name; None where nothing can."""
+    """Return the function that tells whether a file of this name is whole; None where none can."""
     if path.endswith(TENSORS):
         return has_tensors
     if path.endswith(SAVED):

@@ -37,7 +37,10 @@ def start_keeper(path: str, owner: str, host: str) -> int:
 
 
 def detach(parent: int) -> None:
-    """Leave the signals of the job to the training: only SIGTERM counts, by which it or the kernel reports its end."""
+    """Leave the terminal and the signals of the job to the training, and block SIGTERM until it is waited for.
+
+    The training sends it as its last act; where it ends in another way, the kernel does.
+    """
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
@@ -49,9 +52,9 @@ def detach(parent: int) -> None:
 
 
 def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
-    """Renew the lease again and again, and release it at the end; return the host of a job that has taken it before.
+    """Renew the lease until the training ends, then release it; return the host of another job that has taken it.
 
-    A container may end with its training. Where that was killed, there is no time left, and the lease expires.
+    Where a training that is killed takes its container with it, nobody releases the lease, and it expires.
     """
     fails = False
     while not is_told(RENEW):
@@ -71,21 +74,22 @@ def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
 
 
 def is_told(seconds: float) -> bool:
-    """Wait, and return whether the training has said that it ends, or the kernel that it has ended."""
+    """Wait some seconds for SIGTERM, and return whether it came: the training ends, or has ended."""
     return signal.sigtimedwait([signal.SIGTERM], seconds) is not None
 
 
 def describe_loss(path: str, other: str) -> Refusal:
-    """Return why a training is ended."""
+    """Return the message for a training that is ended because another job has its directory."""
     fact = "another job has taken the directory for results, and this training is ended"
     why = f"a job that is frozen for {EXPIRES:.0f} s, as in a paused container, loses its directory"
     return Refusal(fact, f"{path}: a job on {other}", f"--output_dir ANOTHER, or leave it to that job: {why}", WORLD)
 
 
 def end_training(training: int) -> None:
-    """End the process that this one renewed the lease for, before it writes beside the other job.
+    """End the training before it writes beside the other job.
 
-    As long as that is the parent of this process, its number is no other's. Torchrun's agent passes SIGTERM on.
+    As long as it is the parent of this process, no other process can have its number. Torchrun's agent passes SIGTERM
+    on to its ranks.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         if os.getppid() == training:

@@ -21,8 +21,9 @@ from entrypoint.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Seconds: between two renewals, of watching before a lease counts as left behind, and between two looks at it. One of
-# the own name is nearly always that of an earlier start, so that a renewal and a little more are enough.
+# Seconds between two renewals, seconds without a renewal after which a lease counts as left behind, and seconds between
+# two looks at it. A lease of our own name is nearly always that of an earlier start: it is watched for one renewal and
+# a little more.
 RENEW, EXPIRES, LOOK = 5.0, 20.0, 0.5
 TWIN = RENEW + 1
 
@@ -36,14 +37,14 @@ class Lease(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The own clock: seconds that only grow, and how to wait."""
+    """The clock of this machine: seconds that only grow, and how to wait."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 def read_lease(path: str) -> Lease | None:
-    """Return the lease in a file; None if there is no file. One that is being written belongs to somebody unknown."""
+    """Return the lease in a file, None if there is no file; the owner of a half-written one is unknown."""
     text = read_text(path)
     if text is None:
         return None
@@ -60,9 +61,9 @@ def make_text(owner: str, host: str) -> str:
 
 
 def create(path: str, text: str) -> bool:
-    """Write the file if there is none, and return whether that was so.
+    """Write a file unless it is there already, and return whether it was written.
 
-    On a full disk there may be room for its name only: it is not left behind, for nobody would renew it.
+    A full disk may have room for its name alone: then it is removed, for nobody would renew it.
     """
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
@@ -74,7 +75,7 @@ def create(path: str, text: str) -> bool:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file anew: who opens it finds the old text or the new one."""
+    """Replace a file: who opens it finds the whole old text or the whole new one."""
     aside = f"{path}.{os.urandom(8).hex()}"
     with removed_on_error(aside):
         with open(aside, "w", encoding="utf-8") as file:
@@ -94,7 +95,7 @@ def removed_on_error(path: str) -> Iterator[None]:
 
 
 def renew(path: str, owner: str, host: str) -> bool:
-    """Renew the own lease, and return whether it still was the own one."""
+    """Renew our lease, and return whether it was still ours."""
     held = read_lease(path)
     if held is None or held.owner != owner:
         return False
@@ -103,16 +104,16 @@ def renew(path: str, owner: str, host: str) -> bool:
 
 
 def release(path: str, owner: str) -> None:
-    """Remove the own lease."""
+    """Remove the lease if it is ours."""
     held = read_lease(path)
     if held is not None and held.owner == owner:
         os.unlink(path)
 
 
 def check_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) -> None:
-    """Raise Refusal if another job renews a lease under the own name; one that was left behind is no other job's.
+    """Raise Refusal if a second job of our name renews the lease; one that nobody renews is from our earlier start.
 
-    Two networks may have a node of one name, and so may a job that is submitted twice.
+    Two jobs have one name where a job was submitted twice, or where two networks have a node of the same name.
     """
     held = read_lease(path)
     if held is None or held.owner != owner:
@@ -123,10 +124,10 @@ def check_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) 
 
 
 def check_other(path: str, owner: str, clock: Clock) -> None:
-    """Raise Refusal if another job renews the lease, as rank 0 of the own job will find that."""
+    """Raise Refusal if another job renews the lease, as rank 0 of our job does."""
     held = read_lease(path)
     while held is not None and held.owner != owner and is_renewed(path, held, clock, EXPIRES):
-        now = read_lease(path)  # another owner may be rank 0 of the own job
+        now = read_lease(path)  # another owner may be rank 0 of our job
         if now is not None and now.owner == held.owner:
             raise refuse(path, now)
         held = now
@@ -139,7 +140,7 @@ def refuse(path: str, held: Lease) -> Refusal:
 
 
 def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None]) -> bool:
-    """Take the lease, and return False if the own job had it already; raise Refusal if another job renews it."""
+    """Take the lease, and return False if our job had it already; raise Refusal if another job renews it."""
     end = clock.now() + EXPIRES
     while not create(path, make_text(owner, host)):
         held = read_lease(path)
@@ -160,7 +161,7 @@ def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], No
 def is_renewed(path: str, held: Lease, clock: Clock, seconds: float) -> bool:
     """Watch a lease for some seconds, and return whether it was renewed in them.
 
-    Where a look took long, the file system or this machine stood still, and nobody could renew: the watch begins anew.
+    If a look took long, the file system or this machine stood still, and nobody could renew: watching begins again.
     """
     end = clock.now() + seconds
     while (before := clock.now()) < end:

@@ -1,4 +1,4 @@
-"""A run and its directory: from where it goes on, and what is done there before it starts."""
+"""A run and its directory for results: whose that is, and what is done there before the training starts."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Run(NamedTuple):
     """A training and its directory for results.
 
     anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
-    --resume_from_checkpoint, and nobody has typed it; nodes: at most; owner: who the job is to other jobs; mark: how
-    this node signs the directory, empty where another rank of it does.
+    --resume_from_checkpoint, and nobody has typed it; nodes: how many there are at most; owner: the name by which other
+    jobs know this one; mark: the file by which this node signs the directory, empty where another of its ranks signs.
     """
 
     directory: str
@@ -73,7 +73,7 @@ def make_run(directory: str, task: str, given: Mapping[str, object], world: Worl
 
 
 def choose_role(world: World) -> Role:
-    """Return the role of this process: nobody knows the node of rank 0 where nodes come and go."""
+    """Return the role of this process; where nodes come and go, nobody knows yet which of them gets rank 0."""
     if world.several_nodes and world.rank is None and world.node_rank is None:
         return Role.CANDIDATE
     if not world.rank and not world.node_rank:
@@ -82,9 +82,10 @@ def choose_role(world: World) -> Role:
 
 
 def name_mark(world: World, host: str) -> str:
-    """Return how a node signs: with its place among the nodes, as far as its launcher has said it.
+    """Return the file by which a node signs: its place among the nodes, where that is known, and its host.
 
-    Where a launcher has started the ranks, it is that of the node's first rank.
+    A launcher that has started the ranks does not number the nodes: there the place is the rank of the first process
+    of the node, and its other processes do not sign.
     """
     low, high = world.nodes
     place = world.node_rank if world.rank is None else world.rank
@@ -94,7 +95,7 @@ def name_mark(world: World, host: str) -> str:
 
 
 def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
-    """Return who a job is to other jobs: the same after a restart, where its launcher has a name for it."""
+    """Return the name by which other jobs know this one: the same after a restart, if a launcher has named the job."""
     if world.several_nodes and world.rank is None:
         master = next((environ[name] for name in MASTERS if environ.get(name)), "")
         # Two jobs by hand may have one node of rank 0, but not one port there.
@@ -112,15 +113,15 @@ def check_run(run: Run) -> None:
 
 
 def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
-    """Return the checkpoint that a run goes on from, if there is one, and what to say of that."""
+    """Return the checkpoint that a run goes on from, None if there is none, and a note on that for the log."""
     return (None, "") if run.anew or not run.resumes else find_last(run.directory, run.nodes)
 
 
 def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, str]:
-    """Do in the directory what the role of this process is there.
+    """Do in the directory what a process of this role does there.
 
-    Return the variable by which the training ends what keeps the lease; empty where there is no such process.
-    Raise Refusal if another job writes there, or has been there.
+    Return the variable by which the training knows the keeper of its lease; empty where this process takes no lease.
+    Raise Refusal if another job writes there, or the directory holds another run.
     """
     lease = f"{run.directory}/{OWN}/lease.json"
     if run.role is Role.ASKING:
@@ -142,7 +143,7 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
 
 
 def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
-    """Sign the directory, take its lease and leave the record of the run; return the process that keeps the lease."""
+    """Sign the directory, take its lease and leave the record of the run; return the number of the keeper."""
     sign(run)
     if run.role is Role.LEADER:  # the other nodes of a candidate's job renew a lease of the same name
         check_twin(lease, run.owner, clock, say)
@@ -158,7 +159,7 @@ def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None
 
 
 def sign(run: Run) -> None:
-    """Leave the mark of this node: those of two prove that the directory is shared."""
+    """Leave the mark of this node: the marks of two nodes prove that they share the directory."""
     if run.mark:
         make_shared(f"{run.directory}/{OWN}/nodes")
         create(f"{run.directory}/{OWN}/nodes/{run.mark}", "")
@@ -173,7 +174,7 @@ def make_shared(directory: str) -> None:
 
 
 def leave_record(run: Run, *, replaces: bool) -> None:
-    """Write the record of a run that does not go on; replaces: whether it may take the place of another record."""
+    """Write the record of a run that begins; replaces: whether it may take the place of another record."""
     old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
     path = f"{run.directory}/{OWN}/run.json"
     begins = run.anew or old is None or compare(old, new) or (old.nodes == 1 and run.nodes > 1)

@@ -1,4 +1,4 @@
-"""A rank of torchrun: at every start it looks anew for the checkpoint to go on from.
+"""A rank of torchrun: at every start it looks again for the checkpoint to go on from.
 
 The agent of torchrun starts its workers again with the command line that it began with (torch/distributed/elastic).
 """
@@ -25,7 +25,7 @@ FLAG = "resume_from_checkpoint"
 def add_resume(
     words: list[str], environ: Mapping[str, str], world: World, write: Callable[[str, str], object]
 ) -> list[str]:
-    """Return the command line of a rank with the last checkpoint of its run; write: makes a private file of a text."""
+    """Return the command line of a rank with the last checkpoint of its run; write: writes a private file."""
     directory = environ.get(RESUME)
     if not directory:
         return words

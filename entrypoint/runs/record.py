@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 OWN = "_multinode"
 # Between the place of a node and the name of its host, which has none.
 AT = "@"
-# How many checkpoints a note names that are passed over.
+# How many of the checkpoints that are passed over a note names.
 SHOWN = 3
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
-# Arguments that change nothing in what is trained. A backend is there where there are several ranks only.
+# Arguments that change nothing in what is trained. A backend is set only where there are several ranks.
 OTHER = (
     "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "logging_dir", "cache_dir", "use_auth_token",
     "enable_jit_checkpoint", "save_total_limit", "ddp_backend", "xpu_backend",
@@ -60,12 +60,12 @@ def read_record(directory: str) -> Record | None:
 
 
 def as_text(record: Record) -> str:
-    """Return a record as it is written."""
+    """Return the text of a record."""
     return json.dumps(record._asdict(), indent=1, sort_keys=True)
 
 
 def check_record(directory: str, old: Record | None, new: Record) -> None:
-    """Raise Refusal if the directory holds what another run has made, and this one would take for its own."""
+    """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     there = sorted(name for name in names if name not in IGNORED)
     steps = [name for name in there if name.startswith(PREFIX)]
@@ -83,7 +83,7 @@ def check_record(directory: str, old: Record | None, new: Record) -> None:
 
 
 def compare(old: Record, new: Record) -> list[str]:
-    """List what two runs have different, as a person would type it."""
+    """List the arguments in which two runs differ, as they are typed."""
     if old.task != new.task:
         return [f"{old.task} there, {new.task} here"]
     names = sorted({*old.arguments, *new.arguments} - {*OTHER})  # an older release has written what is in it now
@@ -92,10 +92,10 @@ def compare(old: Record, new: Record) -> list[str]:
 
 
 def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
-    """Return the last checkpoint of the run in a directory that is whole, if there is one, and what to say of that.
+    """Return the last whole checkpoint of the run in a directory, None if there is none, and a note for the log.
 
-    Every rank gives the same answer, at whatever moment it asks: the record, and the nodes that have signed, are older
-    than the first checkpoint of a run.
+    Every rank gets the same answer whenever it asks, because the record and the marks of the nodes are written before
+    the first checkpoint of a run.
     """
     record = read_record(directory)
     if record is None:
@@ -111,7 +111,7 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
 
 
 def shorten(faults: list[str]) -> list[str]:
-    """Return the first of many: with --save_only_model each checkpoint of a run has the same."""
+    """Return the first few faults and how many more there are: with --save_only_model all checkpoints have one."""
     return faults if len(faults) <= SHOWN else [*faults[:SHOWN], f"and {len(faults) - SHOWN} others"]
 
 
@@ -140,7 +140,7 @@ def list_marks(directory: str) -> list[str]:
 
 
 def make_mark(host: str, place: str) -> str:
-    """Return how a node signs; place: which of the nodes it is, empty where nothing says so."""
+    """Return the file by which a node signs; place: which of the nodes it is, empty where nothing says so."""
     return f"{place}{AT}{host}" if place else host
 
 
@@ -148,7 +148,8 @@ def is_shared(marks: list[str]) -> bool:
     """Return whether several nodes have signed one directory.
 
     A container that is started again may have another name, and a machine may be another node of the next job. So two
-    marks prove it that differ in both; of those without a place, as older images left them all, two hosts do.
+    marks prove it only if both their places and their hosts differ. Marks without a place, as older images left them,
+    prove it by two hosts.
     """
     placed = [mark.split(AT, 1) for mark in marks if AT in mark]
     several = any(one != other and here != there for one, here in placed for other, there in placed)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from entrypoint.container.image import Stack
 
 OVERWRITE, PUSH = "overwrite_output_dir", "push_to_hub"
-# Before, a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with any file in
-# it (examples/pytorch/*/run_*.py). With this flag it does neither.
+# Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
+# any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
 LOOKS_ITSELF = (5, 0)
-# Before, the Trainer clones the repository that it pushes to into the directory for results. It empties that for the
-# clone if it may overwrite it, and fails if it may not (transformers/trainer.py, init_git_repo).
+# Before this release the Trainer clones the repository that it pushes to into the directory for results. It empties
+# that for the clone if it may overwrite it, and fails if it may not (transformers/trainer.py, init_git_repo).
 PUSHES_FILES = (4, 32)
-# Torch loads numbers of numpy in a checkpoint no more unless it is told to, which the Trainer does since
-# (transformers/trainer.py, safe_globals). Before torch 2.6 this was how all checkpoints were loaded.
+# Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
+# (transformers/trainer.py, safe_globals); older ones load everything.
 LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
 LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
 
@@ -42,7 +42,7 @@ LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cann
 def prepare_run(
     job: jobs.Job, program: Program, world: World, environ: Mapping[str, str], stack: Stack
 ) -> tuple[Program, Run | None]:
-    """Return the program of a task that trains, which goes on from its run's last checkpoint, and that run.
+    """Return a program that goes on from the last checkpoint of its run, and the run; None where nothing is trained.
 
     Raise Refusal if the directory for results holds another run.
     """
@@ -81,7 +81,7 @@ def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
 
 
 def resume(run: Run, program: Program, world: World, exists: Callable[[str], bool]) -> Program:
-    """Return the program with the last checkpoint; where torchrun starts its ranks, each of them looks for that."""
+    """Return the program with the last checkpoint, or with variables by which each rank of torchrun looks for it."""
     ranks = world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
     if ranks and exists(RANK):
         why = "each start of a rank looks for the last checkpoint"
