@@ -33,9 +33,9 @@ def read_file(path: str) -> str | None:
 
 
 def find_closed(path: str) -> str | None:
-    """Return the directory on the way to a path whose files this user may not reach; None if there is none.
+    """Return the nearest directory above a path if this user may not reach what is in it; else None.
 
-    What is behind it looks as if it were not there: with `umask 077`, `mkdir` makes such directories.
+    What is in it looks as if it were not there: with `umask 077`, `mkdir` makes such directories.
     """
     above = os.path.dirname(os.path.abspath(path))
     while not os.path.isdir(above) and os.path.dirname(above) != above:

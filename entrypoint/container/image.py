@@ -26,7 +26,7 @@ LAUNCHED = "MULTINODE_STACK"
 class Stack(NamedTuple):
     """Versions and paths inside the image; site is the directory of its Python packages.
 
-    environment: the variables in its configuration that stand in for the script of oneCCL, where nothing sources it.
+    environment: variables in the image's configuration, for programs before which nothing sources oneCCL's script.
     """
 
     torch: str

@@ -12,12 +12,12 @@ from entrypoint.container.places import read_mounts
 if TYPE_CHECKING:
     from entrypoint.container.cgroup import Files
 
-# What a program does not run out of space in.
+# Kinds of file systems that have no space to run out of.
 NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")
-# A writer gives up with less than this left, in bytes and as a share of the whole.
+# A file system counts as full with less than this left: so many bytes, or this part of the whole, one 50th.
 LITTLE, SHARE = 1 << 20, 50
 
-# Where a start found no space at all, fewer checkpoints of the next one make none.
+# What to do where a start finds no space: to ask the next run for fewer checkpoints would free none.
 ROOM = "remove what is not needed there, such as a half-written checkpoint"
 MORE_ROOM = f"{ROOM}, or mount a larger volume; the same command then goes on from the last whole one"
 MORE_DISK = (
@@ -41,7 +41,7 @@ def list_mounts(files: Files) -> list[str]:
 
 
 def find_disk(path: str) -> Disk | None:
-    """Return the file system at a path; None if it cannot be asked, or is a single file."""
+    """Return the file system at a path; None if it cannot be asked, or if the path is that of a file."""
     found = measure_file_system(path)
     return Disk(path, *found) if found and found[0] and os.path.isdir(path) else None
 

@@ -1,4 +1,4 @@
-"""Variables that name a network interface which is not there, read as the library reads them that they are for."""
+"""Variables that name a network interface: whether it is there, by the rules of the library that reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def has_gloo(value: str, names: Sequence[str]) -> bool:
-    """Return whether gloo finds all of `eth0,eth1`; torch reads a single letter as nothing, and blanks as letters.
+    """Return whether gloo finds all of `eth0,eth1`; torch ignores a single letter, and a blank belongs to a name.
 
     Source: ProcessGroupGloo in torch/csrc/distributed/c10d/init.cpp, and split in c10d/Backend.hpp or Utils.hpp.
     """
@@ -47,7 +47,7 @@ BACKENDS = ("gloo", "ccl")
 def find_wrong(environ: Mapping[str, str], names: Sequence[str], backends: Sequence[str]) -> str | None:
     """Return the first variable, read by one of these backends, whose interface is not there.
 
-    names: those of this container; without any, as where /sys is not mounted, nothing is known of them.
+    names: the interfaces of this container; where there are none, as without /sys, no variable counts as wrong.
     """
     for variable, backend, has in READERS:
         # An address may have a label, eth0:1, of which /sys does not know.

@@ -1,10 +1,10 @@
-"""Let a rank notice that another node is gone without a word: a cable, a power supply, a pod whose network went first.
+"""Let a rank notice that another node is gone without closing its connections, as when a cable or the power is cut.
 
-Nobody closes the connections of such a node. A rank that sends to it gets an error when the kernel has repeated its
-data for a quarter of an hour (tcp_retries2), and one that only waits gets it after half an hour, the limit of torch's
-process groups, which `--ddp_timeout` does not change on a CPU (transformers/training_args.py). Neither gloo nor torch's
-store asks the kernel for less, so it is done here, for each connection to another node, by a thread that looks for new
-ones. A node that is only slow is not touched: its kernel answers however long its ranks compute.
+A rank that sends to such a node gets an error when the kernel has repeated its data for a quarter of an hour
+(tcp_retries2), and one that only waits gets it after half an hour, the limit of torch's process groups, which
+`--ddp_timeout` does not change on a CPU (transformers/training_args.py). Neither gloo nor torch's store asks the kernel
+for a shorter time, so it is done here, for each connection to another node, by a thread that looks for new ones. A node
+that is only slow is not touched: its kernel answers however long its ranks compute.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def peer(number: int, libc: CDLL) -> str:
 
 
 def list_options(seconds: int) -> list[tuple[int, int, int]]:
-    """Return what a connection is told: level, option, value; the first is refused where it is not one of TCP."""
+    """Return the options of a connection as level, option, value; a socket of another protocol refuses the first."""
     import socket
 
     tcp = socket.IPPROTO_TCP
@@ -71,7 +71,7 @@ def list_options(seconds: int) -> list[tuple[int, int, int]]:
 
 
 def limit_all(numbers: list[int], seconds: int, libc: CDLL) -> int:
-    """Let connections to other nodes end if their other side is silent for some seconds; return how many there are."""
+    """Let connections to other nodes end if their other side is silent for some seconds; return how many these are."""
     import ctypes
 
     count, options = 0, list_options(seconds)
@@ -84,7 +84,7 @@ def limit_all(numbers: list[int], seconds: int, libc: CDLL) -> int:
 
 
 def watch(modules: Mapping[str, object], seconds: int) -> None:
-    """Look for new connections for ever, as soon as torch may make some."""
+    """Look for new connections for ever, once what torch makes them with is imported."""
     import ctypes
     import time
 

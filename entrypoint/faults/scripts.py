@@ -37,7 +37,7 @@ FLAWS = (
 
 
 def find_flaws(source: str, find_version: Callable[[str], str | None]) -> Iterator[tuple[Flaw, str]]:
-    """Yield what a script is going to fail on, with the package and its installed release, which find_version says."""
+    """Yield each flaw of a script, with the package on which it fails and its release; find_version: returns that."""
     for flaw in FLAWS:
         version = find_version(flaw.package) or ""
         if flaw.text in source and flaw.beside in source and release(version) >= flaw.since:

@@ -26,24 +26,24 @@ MORE_SHM = (
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 OTHER_RANK = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
 NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded"
-# What torch.save says, which forgets the reason (caffe2/serialize/inline_container.cc, a C++ stream).
+# What torch.save says when it cannot write, without the reason (caffe2/serialize/inline_container.cc, a C++ stream).
 NOT_WRITTEN = r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos"
 NO_SHM = r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_"
 KILLED = r"DataLoader worker .*killed by signal: Killed"
 NO_MEMORY = r"can't allocate memory|MemoryError|std::bad_alloc"
-# The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store (c10d/socket.cpp), after a sign
-# that they are theirs: a hub's server may reset a connection, too.
+# The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store (c10d/socket.cpp), behind a
+# word that shows that they are theirs: a hub's server may reset a connection, too.
 GONE = (
     r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"
     r"|Broken pipe|No route to host|Timed out waiting \d+ms for \w+(?: operation)?|[Ww]ait timeout after \d+ms"
     r"|failed to recv|timed out)"
 )
-# How a store of torch ends to which not all have come (c10d/TCPStore.cpp, socket.cpp), and how torchrun's agents do
-# where one of them has not said who it is (elastic/agent/server/api.py, _assign_worker_ranks).
+# What torch says when not all came to its store in time, or the store did not answer (c10d/TCPStore.cpp, socket.cpp),
+# and what torchrun's agents say when one of them did not report (elastic/agent/server/api.py, _assign_worker_ranks).
 FEW = r"Timed out after \d+ seconds waiting for clients\. \d+/\d+ clients joined"
 SILENT = r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))"
 STRANGERS = r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)"
-# How torchrun's agent ends without its rendezvous (torch/distributed/elastic/rendezvous/api.py).
+# The errors of torchrun's agent that has no rendezvous (torch/distributed/elastic/rendezvous/api.py).
 UNREACHED = "RendezvousConnectionError"
 RENDEZVOUS = {
     UNREACHED: "the rendezvous does not answer, or not any more",
@@ -52,7 +52,7 @@ RENDEZVOUS = {
 }
 NO_HOST = "or no node has this address, as that of a Service: name the pod of worker 0, or a headless Service for it"
 OTHER_NODE = "the log of the node that the endpoint names; when it is back, start this node again, and it joins anew"
-# A rank of mpirun or srun has one of these, and torchrun's workers have them from outside.
+# A rank of mpirun or srun has one of these, and so have torchrun's workers where such a rank started torchrun.
 STARTED = ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 # What IPEX says (intel_extension_for_pytorch/frontend.py, optimize).
 NO_BF16 = r"BF16 weight prepack needs the cpu support ([a-z0-9_, ]+ and avx512dq)"
@@ -60,7 +60,7 @@ PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
 class Place(NamedTuple):
-    """What can be asked where a process ends: its variables, files of the kernel, a disk, and those that are full."""
+    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full."""
 
     environ: Mapping[str, str]
     files: Files
@@ -129,7 +129,7 @@ def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
 
 
 def explain_allocation(text: str, found: str, place: Place) -> Refusal:
-    """Return that memory was asked for in vain."""
+    """Return that there was no memory left to allocate."""
     return Refusal(f"{name_rank(place.environ)} got no memory", found, REMEDY, WORLD)
 
 
@@ -160,7 +160,7 @@ def explain_silent(text: str, found: str, place: Place) -> Refusal:
 
 
 def explain_strangers(text: str, found: str, place: Place) -> Refusal:
-    """Return what this node takes itself for; in an elastic rendezvous nobody says that beforehand."""
+    """Return which node this one was told to be; in an elastic rendezvous no node is told that."""
     if place.environ.get("PET_RDZV_ENDPOINT"):
         return explain_peer(text, found, place)
     names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
@@ -179,7 +179,7 @@ def explain_peer(text: str, found: str, place: Place) -> Refusal:
 
 
 def explain_bf16(text: str, found: str, place: Place) -> Refusal:
-    """Return what IPEX wants of the processor."""
+    """Return what IPEX needs and the processor lacks."""
     return Refusal("IPEX cannot train in bf16 on this processor, which has not", found, WITHOUT)
 
 

@@ -50,7 +50,7 @@ def check_online(environ: Mapping[str, str]) -> None:
 def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
     """Return a note if what is fetched will be lost with the container; raise Refusal where it cannot be written.
 
-    A task goes on with another cache there, which is of no use to the tasks that are fetched for.
+    A task would go on with another cache, but what is fetched into that one is of no use to later tasks.
     """
     for path in caches.values():
         if not writable(path):

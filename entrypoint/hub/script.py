@@ -28,9 +28,10 @@ WITH = {"punkt": ("punkt", "punkt_tab")}
 
 
 class Script(NamedTuple):
-    """What a script loads: what it fetches, each once; where it loads what the arguments do not name; and the user's.
+    """What a script loads.
 
-    own: whether it loads files of the user's, which are not fetched.
+    wanted: what it fetches, each once; lines: where it loads what the arguments do not name; own: whether it loads
+    files of the user's, which are not fetched.
     """
 
     wanted: list[Wanted]
@@ -77,7 +78,7 @@ def spell_out(tree: ast.Module) -> None:
 def walk(body: list[ast.stmt], values: Values) -> Iterator[ast.Call]:
     """Yield the calls of these statements, without the branches that the arguments leave out.
 
-    Names have the value that is certain at a call while its turn is.
+    While a call is yielded, `values` holds the names whose value is certain there.
     """
     for statement in body:
         if isinstance(statement, ast.If):
@@ -191,7 +192,7 @@ def read_pipeline(call: ast.Call, values: Values) -> list[Wanted | None]:
 
 
 def read_configured(kind: str, name: str, call: ast.Call, values: Values) -> list[Wanted | None]:
-    """Return a data set or metric with its configuration; empty for the script's own one without a value for that."""
+    """Return a data set or metric with its configuration; one named in the script is left out without one."""
     second = find_argument(call, 1, ("name",))
     config = values.find(second) if second is not None else None
     unknown: list[Wanted | None] = [None] if isinstance(config, Unknown) else []

@@ -1,1 +1,1 @@
-"""Programs of our own that run in a training process, beside torch: `smoke` and doctor's probe."""
+"""Programs of our own beside torch and the libraries of the hub: `smoke`, doctor's probe, `prefetch`."""

@@ -8,7 +8,7 @@ Python knows, this thread needs Python's lock, and an interpreter that ends neve
 the main thread sleeps here, which sets the lock free, until the other threads have come to rest.
 
 The group of oneCCL's rank 0 serves the keys by which ranks find each other, and its destructor waits until all others
-have left. One of them that waits in a collective for rank 0 never does, so a rank 0 that failed would never end, and no
+have left. A rank that waits in a collective for rank 0 never leaves, so a rank 0 that failed would never end, and no
 launcher would learn of it. So a group of oneCCL is kept, and ends with the process.
 
 No other rank is waited for, and the exit code stays the program's own. Before all this, what ended a program by an
@@ -126,7 +126,7 @@ def say(error: BaseException | None, root: str) -> None:
 def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
     """End the process that renews a lease (runs/keeper.py), if it is a child of this one, and wait until it has.
 
-    By itself it ends after this one, when there may be no container any more: then the lease would stay.
+    Left to itself it ends after this one, when the container may be gone with its processes: the lease would stay.
     """
     try:
         keeper, until = int(environ.get(KEEPER, "0")), clock() + LIMIT
@@ -139,7 +139,7 @@ def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock
 
 
 def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> None:
-    """Do all of it."""
+    """Say what ended the program, wait for other threads, keep the groups of oneCCL, and release the lease."""
     with contextlib.suppress(Exception):  # the program's own error is what counts
         say(error, root)
     settle(look_around, time.sleep, time.monotonic)

@@ -34,7 +34,7 @@ average.__annotations__ = {}  # torch compares those of a hook with its own type
 
 
 def register(model: Any) -> None:
-    """Let a model send its gradients so, unless its script has a hook of its own, of which torch takes only one."""
+    """Let a model send its gradients so, unless its script has set a hook: torch takes only one."""
     try:
         model.register_comm_hook(model.process_group, average)
     except RuntimeError:
@@ -60,7 +60,7 @@ def arm(kind: Any) -> None:
 
 
 class Finder:
-    """Finds one module as Python does, and arms what is in it as soon as it has run; then it is gone."""
+    """Find one module as Python does, and arm its class as soon as it has run; this is done once."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """Return how the module is loaded; None for every other."""
@@ -84,7 +84,7 @@ class Finder:
 
 
 def start(environ: Mapping[str, str]) -> None:
-    """Wait for torch, which most programs never import; another value is the entrypoint's to refuse."""
+    """Wait for torch, which most programs never import; the entrypoint has refused all other values."""
     if environ.get(VARIABLE) == BF16:
         sys.meta_path.insert(0, Finder())
 

@@ -55,7 +55,7 @@ def explain_disk(error: OSError, what: str) -> Refusal:
 
 
 def explain_login(what: str, endpoint: str, codes: list[int], *, token: bool) -> Refusal:
-    """Return the message for a hub that refuses this token, or asks for one; it does not say that a name is unknown."""
+    """Return the message for a hub that refuses this token or asks for one, as it does for an unknown name, too."""
     if not token:
         remedy = "check the name; for a private or gated repository export HF_TOKEN"
         return Refusal("the hub has no such public repository", f"{what} at {endpoint}", remedy, USER)
@@ -65,6 +65,6 @@ def explain_login(what: str, endpoint: str, codes: list[int], *, token: bool) ->
 
 
 def find_status(error: BaseException) -> int | None:
-    """Return the status of an answer that an error carries."""
+    """Return the HTTP status that an error carries; None if it has none."""
     status = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "status", None)
     return status if isinstance(status, int) else None

@@ -72,7 +72,7 @@ def fetch(wanted: Wanted, environ: Mapping[str, str], home: str) -> None:
 
 
 def ask(wanted: Wanted) -> Exception | None:
-    """Return why the hub does not show a repository, which datasets and evaluate hide; None if it shows it."""
+    """Return the error of the hub itself for a repository, which datasets and evaluate hide; None if it shows it."""
     from huggingface_hub import HfApi
 
     kind = REPOSITORIES.get(wanted.kind)

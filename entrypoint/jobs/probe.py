@@ -29,7 +29,7 @@ def mapped() -> list[str]:
 
 
 def examine_torch(found: dict[str, Any], backend: str) -> None:
-    """Add what torch is imported, form a group of one with the backend, and reduce a number in it."""
+    """Add which torch is imported, form a group of one with the backend, and reduce a number in it."""
     import torch
     import torch.distributed as dist
 
@@ -67,7 +67,7 @@ def examine_speed(found: dict[str, Any]) -> None:
 
 
 def examine_transformers(found: dict[str, Any]) -> None:
-    """Add what transformers is imported, if its Trainer can be; importing is the one of TRAINER that came last."""
+    """Add which transformers is imported, if its Trainer can be; `importing` is the last of TRAINER that was tried."""
     for name in TRAINER:
         found["importing"] = name
         if name not in BESIDE_TORCH or importlib.util.find_spec(name):

@@ -16,7 +16,7 @@ SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"
 
 
 class Failed(Exception):
-    """A check did not hold; every rank raises it alike. With what to type instead, the exit code is 2."""
+    """A check failed, on every rank in the same way; with a remedy the exit code is 2."""
 
     def __init__(self, fact: str, remedy: str = "") -> None:
         """Keep what is wrong, with its numbers, and what to type instead."""

@@ -1,4 +1,4 @@
-"""The command line of a task: the user's arguments, and the defaults they leave."""
+"""The command line of a task: the user's arguments, and the defaults for what they do not say."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TABLES = {TRAINER: OF_TRAINER, ACCELERATE: OF_ACCELERATE, OTHER: Table()}
 class Arguments(NamedTuple):
     """A command line for a task, a line for each flag that was translated, and what goes into the environment.
 
-    found: what a file of arguments has by now, if it is not as it was.
+    found: the arguments of a file, if some of them had to change; else None.
     """
 
     words: list[str]
@@ -55,10 +55,10 @@ class Arguments(NamedTuple):
 
 
 def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
-    """Return the user's arguments, translated for the installed release, after the defaults that they leave.
+    """Return the user's arguments, translated for the installed release, after the defaults that they do not replace.
 
-    A lone JSON file has to say everything but where results go and that there is no GPU, and the scripts take nothing
-    beside it.
+    A JSON file that is the only argument has to say everything but where results go and that there is no GPU, for the
+    scripts take no flag beside it.
     """
     if is_argfile(typed) and task.kind == TRAINER:
         return adapt_file(name, typed, read_argfile(typed[0], read_file), stack, many=many)
@@ -90,7 +90,7 @@ def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translat
 
 
 def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
-    """Return a file of arguments with names of the installed release; as it is where all of them are."""
+    """Return the arguments of a file, with the names that the installed release knows."""
     kept, notes = drop_old(given, stack)
     texts = {each: str(value) for each, value in kept.items() if value is not None}
     made = adapt([Flag(each, (text,)) for each, text in texts.items()], TRAINER, stack, many=many)
@@ -110,7 +110,7 @@ def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Sta
 
 
 def find_value(flag: Flag, given: Mapping[str, object], texts: Mapping[str, str]) -> object:
-    """Return the value of a translated flag: the one in the file that has its text, which may be no text there."""
+    """Return the value of a translated flag as the file has it, as a number or `true`: a flag has only its text."""
     text = flag.values[0]
     if texts.get(flag.name) == text:
         return given[flag.name]
@@ -190,7 +190,7 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, strict: b
 
 
 def find_output(given: Mapping[str, object]) -> str | None:
-    """Return the directory for results; None if none is given, or if it is an address or no path of any system."""
+    """Return the directory for results; None if none is given, or if it is a URL or cannot be a path."""
     directory = given.get(OUTPUT_DIR)
     return (
         directory

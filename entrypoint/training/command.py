@@ -31,10 +31,10 @@ ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ra
 
 
 class Program(NamedTuple):
-    """A Python script with its arguments, what was translated in them, and what they say by name.
+    """A Python script with its arguments, a note on each one that was translated, and the arguments by name.
 
-    typed: variables in place of flags that the user typed; defaults: what the script reads from the environment only;
-    files: private files that the script gets, by path.
+    typed: variables in place of flags that the user typed; defaults: variables for what has no flag; files: private
+    files that the script gets, by path.
     """
 
     words: list[str]
@@ -104,7 +104,7 @@ def expand_home(name: str, program: Program, home: str) -> Program:
 
 
 def set_argument(name: str, program: Program, argument: str, value: str | Literal[True]) -> Program:
-    """Return a program with one more argument, or another value of one; a lone file of arguments is copied for that.
+    """Return a program with an argument added or changed; a file that has all arguments is copied for that.
 
     name: that of the copy; value: True for a flag without a value.
     """
@@ -132,7 +132,7 @@ def name_copy(name: str, text: str, kind: str) -> str:
 def copy_script(name: str, program: Program, source: str, stack: Stack) -> Program:
     """Return the program of a task with a private copy of its script, where that names data sets without their owners.
 
-    source: that of the script. The scripts that do so import nothing that lies beside them.
+    source: that of the script. Those that need a copy import no file of their own directory.
     """
     text, moved = name_owners(source, stack, os.path.isdir)
     if text == source:
@@ -145,7 +145,7 @@ def copy_script(name: str, program: Program, source: str, stack: Stack) -> Progr
 
 
 def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
-    """Return the source of a script with the owners of its data sets, as in flags, and those names: old -> new."""
+    """Return the source of a script whose data sets have their owners, as in flags, and their names: old -> new."""
     import re  # json has loaded it already
 
     from entrypoint.training.flags import Flag, translate
@@ -215,8 +215,8 @@ def clean(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_torchrun(environ: Mapping[str, str]) -> str:
-    """Return the path of torchrun itself, not of what is in front of it."""
-    # However it is written: what is in front of torchrun would find itself for ever.
+    """Return the path of torchrun itself, not that of our program of the same name."""
+    # Its directory may be written in several ways; a program that found itself would start itself for ever.
     front = os.path.realpath(FRONT)
     places = environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)

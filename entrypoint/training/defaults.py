@@ -66,7 +66,7 @@ def choose_defaults(defaults: list[Flag], given: Mapping[str, str], unless: Mapp
 
 
 def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, Conditions]) -> list[Flag]:
-    """Return the defaults that nothing given replaces; argparse takes the beginning of a name for the name."""
+    """Return the defaults that no typed flag replaces; argparse takes the beginning of a name for the whole."""
     short = given.keys() - {flag.name for flag in defaults}
 
     def find(name: str) -> list[str]:
@@ -80,7 +80,7 @@ def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, C
 
 
 def drop_alone(left: list[Flag], defaults: list[Flag], find: Find) -> list[Flag]:
-    """Return the defaults without those of BESIDE whose others have gone; find: the values given for a flag."""
+    """Return the defaults without those whose partners in BESIDE were replaced; find: the values typed for a flag."""
     usual = {flag.name: flag.values[0] if flag.values else "" for flag in defaults}
     names = {flag.name for flag in left}
     for name, others in BESIDE.items():
@@ -91,5 +91,5 @@ def drop_alone(left: list[Flag], defaults: list[Flag], find: Find) -> list[Flag]
 
 
 def is_other(value: str, usual: str) -> bool:
-    """Return whether a value differs from that of a default: without one it is on, and `best` goes with any."""
+    """Return whether a value differs from the usual one; a flag without a value is on, and `best` fits every other."""
     return is_no(value) if usual in ("", "True") else value not in (usual, "best")

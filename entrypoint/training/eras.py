@@ -12,7 +12,7 @@ SHARE = "0.*"
 
 
 class Era(NamedTuple):
-    """A flag, the releases [since, until) of transformers that know it, and what replaces it elsewhere.
+    """A flag, the releases [since, until) of transformers that know it, and what replaces it in others.
 
     `instead` is another flag, which takes over the value; `flag=value`, if the flag was on; `$NAME` or `$NAME=value`,
     a variable of the environment; or nothing, where nothing is lost by leaving the flag out. lacking: what it needs and
@@ -27,9 +27,9 @@ class Era(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One value of a flag, the releases that know it, what replaces it elsewhere, and what it may lack, as in Era.
+    """One value of a flag, the releases that know it, what replaces it in others, and what it may lack, as in Era.
 
-    why: the reason, where it is no release of transformers.
+    why: the reason for another value, where that is not the release of transformers.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Choice(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a kind of script knows: flags, and values of flags; nothing of it is touched where both are empty."""
+    """The flags, and values of flags, that a kind of script knows; if both are empty, its flags stay as typed."""
 
     eras: tuple[Era, ...] = ()
     choices: tuple[Choice, ...] = ()

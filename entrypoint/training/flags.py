@@ -86,7 +86,7 @@ def plain(name: str) -> str:
 
 
 def spell_out(name: str) -> str:
-    """Return the whole name of a flag that is read here, for what argparse takes for it; any other as it is."""
+    """Return the whole name of a flag of READ for a beginning that argparse takes for it; any other name as it is."""
     typed = plain(name)
     return next((each for each, least in READ.items() if each.startswith(typed) and typed.startswith(least)), name)
 
@@ -96,7 +96,7 @@ def translate(
 ) -> Translated:
     """Return flags that the installed release knows in place of those that it does not, with a note for each.
 
-    table: what this kind of script knows; where it is empty, nothing is touched. exists: whether a directory does;
+    table: what this kind of script knows; where it is empty, nothing is changed. exists: whether a directory is there;
     `datasets` loads a data set from there before it asks the hub.
     """
     rows = {era.name: era for era in table.eras}
@@ -115,9 +115,9 @@ def translate(
 
 
 def drop_old(given: Mapping[str, object], stack: Stack) -> tuple[dict[str, object], list[str]]:
-    """Return the arguments of a file without the names of other releases that say nothing, and a note on these.
+    """Return the arguments of a file without names of other releases that have no effect, and a note on these.
 
-    What the Trainer has written itself has many that are null, and others beside the names that took their place.
+    A file that the Trainer has written has many of them: their value is null, or the new name is there as well.
     settle_warmup() chooses between two warm-ups. Raise Refusal for a name with a dash, which only a command line has.
     """
     for name in given:
@@ -208,7 +208,7 @@ def holds(row: Choice, flag: Flag) -> bool:
 
 
 def substitute(flag: Flag, instead: str) -> Renewed:
-    """Return what the row of a flag has in its place."""
+    """Return what replaces a flag; instead: what its row in the table says."""
     off = bool(flag.values) and is_no(flag.values[0])
     name, equals, value = instead.partition("=")
     if not name or (equals and off):

@@ -125,7 +125,7 @@ def explain_word(name: str, rest: list[str]) -> Refusal:
 
 
 def suggest(name: str) -> str:
-    """Return the remedy for a name that is none: the nearest task, or where they are listed."""
+    """Return the remedy for an unknown name: the nearest task, or where tasks are listed."""
     import difflib  # only a mistake pays for it
 
     near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1)

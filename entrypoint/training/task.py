@@ -46,9 +46,9 @@ def switched_on(flag: Name) -> Condition:
 
 
 def given_other(flag: Name, *, than: str) -> Condition:
-    """Return the condition that a flag has another value.
+    """Return the condition that a flag has a value which does not begin with this one; of a path the last part counts.
 
-    `/d/t5-base` is `t5`: of a path the last part counts, and it may go on.
+    `/d/t5-base` begins with `t5`.
     """
 
     def is_other(value: str) -> bool:
