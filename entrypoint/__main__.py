@@ -15,9 +15,9 @@ from entrypoint.launchers.mpi import read_proxy
 from entrypoint.launchers.schedulers import read_files
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.world import MPIJOB_LAUNCHER, drop_links
+from entrypoint.printing.streams import print_error, print_output
 from entrypoint.settings import forget
 from entrypoint.situation import read_this_machine
-from entrypoint.streams import print_error, print_output
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import NETWORK, list_directory, make_private, read_text, write_private
 from entrypoint.launchers.world import TORCHRUN
+from entrypoint.printing.streams import print_note
 from entrypoint.processes.programs import execute
-from entrypoint.streams import print_note
 from entrypoint.training import job as jobs
 from entrypoint.training.command import find_torchrun
 from entrypoint.tuning.starters import read_start

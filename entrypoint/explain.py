@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
-from entrypoint.streams import hide, print_error, quote
+from entrypoint.printing.secrets import hide
+from entrypoint.printing.streams import print_error, quote
 from entrypoint.training.job import SSH
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, TextIO
 from entrypoint.cluster.rank import FAILED, SUPERVISED
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.numbers import whole
-from entrypoint.streams import mute, print_error, print_note
+from entrypoint.printing.streams import mute, print_error, print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ from entrypoint.container.network import address_of, find_free_port, has_only_ip
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
 from entrypoint.numbers import whole
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from entrypoint.cluster.keys import find_keys, make_host_key, read_ssh_port
 from entrypoint.container.files import which, write_private
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ from entrypoint.doctor import hardware, software
 from entrypoint.doctor.view import OK, WRONG, Finding, View, read_view
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import MPIJOB_WORKER
-from entrypoint.streams import hide, print_output
+from entrypoint.printing.secrets import hide
+from entrypoint.printing.streams import print_output
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:

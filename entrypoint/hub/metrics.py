@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from entrypoint.container.places import find_downloads
-from entrypoint.streams import quote
+from entrypoint.printing.streams import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from entrypoint.hub.wanted import METRIC, NLTK, Wanted
 from entrypoint.needs.data import check_data, find_switched_on
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 from entrypoint.training import job as jobs
 from entrypoint.training.command import name_owners, read_program
 from entrypoint.training.task import place_script

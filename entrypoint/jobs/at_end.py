@@ -115,7 +115,7 @@ def say(error: BaseException | None, root: str) -> None:
     from entrypoint.container.files import read_text
     from entrypoint.faults.disks import find_disk, find_full, list_mounts
     from entrypoint.faults.words import Place, explain
-    from entrypoint.streams import print_error
+    from entrypoint.printing.streams import print_error
 
     place = Place(os.environ, read_text, find_disk, lambda: find_full(list_mounts(read_text)))
     reason = explain(error, place)

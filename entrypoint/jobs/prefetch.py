@@ -14,7 +14,7 @@ from entrypoint.container.places import find_downloads
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.wanted import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
 from entrypoint.jobs.hub_errors import AGAIN, explain
-from entrypoint.streams import print_error, print_output
+from entrypoint.printing.streams import print_error, print_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,7 +10,7 @@ from entrypoint.container.files import read_text
 from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, loops_back, read_routes
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import SLURM, TORCHRUN, TORCHRUN_WORKER
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
     from entrypoint.launchers.world import World

@@ -10,7 +10,7 @@ from entrypoint.container.network import can_resolve
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import TORCHRUN, TORCHRUN_WORKER
 from entrypoint.numbers import number
-from entrypoint.streams import print_note
+from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

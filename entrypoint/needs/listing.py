@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from entrypoint.container.image import find_version, release
 from entrypoint.needs.packages import list_lacking
 from entrypoint.needs.script import say_script
-from entrypoint.streams import quote
+from entrypoint.printing.streams import quote
 from entrypoint.training.arguments import list_defaults
 from entrypoint.training.tasks import TASKS
 

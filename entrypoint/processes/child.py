@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
+from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import become, end_with_parent
-from entrypoint.streams import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

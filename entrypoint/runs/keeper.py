@@ -7,9 +7,9 @@ import os
 import signal
 
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import end_with_parent
 from entrypoint.runs.lease import EXPIRES, RENEW, create, make_text, read_lease, release, renew
-from entrypoint.streams import print_error
 
 # By this variable a training knows the number of its keeper, which it ends as its last act (jobs/at_end.py).
 KEEPER = "MULTINODE_KEEPER"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
+from entrypoint.printing.streams import print_error
 from entrypoint.runs.record import find_last
-from entrypoint.streams import print_error
 from entrypoint.training.command import Program, set_argument
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
+from entrypoint.printing.secrets import is_secret
+from entrypoint.printing.streams import quote
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, find_gap, list_checkpoints, list_names, read_step
 from entrypoint.runs.damage import find_fault
-from entrypoint.streams import is_secret, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from entrypoint.container.files import is_path, read_file
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import is_true, whole
-from entrypoint.streams import hide
+from entrypoint.printing.secrets import hide
 from entrypoint.training.defaults import choose_defaults
 from entrypoint.training.eras import OF_ACCELERATE, OF_TRAINER, Table
 from entrypoint.training.flags import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.numbers import is_no
-from entrypoint.streams import hide
+from entrypoint.printing.secrets import hide
 from entrypoint.training.eras import CCL_DROPPED, OF_TRAINER, SHARE, Choice, Era, Table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.container.files import explain_closed, find_closed
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.numbers import MOST_PROCESSES, whole
-from entrypoint.streams import hide
+from entrypoint.printing.secrets import hide
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:

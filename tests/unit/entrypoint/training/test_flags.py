@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.container.image import Stack
-from entrypoint.streams import hide
+from entrypoint.printing.secrets import hide
 from entrypoint.training.eras import CHOICES, ERAS, OF_ACCELERATE, OF_TRAINER, WITHOUT_TRAINER, Table
 from entrypoint.training.flags import Flag, Translated, plain, split_flags, translate
 
