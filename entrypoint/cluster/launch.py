@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.addresses import is_loopback
 from entrypoint.cluster.follow import run_ranks
 from entrypoint.cluster.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.hydra import (
@@ -89,7 +90,7 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
     if address:
         remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
         raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", address, remedy)
-    if len(hosts) > 1 and any(launchers.is_loopback(host.name) for host in hosts):
+    if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
         raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
     return hosts
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
 
+from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.container.files import read_text
 from entrypoint.numbers import whole
 
@@ -19,7 +20,6 @@ PATIENCE = 30.0
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 # Every interface has these: link-local and multicast addresses of IPv6.
 EVERYWHERE = ("fe8", "ff0")
-ANYWHERE = ("0.0.0.0", "::")
 # Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.
 SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 DISCARD = 9
@@ -119,7 +119,7 @@ def resolve(host: str) -> list[bytes]:
 
 def keep(found: list[tuple[int, str]]) -> list[bytes]:
     """Return addresses as bytes, without those of loopback."""
-    return [socket.inet_pton(family, text) for family, text in found if not loops_back(text)]
+    return [socket.inet_pton(family, text) for family, text in found if not is_loopback(text)]
 
 
 def look_up(host: str, port: int | None, kind: int, seconds: float) -> list[Place]:
@@ -146,7 +146,7 @@ def is_here(host: str) -> bool:
     Nothing is sent. That an address can be bound says less: with ip_nonlocal_bind, as keepalived sets it, all can be.
     """
     address, own = find_both_ends(host)
-    return bool(address) and (address == own or address in ANYWHERE or loops_back(address))
+    return bool(address) and (address == own or address in ANYWHERE or is_loopback(address))
 
 
 def has_only_ipv6(host: str) -> bool:
@@ -162,7 +162,7 @@ def own_address(host: str | None) -> str | None:
     """
     for target in (host, *SOMEWHERE):
         own = find_both_ends(target)[1] if target else ""
-        if own and not loops_back(own):
+        if own and not is_loopback(own):
             return own
     return None
 
@@ -190,18 +190,13 @@ def split_addresses(host: str) -> tuple[list[str], list[str]]:
     One on loopback is left out, and so is one to which no way leads: it may be this machine's in a family that is off.
     """
     ways = dict(find_way(place) for place in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS))
-    ways = {address: own for address, own in ways.items() if address and not loops_back(address)}
+    ways = {address: own for address, own in ways.items() if address and not is_loopback(address)}
     return [each for each in ways if each == ways[each]], [each for each in ways if each != ways[each]]
 
 
 def write_address(place: tuple[object, ...]) -> str:
     """Return the address in what a socket has as one, without the zone of IPv6."""
     return str(place[0]).partition("%")[0]
-
-
-def loops_back(address: str) -> bool:
-    """Return whether an address can only mean the machine it is used on."""
-    return address.startswith("127.") or address == "::1"
 
 
 def find_address(routes: list[Route], interface: str) -> str:
@@ -223,7 +218,7 @@ def address_of(host: str, peer: str) -> str:
     """
     found = look_up(host, None, socket.SOCK_STREAM, SECONDS)
     address = next((write_address(place) for family, place in found if family == socket.AF_INET), host)
-    return (own_address(peer) or host) if loops_back(address) or is_here(host) else address
+    return (own_address(peer) or host) if is_loopback(address) or is_here(host) else address
 
 
 def can_resolve(name: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.launchers import mpi
 from entrypoint.launchers.schedulers import list_hosts
 from entrypoint.launchers.slurm import is_in_step
 from entrypoint.launchers.table import detect
 from entrypoint.launchers.torchrun import INDEX, parse_nodes
-from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN_WORKER, is_loopback, unbracket
+from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN_WORKER, unbracket
 from entrypoint.numbers import number, read_range, whole
 
 if TYPE_CHECKING:

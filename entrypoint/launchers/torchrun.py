@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
+from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import (
     PORT,
@@ -15,7 +16,6 @@ from entrypoint.launchers.world import (
     all_set,
     can_be_host,
     first_number,
-    is_loopback,
     make_launcher,
     read_host,
     read_master_port,
@@ -32,9 +32,6 @@ WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 COUNT, INDEX = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-
-# Addresses to listen at; whoever connects to one of them reaches this machine itself.
-ANYWHERE = ("0.0.0.0", "::")
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.numbers import number, whole
 
@@ -25,7 +26,6 @@ PORT = 29500
 # Where the port of a job is chosen from that says who it is. Above the ports that programs are known for, below those
 # of NodePorts of Kubernetes (30000-32767) and those that Linux gives to connections (ip_local_port_range, 32768-60999).
 PORTS = range(20000, 29000)
-LOOPBACK = ("localhost", "::1")
 # A master that is this node itself, whose address on the network nothing has said.
 HERE = "this node"
 
@@ -224,11 +224,6 @@ def choose_port(job: str) -> int:
     from zlib import crc32  # a process on its own pays nothing for it
 
     return PORTS[crc32(job.encode("utf-8", "surrogateescape")) % len(PORTS)]
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a name can only mean the machine it is used on."""
-    return host in LOOPBACK or host.startswith("127.")
 
 
 def name_job(world: World, environ: Mapping[str, str], task: str) -> World:

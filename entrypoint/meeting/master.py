@@ -6,8 +6,9 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from entrypoint.addresses import is_loopback
 from entrypoint.container.files import read_text
-from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, loops_back, read_routes
+from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, read_routes
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import SLURM, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.printing.streams import print_note
@@ -61,7 +62,7 @@ def list_choices(master: str) -> list[str]:
     bridge, as an engine has one, leads to containers of this machine.
     """
     address = find_both_ends(master)[0]
-    if (address == master.partition("%")[0] and not loops_back(address)) or not is_here(master):
+    if (address == master.partition("%")[0] and not is_loopback(address)) or not is_here(master):
         return []
     routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     names = sorted({route.interface for route in routes})

@@ -22,7 +22,7 @@ LAYERS: Mapping[str, Sequence[Sequence[str]]] = {
     ),
     "entrypoint": (
         ("errors",),
-        ("numbers", "settings", "printing"),
+        ("addresses", "numbers", "settings", "printing"),
         ("container",),
         ("launchers", "faults"),
         ("processes",),
