@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from packaging.version import Version
 from images.base.base import Facts
 from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
+from images.base.pythons import interpreters, sites_of
 from images.host.errors import WorldFault
 from images.oci import compression
 from images.oci.layer import Directories
@@ -85,8 +86,8 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
-    pythons = {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
-    sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
+    pythons = interpreters(tree, bins)
+    sites = {version: sites_of(tree, path, version, release) for version, path in pythons.items()}
     directories = dict.fromkeys(directory for found in sites.values() for directory in found)
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
@@ -122,32 +123,6 @@ def assignments(text: str) -> dict[str, str]:
     """Return the values of NAME=value lines, without quotes (os-release(5))."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
-
-
-def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for directory in bins:
-        place = tree.directory(directory)
-        for name in tree.names(place or "") if place else ():
-            version = re.fullmatch(r"python(3\.[0-9]+)", name)
-            found = tree.find(f"{place}/{name}")
-            if version and found and found[1].kind == "f":
-                yield f"{place}/{name}", version[1]
-
-
-def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
-    """Name where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
-    prefix = posixpath.dirname(posixpath.dirname(interpreter))
-    if prefix == "usr" and "debian" in f"{release.get('ID')} {release.get('ID_LIKE')}".split():
-        first = f"usr/local/lib/python{python}/dist-packages"
-        others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
-    else:
-        prefixes = ["usr/local", "usr"] if prefix == "usr" else [prefix]
-        directories = [
-            f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")
-        ]
-        first, others = directories[0], directories[1:]
-    found = [tree.directory(first) or first, *filter(None, map(tree.directory, others))]
-    return tuple(dict.fromkeys(found))
 
 
 def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:

@@ -113,25 +113,6 @@ def test_musl_is_seen_where_there_is_no_glibc() -> None:
     assert not facts_of(SYSTEM, musl).musl
 
 
-def test_a_python_outside_of_usr_has_its_own_directory() -> None:
-    conda: Files = {
-        "opt/conda/bin/python3.11": b"",
-        "opt/conda/lib/python3.11/site-packages/a-1.0.dist-info/RECORD": b"",
-    }
-
-    found = facts_of(SYSTEM, conda, path="/opt/conda/bin:/usr/bin")
-
-    assert found.pythons == {"3.11": "opt/conda/bin/python3.11", "3.10": "usr/bin/python3.10"}
-    assert found.sites["3.11"] == ("opt/conda/lib/python3.11/site-packages",)
-
-
-def test_the_first_python_on_the_path_counts() -> None:
-    found = facts_of(SYSTEM, {"usr/local/bin/python3.10": b""})
-
-    assert found.pythons == {"3.10": "usr/local/bin/python3.10"}
-    assert found.sites["3.10"] == ("usr/local/lib/python3.10/site-packages",)
-
-
 def test_tini_is_found_where_it_is() -> None:
     assert facts_of(SYSTEM, {"usr/bin/tini": b""}).tini == "usr/bin/tini"
 

@@ -1,0 +1,40 @@
+"""Which Pythons a root file system has, and which directories they import packages from."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from images.base.overlay import Tree
+
+
+def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
+    """Return the interpreters in some directories as 3.X -> path; the first directory that has a 3.X counts."""
+    return {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
+
+
+def sites_of(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    if prefix == "usr" and "debian" in f"{release.get('ID')} {release.get('ID_LIKE')}".split():
+        first = f"usr/local/lib/python{python}/dist-packages"
+        others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
+    else:
+        prefixes = ["usr/local", "usr"] if prefix == "usr" else [prefix]
+        directories = [
+            f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")
+        ]
+        first, others = directories[0], directories[1:]
+    found = [tree.directory(first) or first, *filter(None, map(tree.directory, others))]
+    return tuple(dict.fromkeys(found))
+
+
+def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for directory in bins:
+        place = tree.directory(directory)
+        for name in tree.names(place or "") if place else ():
+            version = re.fullmatch(r"python(3\.[0-9]+)", name)
+            found = tree.find(f"{place}/{name}")
+            if version and found and found[1].kind == "f":
+                yield f"{place}/{name}", version[1]
