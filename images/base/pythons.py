@@ -8,9 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from images.base.overlay import Tree
 
+VIRTUAL = "pyvenv.cfg"
+
 
 def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
-    """Return the interpreters in some directories as 3.X -> path; the first directory that has a 3.X counts."""
+    """Return the interpreters in some directories as 3.X -> path; the first directory that has a 3.X counts.
+
+    The path is that of the file behind links, as Python goes by its prefix; but a link in a virtual environment is
+    what makes Python look there (PEP 405).
+    """
     return {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
 
 
@@ -37,4 +43,5 @@ def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
             version = re.fullmatch(r"python(3\.[0-9]+)", name)
             found = tree.find(f"{place}/{name}")
             if version and found and found[1].kind == "f":
-                yield f"{place}/{name}", version[1]
+                above = posixpath.dirname(place or "")
+                yield (f"{place}/{name}" if tree.find(f"{above}/{VIRTUAL}") else found[0]), version[1]

@@ -23,3 +23,20 @@ def test_the_first_python_on_the_path_counts() -> None:
 
     assert found.pythons == {"3.10": "usr/local/bin/python3.10"}
     assert found.sites["3.10"] == ("usr/local/lib/python3.10/site-packages",)
+
+
+def test_a_link_leads_to_the_prefix_that_python_goes_by() -> None:
+    files: Files = {"usr/local/bin/python3.11": "/opt/python/bin/python3.11", "opt/python/bin/python3.11": b""}
+
+    found = facts_of(SYSTEM, files)
+
+    assert found.pythons["3.11"] == "opt/python/bin/python3.11"
+    assert found.sites["3.11"] == ("opt/python/lib/python3.11/site-packages",)
+
+
+def test_a_link_in_a_virtual_environment_is_not_followed() -> None:
+    files: Files = {"opt/venv/bin/python3.10": "/usr/bin/python3.10", "opt/venv/pyvenv.cfg": b"home = /usr/bin\n"}
+
+    found = facts_of(SYSTEM, files, path="/opt/venv/bin:/usr/bin")
+
+    assert found.sites["3.10"] == ("opt/venv/lib/python3.10/site-packages",)
