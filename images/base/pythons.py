@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from images.base.overlay import Tree
 
+NAME = re.compile(r"python(3\.[0-9]+)")
 VIRTUAL = "pyvenv.cfg"
 
 
@@ -40,8 +41,14 @@ def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
     for directory in bins:
         place = tree.directory(directory)
         for name in tree.names(place or "") if place else ():
-            version = re.fullmatch(r"python(3\.[0-9]+)", name)
+            version = NAME.fullmatch(name)
             found = tree.find(f"{place}/{name}")
-            if version and found and found[1].kind == "f":
+            if version and found and found[1].kind == "f" and _is_called(found[0], version[1]):
                 above = posixpath.dirname(place or "")
                 yield (f"{place}/{name}" if tree.find(f"{above}/{VIRTUAL}") else found[0]), version[1]
+
+
+def _is_called(file: str, version: str) -> bool:
+    """Return whether a file has no other version in its name: conda has a link python3.1 to python3.11."""
+    own = NAME.fullmatch(posixpath.basename(file))
+    return own is None or own[1] == version

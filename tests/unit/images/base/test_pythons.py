@@ -40,3 +40,14 @@ def test_a_link_in_a_virtual_environment_is_not_followed() -> None:
     found = facts_of(SYSTEM, files, path="/opt/venv/bin:/usr/bin")
 
     assert found.sites["3.10"] == ("opt/venv/lib/python3.10/site-packages",)
+
+
+def test_a_link_with_another_version_in_its_name_is_no_python() -> None:
+    """Every Python of conda from 3.10 on has one (conda/conda#11423)."""
+    conda: Files = {f"opt/conda/bin/{name}": "python3.11" for name in ("python", "python3", "python3.1")}
+    conda = {**conda, "opt/conda/bin/python3.11": b""}
+
+    found = facts_of(SYSTEM, conda, path="/opt/conda/bin:/usr/bin")
+
+    assert found.pythons == {"3.11": "opt/conda/bin/python3.11", "3.10": "usr/bin/python3.10"}
+    assert found.commands == {"python": "3.11", "python3": "3.11"}
