@@ -10,6 +10,9 @@ from images.base.overlay import Tree
 
 NAME = re.compile(r"python(3\.[0-9]+)")
 VIRTUAL = "pyvenv.cfg"
+# Distributions whose Python in /usr also imports from /usr/local (Fedora: Changes/Making_sudo_pip_safe; SUSE:
+# localpath.patch); Python itself knows its own prefix only.
+LOCAL = {"fedora", "rhel", "centos", "suse", "opensuse"}
 
 
 def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
@@ -24,11 +27,12 @@ def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
 def sites_of(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
     """Return where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
     prefix = posixpath.dirname(posixpath.dirname(interpreter))
-    if prefix == "usr" and "debian" in f"{release.get('ID')} {release.get('ID_LIKE')}".split():
+    family = {release.get("ID"), *release.get("ID_LIKE", "").split()}
+    if prefix == "usr" and "debian" in family:
         first = f"usr/local/lib/python{python}/dist-packages"
         others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
     else:
-        prefixes = ["usr/local", "usr"] if prefix == "usr" else [prefix]
+        prefixes = ["usr/local", "usr"] if prefix == "usr" and family & LOCAL else [prefix]
         directories = [
             f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")
         ]

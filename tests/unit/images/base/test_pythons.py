@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.base_facts import facts_of
 from tests.support.stand_in import SYSTEM, Files
 
@@ -51,3 +53,20 @@ def test_a_link_with_another_version_in_its_name_is_no_python() -> None:
 
     assert found.pythons == {"3.11": "opt/conda/bin/python3.11", "3.10": "usr/bin/python3.10"}
     assert found.commands == {"python": "3.11", "python3": "3.11"}
+
+
+@pytest.mark.parametrize(
+    ("release", "first"),
+    [
+        (b"ID=arch\n", "usr"),
+        (b"ID=azurelinux\n", "usr"),
+        (b"", "usr"),
+        (b"ID=fedora\n", "usr/local"),
+        (b'ID="rocky"\nID_LIKE="rhel centos fedora"\n', "usr/local"),
+        (b'ID="opensuse-leap"\nID_LIKE="suse opensuse"\n', "usr/local"),
+    ],
+)
+def test_only_some_distributions_import_from_usr_local(release: bytes, first: str) -> None:
+    files: Files = {"etc/os-release": release, "usr/bin/python3.11": b""}
+
+    assert facts_of(files).sites["3.11"] == (f"{first}/lib/python3.11/site-packages",)
