@@ -50,6 +50,8 @@ import site, sys
 for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
+ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
+ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 
 # Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
@@ -90,6 +92,9 @@ def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: 
 
     def check() -> list[str]:
         said = run([SCRIPT, *names])
+        if said is not None and names and all(ABSENT.format(name) in said for name in names):
+            fact = "the image's Python does not look into the directory that the packages are in"
+            raise WorldFault(fact, f"it finds none of their {len(names)} modules, such as {names[0]}", ELSEWHERE)
         if said is not None:
             raise WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
         return sorted(names)

@@ -80,6 +80,15 @@ def test_a_module_that_no_package_has_is_what_the_remedy_is_about(store: Store, 
     assert caught.value.remedy.endswith(remedy)
 
 
+def test_a_python_that_finds_no_module_at_all_looks_elsewhere(store: Store) -> None:
+    said = [f"{name} (ModuleNotFoundError: No module named '{name}')" for name in ("six", "torch")]
+
+    with pytest.raises(WorldFault, match=r"does not look into the directory .* none of their 2 modules, such as six"):
+        look(store, Python("; ".join(said)))
+    with pytest.raises(WorldFault, match=r"(?s)cannot be imported: six .* \[\[undeclared\]\]"):
+        look(store, Python(said[0]))
+
+
 def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
     paths = ("one/__init__.py", "one/part.py", "two.py", "three.cpython-311-x86_64-linux-gnu.so", "four/data.py",
              "setuptools/__init__.py", "five-1.dist-info/RECORD", "not-a-name.py", "../../../bin/six")  # fmt: skip
