@@ -59,7 +59,8 @@ class Facts:
     `pythons` maps 3.X to an interpreter, `sites` 3.X to the directories that it imports from, first the one that pip
     writes to. `listing` maps directories that packages have files in to the names there. `commands` maps python3 and
     python to the 3.X that they start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list
-    of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads.
+    of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads, `marks` to the file that says
+    that pip must not install anything.
     """
 
     release: Mapping[str, str]
@@ -79,6 +80,7 @@ class Facts:
     libraries: Mapping[str, str]
     status: str
     glibcxx: Mapping[str, str]
+    marks: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from packaging.version import Version
 from images.base.base import Facts
 from images.base.installed import Distribution, debian_packages, distributions_in, listing
 from images.base.overlay import Tree
-from images.base.pythons import interpreters, sites_of
+from images.base.pythons import interpreters, mark, sites_of
 from images.host.errors import WorldFault
 from images.oci import compression
 from images.oci.layer import Directories
@@ -99,6 +99,7 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         directories=_directories(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
         glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
+        marks={version: file for version, path in pythons.items() if (file := mark(tree, path, version))},
     )  # fmt: skip
 
 

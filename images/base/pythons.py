@@ -41,6 +41,13 @@ def sites_of(tree: Tree, interpreter: str, python: str, release: Mapping[str, st
     return tuple(dict.fromkeys(found))
 
 
+def mark(tree: Tree, interpreter: str, python: str) -> str | None:
+    """Return the file beside a Python's own modules by which pip refuses to install anything (PEP 668)."""
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    places = (f"{prefix}/{lib}/python{python}/EXTERNALLY-MANAGED" for lib in ("lib", "lib64"))
+    return next((found[0] for place in places if (found := tree.find(place, follow=False))), None)
+
+
 def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
     for directory in bins:
         place = tree.directory(directory)

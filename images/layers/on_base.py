@@ -17,11 +17,15 @@ from images.oci.layer import LayerWriter
 
 
 def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
-    """Return the paths of a base that must not be seen: its packages at other versions than those of the lock."""
+    """Return the paths of a base that must not be seen: its packages at other versions than those of the lock.
+
+    Also what forbids pip to install: pip works in an image as anywhere else.
+    """
     if base.manifest is None:
         return ()
     planned = [(artifact.name, artifact.version) for artifact in lock.added]
-    return replaced.hidden(base.facts, replaced.decide(base.facts, lock.python, planned).replaced)
+    marks = [mark for python, mark in base.facts.marks.items() if python == lock.python]
+    return (*replaced.hidden(base.facts, replaced.decide(base.facts, lock.python, planned).replaced), *marks)
 
 
 def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:

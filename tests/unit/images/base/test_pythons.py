@@ -70,3 +70,11 @@ def test_only_some_distributions_import_from_usr_local(release: bytes, first: st
     files: Files = {"etc/os-release": release, "usr/bin/python3.11": b""}
 
     assert facts_of(files).sites["3.11"] == (f"{first}/lib/python3.11/site-packages",)
+
+
+@pytest.mark.parametrize("lib", ["lib", "lib64"])
+def test_what_forbids_pip_to_install_is_found(lib: str) -> None:
+    place = f"usr/{lib}/python3.10/EXTERNALLY-MANAGED"
+
+    assert facts_of(SYSTEM, {place: b"[externally-managed]\n"}).marks == {"3.10": place}
+    assert facts_of(SYSTEM).marks == {}

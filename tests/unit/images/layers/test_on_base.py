@@ -41,6 +41,12 @@ def test_a_package_at_another_version_is_hidden() -> None:
     assert IPEX in hidden
 
 
+def test_what_forbids_pip_to_install_is_hidden() -> None:
+    marks: Files = {f"usr/lib/python{python}/EXTERNALLY-MANAGED": b"" for python in ("3.10", "3.12")}
+
+    assert on_base.hidden(base(SYSTEM, marks), planned()) == ("usr/lib/python3.10/EXTERNALLY-MANAGED",)
+
+
 @pytest.mark.parametrize("made", [True, False])
 def test_what_is_not_planned_stays(made: bool) -> None:
     assert on_base.hidden(base(SYSTEM, PACKAGES, made=made), planned(("tqdm", "4.67"))) == ()
