@@ -34,11 +34,20 @@ def sites_of(tree: Tree, interpreter: str, python: str, release: Mapping[str, st
     else:
         prefixes = ["usr/local", "usr"] if prefix == "usr" and family & LOCAL else [prefix]
         directories = [
-            f"{p}/{lib}/python{python}/site-packages".lstrip("/") for p in prefixes for lib in ("lib", "lib64")
+            f"{p}/{lib}/python{python}/site-packages".lstrip("/")
+            for p in prefixes
+            for lib in _libs(tree, prefix, python)
         ]
         first, others = directories[0], directories[1:]
     found = [tree.directory(first) or first, *filter(None, map(tree.directory, others))]
     return tuple(dict.fromkeys(found))
+
+
+def _libs(tree: Tree, prefix: str, python: str) -> tuple[str, ...]:
+    """Return the directories of a prefix that have packages, the first one first: that of Python's own modules."""
+    place = f"{prefix}/lib64/python{python}/os.py".lstrip("/")
+    found = tree.find(place)
+    return ("lib64", "lib") if found and found[0] == place else ("lib",)  # lib64 may be a link to lib, as in Arch Linux
 
 
 def mark(tree: Tree, interpreter: str, python: str) -> str | None:

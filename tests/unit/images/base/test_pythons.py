@@ -78,3 +78,22 @@ def test_what_forbids_pip_to_install_is_found(lib: str) -> None:
 
     assert facts_of(SYSTEM, {place: b"[externally-managed]\n"}).marks == {"3.10": place}
     assert facts_of(SYSTEM).marks == {}
+
+
+def test_lib64_is_asked_first_by_a_python_that_has_its_modules_there() -> None:
+    """As `site` does with sys.platlibdir."""
+    fedora: Files = {"etc/os-release": b"ID=fedora\n", "usr/bin/python3.11": b"", "usr/lib64/python3.11/os.py": b""}
+    own: Files = {f"usr/{lib}/python3.11/site-packages": None for lib in ("lib", "lib64")}
+
+    assert facts_of(fedora, own).sites["3.11"] == (
+        "usr/local/lib64/python3.11/site-packages",
+        "usr/lib64/python3.11/site-packages",
+        "usr/lib/python3.11/site-packages",
+    )
+
+
+@pytest.mark.parametrize("lib64", [{"usr/local/lib64": "lib"}, {"usr/local/lib64/python3.11/site-packages": None}])
+def test_lib64_is_not_asked_by_a_python_that_has_its_modules_in_lib(lib64: Files) -> None:
+    files: Files = {"usr/local/bin/python3.11": b"", "usr/local/lib/python3.11/os.py": b"", **lib64}
+
+    assert facts_of(SYSTEM, files).sites["3.11"] == ("usr/local/lib/python3.11/site-packages",)
