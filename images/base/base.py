@@ -56,11 +56,11 @@ class Recipe(Protocol):
 class Facts:
     """What a root file system has; every path is relative to the root.
 
-    `pythons` maps 3.X to an interpreter, `sites` 3.X to the directories that it imports from, first the one that pip
-    writes to. `listing` maps directories that packages have files in to the names there. `commands` maps python3 and
-    python to the 3.X that they start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list
-    of packages. `glibcxx` maps 3.X to the newest symbols of the libstdc++ that it loads, `marks` to the file that says
-    that pip must not install anything.
+    `pythons` maps 3.X to an interpreter, `sites` 3.X to the directories that it imports from, first the one that
+    packages go to; `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have
+    files in to the names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of
+    shared libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
+    libstdc++ that it loads, `marks` to the file that says that pip must not install anything.
     """
 
     release: Mapping[str, str]
@@ -68,6 +68,7 @@ class Facts:
     musl: bool
     pythons: Mapping[str, str]
     sites: Mapping[str, tuple[str, ...]]
+    ahead: tuple[str, ...]
     distributions: tuple[Distribution, ...]
     listing: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
@@ -126,8 +127,8 @@ class Base:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Return the directories that its Python imports packages from, first the one that pip writes to."""
-        return self.facts.sites[self.site.python]
+        """Return the directories that its Python imports packages from, in its order."""
+        return (*self.facts.ahead, *self.facts.sites[self.site.python])
 
     @property
     def identity(self) -> str:

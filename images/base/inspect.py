@@ -36,7 +36,8 @@ LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of 
 LONGEST_LIBRARY = 64 << 20  # bytes: a libstdc++ with its debugging symbols has 20 million
 TEXTS = re.compile(
     r"etc/(passwd|os-release)$|usr/lib/os-release$|var/lib/dpkg/status$"
-    r"|.*-packages/[^/]+\.(dist-info/RECORD|egg-info/(PKG-INFO|installed-files\.txt)|egg-info)$"
+    r"|.*\.dist-info/RECORD$"  # in any directory: PYTHONPATH may name it
+    r"|.*-packages/[^/]+\.egg-info(/(PKG-INFO|installed-files\.txt))?$"
 )
 GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
@@ -50,7 +51,7 @@ MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged 
 def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
     """Return the facts of layers and their sizes unpacked; each comes with the diff_id that it must have.
 
-    The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
+    The lowest is the first. `environment` is the image's own, for its PATH and PYTHONPATH. Sizes are in bytes.
     Raises WorldFault when a layer is damaged.
     """
     tree = Tree()
@@ -82,18 +83,19 @@ def keep_text(path: str, content: IO[bytes]) -> str | None:
 
 
 def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
-    """Return the facts of a tree; `environment` is the image's own, for its PATH."""
+    """Return the facts of a tree; `environment` is the image's own, for its PATH and PYTHONPATH."""
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
     pythons = interpreters(tree, bins)
     sites = {version: sites_of(tree, path, version, release) for version, path in pythons.items()}
-    directories = dict.fromkeys(directory for found in sites.values() for directory in found)
+    ahead = _existing(tree, environment.get("PYTHONPATH", ""))
+    directories = dict.fromkeys([*ahead, *(directory for found in sites.values() for directory in found)])
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
     return Facts(
         release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
-        pythons=pythons, sites=sites, distributions=distributions, listing=listing(tree, distributions),
+        pythons=pythons, sites=sites, ahead=ahead, distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
@@ -117,13 +119,20 @@ def from_plain(record: Mapping[str, Any]) -> Facts:
     owners = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["directories"]["owners"].items()}
     tuples = {key: {name: tuple(value) for name, value in record[key].items()} for key in ("sites", "listing")}
     directories = Directories(owners, record["directories"]["links"])
-    return Facts(**{**record, **tuples, "distributions": tuple(installed), "directories": directories})
+    changed = {**tuples, "ahead": tuple(record["ahead"]), "distributions": tuple(installed), "directories": directories}
+    return Facts(**{**record, **changed})
 
 
 def assignments(text: str) -> dict[str, str]:
     """Return the values of NAME=value lines, without quotes (os-release(5))."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _existing(tree: Tree, path: str) -> tuple[str, ...]:
+    """Return the directories of a search path that are there, without links."""
+    found = (tree.directory(each) for each in path.split(":") if each.startswith("/"))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:

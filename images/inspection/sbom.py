@@ -61,5 +61,5 @@ def _distro(facts: Facts) -> str:
 def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
     """List the Python packages of the base that are still found in the image, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
-    sites = facts.sites[locked.python]
+    sites = (*facts.ahead, *facts.sites[locked.python])
     return sorted({(d.name, d.version) for d in facts.distributions if d.directory in sites and d.name not in added})

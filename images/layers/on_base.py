@@ -23,9 +23,10 @@ def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     """
     if base.manifest is None:
         return ()
-    planned = [(artifact.name, artifact.version) for artifact in lock.added]
+    added, planned = ([(each.name, each.version) for each in one] for one in (lock.added, lock.artifacts))
+    old = (*replaced.decide(base.facts, lock.python, added).replaced, *replaced.shadowing(base.facts, planned))
     marks = [mark for python, mark in base.facts.marks.items() if python == lock.python]
-    return (*replaced.hidden(base.facts, replaced.decide(base.facts, lock.python, planned).replaced), *marks)
+    return (*replaced.hidden(base.facts, old), *marks)
 
 
 def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:

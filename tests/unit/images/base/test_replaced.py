@@ -102,6 +102,40 @@ def test_a_hidden_folder_is_not_opened_again() -> None:
     assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
+def in_path(*more: Files) -> Facts:
+    tree = merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more)))
+    return inspect.gather(tree, {"PYTHONPATH": "/opt/libs:/nowhere::opt/relative"})
+
+
+@pytest.mark.parametrize(("version", "gone"), [("1.26.4", True), ("2.1.0", False)])
+def test_an_older_package_in_pythonpath_is_hidden(version: str, gone: bool) -> None:
+    info = f"opt/libs/numpy-{version}.dist-info"
+    record = f"numpy/__init__.py,,\n../../usr/bin/dash,,\n{Path(info).name}/RECORD,,\n".encode()
+    found = in_path({"opt/libs/numpy/__init__.py": b"", f"{info}/RECORD": record})
+
+    decision = replaced.decide(found, "3.10", [("numpy", "2.1.0")])
+
+    assert found.ahead == ("opt/libs",)
+    assert decision.add == (("numpy", "2.1.0"),)
+    assert replaced.hidden(found, decision.replaced) == (("opt/libs/numpy", info) if gone else ())
+
+
+def test_what_is_kept_is_not_shadowed_either() -> None:
+    info = "opt/libs/oneccl_bind_pt-1.0.dist-info"
+    found = in_path({f"{info}/RECORD": f"{Path(info).name}/RECORD,,\n".encode()})
+
+    decision = replaced.decide(found, "3.10", [("oneccl_bind_pt", "2.4.0")])
+
+    assert (decision.keep, [old.version for old in decision.replaced]) == ((("oneccl_bind_pt", "2.4.0"),), ["1.0"])
+
+
+def test_a_package_in_pythonpath_without_a_list_of_files_is_refused() -> None:
+    found = in_path({"opt/libs/numpy-1.26.4.dist-info/METADATA": b""})
+
+    with pytest.raises(UserFault, match=r"numpy 1\.26\.4 in /opt/libs"):
+        replaced.decide(found, "3.10", [("numpy", "2.1.0")])
+
+
 PLACES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
 
 
