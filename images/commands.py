@@ -164,7 +164,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
         run = import_check.unpacked(made.base, made.image, context.store, found)
         remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
     with context.progress.step("importing every package once"):
-        import_check.imports(made.image, made.modules, run, context.store, remedy)
+        import_check.imports(made.image, made.wanted, run, context.store, remedy)
 
 
 def _context(options: argparse.Namespace, world: World) -> Context:

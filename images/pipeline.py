@@ -14,6 +14,7 @@ from images.foreign import sandbox
 from images.host.context import Background, Context
 from images.host.errors import UserFault, or_else
 from images.inspection import base_layer, import_check, sbom, sonames
+from images.inspection.import_check import Wanted
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
@@ -27,12 +28,12 @@ from images.plan.planner import ARCHIVE, Plan
 
 @dataclass(frozen=True)
 class Finished:
-    """An image, its base, the lock it was made from, and the modules that can be imported in it."""
+    """An image, its base, the lock it was made from, and what its Python must find in it."""
 
     image: oci.Image
     base: Base
     lock: Lock
-    modules: list[str]
+    wanted: Wanted
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(layers, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
-    modules = import_check.modules_of(context.store, ((wheel.sha256, wheel.path) for wheel in found))
-    return Finished(oci.Image(tags, config, manifest, layers), base, lock, modules)
+    wanted = import_check.wanted_of(context.store, [(wheel.sha256, wheel.path) for wheel in found])
+    return Finished(oci.Image(tags, config, manifest, layers), base, lock, wanted)
 
 
 def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:

@@ -10,6 +10,9 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+
+from packaging.metadata import parse_email
 
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
@@ -21,6 +24,7 @@ from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
 from images.oci.image import Image
 from images.transport import engine as containers
 from images.transport.engine import Engine
+from images.wheels.archive import METADATA
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
@@ -32,12 +36,16 @@ SKIPPED = {
     "distutils-precedence": "part of setuptools",
 }
 SCRIPT = """
-import importlib, sys, warnings
+import importlib, importlib.metadata, sys, warnings
 warnings.simplefilter("ignore")
 failed = []
-for name in sys.argv[1:]:
+for argument in sys.argv[1:]:
+    name, _, wanted = argument.partition("==")
     try:
-        importlib.import_module(name)
+        if not wanted:
+            importlib.import_module(name)
+        elif (found := importlib.metadata.version(name)) != wanted:
+            failed.append(f"{name} ({found} instead of {wanted})")
     except BaseException as error:
         failed.append(f"{name} ({type(error).__name__}: {error})")
 print("; ".join(failed), file=sys.stderr)
@@ -50,12 +58,26 @@ import site, sys
 for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
+OTHER = re.compile(r"\(\S+ instead of \S+\)")
+NEXT = "another --base, or --base debian: this one has them in a directory that comes first (PYTHONPATH, a .pth file)"
 ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
 ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 
 # Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
+
+
+class Wanted(NamedTuple):
+    """What an image must have: the modules that can be imported, and releases, each as NAME==RELEASE; both in order."""
+
+    modules: list[str]
+    releases: list[str]
+
+
+def wanted_of(store: Store, wheels: Sequence[tuple[str, Path]]) -> Wanted:
+    """Return what an image of wheels, given as (sha256, path), must have."""
+    return Wanted(modules_of(store, wheels), releases_of(store, wheels))
 
 
 def modules_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
@@ -73,6 +95,19 @@ def modules(wheel: Path) -> list[str]:
     return sorted(found - SKIPPED.keys())
 
 
+def releases_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
+    """Return what wheels, given as (sha256, path), are, each as NAME==RELEASE; a wheel is opened once."""
+    made = (store.cached("releases", digest, partial(_releases, path)) for digest, path in wheels)
+    return sorted(release for one in made for release in one.value)
+
+
+def _releases(wheel: Path) -> list[str]:
+    """Read name and release as a wheel's METADATA writes them: that is what Python says of an installed package."""
+    with zipfile.ZipFile(wheel) as archive:
+        texts = [parse_email(archive.read(name))[0] for name in archive.namelist() if METADATA.fullmatch(name)]
+    return [f"{text['name']}=={text['version']}" for text in texts[:1] if {"name", "version"} <= text.keys()]
+
+
 def _module(path: str) -> str | None:
     """Return the module of a path in a wheel if it is at the top: `name/__init__.py`, `name.py` or an extension."""
     head, _, rest = path.partition("/")
@@ -84,23 +119,27 @@ def _module(path: str) -> str | None:
     return None
 
 
-def imports(image: Image, names: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
-    """Import `names` in the image's Python; return False if that was done before.
+def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -> bool:
+    """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    Raises WorldFault that names every module that cannot be imported; `remedy` is for those that are there and fail.
+    Raises WorldFault that names every module that cannot be imported, and every package that is found in another
+    release; `remedy` is for modules that are there and fail.
     """
+    names = wanted.modules
 
     def check() -> list[str]:
-        said = run([SCRIPT, *names])
+        said = run([SCRIPT, *names, *wanted.releases])
+        if said is not None and OTHER.search(said):
+            raise WorldFault("the image's Python finds other releases than those of the lock", said, NEXT)
         if said is not None and names and all(ABSENT.format(name) in said for name in names):
             fact = "the image's Python does not look into the directory that the packages are in"
             raise WorldFault(fact, f"it finds none of their {len(names)} modules, such as {names[0]}", ELSEWHERE)
         if said is not None:
             raise WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
-        return sorted(names)
+        return [*names, *wanted.releases]
 
     diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]  # the last layer is our own
-    return not store.cached("import checks", [diff_ids, sorted(names)], check).reused
+    return not store.cached("import checks", [diff_ids, [*names, *wanted.releases]], check).reused
 
 
 def _of_missing(said: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +37,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def look(store: Store, python: Python, parts: tuple[Layer, ...] = PARTS) -> bool:
-    return import_check.imports(Image(("a:b",), b"{}", b"{}", parts), ["six", "torch"], python, store, "what to do")
+    wanted = import_check.Wanted(["six", "torch"], ["six==1.17.0"])
+    return import_check.imports(Image(("a:b",), b"{}", b"{}", parts), wanted, python, store, "what to do")
 
 
 def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
@@ -46,7 +49,7 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
     done = [look(store, python, parts) for parts in (PARTS, PARTS, (*PARTS[:2], ours), (PARTS[0], new, ours))]
 
     assert done == [True, False, False, True]
-    assert python.asked == [["six", "torch"]] * 2
+    assert python.asked == [["six", "torch", "six==1.17.0"]] * 2
 
 
 def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
@@ -87,6 +90,38 @@ def test_a_python_that_finds_no_module_at_all_looks_elsewhere(store: Store) -> N
         look(store, Python("; ".join(said)))
     with pytest.raises(WorldFault, match=r"(?s)cannot be imported: six .* \[\[undeclared\]\]"):
         look(store, Python(said[0]))
+
+
+def test_an_older_release_that_is_found_first_is_named(store: Store) -> None:
+    said = "six (1.16.0 instead of 1.17.0)"
+
+    with pytest.raises(WorldFault, match=rf"other releases than those of the lock: {re.escape(said)}\n  try: another"):
+        look(store, Python(said))
+
+
+@pytest.mark.parametrize(("wanted", "said"), [("1.17.0", ""), ("1.16", "onlyhere (1.17.0 instead of 1.16)")])
+def test_python_says_which_release_it_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wanted: str, said: str
+) -> None:
+    info = tmp_path / "onlyhere-1.17.0.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Name: onlyhere\nVersion: 1.17.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.argv", ["-c", "json", f"onlyhere=={wanted}"])
+
+    with pytest.raises(SystemExit) as ended, warnings.catch_warnings():
+        exec(import_check.SCRIPT, {})
+
+    assert (bool(ended.value.code), capsys.readouterr().err.strip()) == (bool(said), said)
+
+
+def test_releases_are_read_as_metadata_writes_them(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "a_b-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a_b-1.dist-info/RECORD", "a_b.py,,\n")
+        archive.writestr("a_b-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: A.b\nVersion: 1.0\n\nVersion: 2\n")
+
+    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b"], ["A.b==1.0"])
 
 
 def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
