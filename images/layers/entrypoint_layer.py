@@ -122,10 +122,16 @@ def labels(lock: Lock, base: Base) -> dict[str, str]:
         f"{title}.licenses": "Apache-2.0",
         f"{own}.torch": lock.version("torch"),
         f"{own}.transformers": lock.version("transformers"),
-        f"{own}.python": base.facts.packages.get(f"python{lock.python}", lock.python),
+        f"{own}.python": _python_release(lock.python, base),
         f"{own}.backend": lock.backend,
         f"{own}.as-of": str(lock.family_as_of),
     }
+
+
+def _python_release(python: str, base: Base) -> str:
+    """Return the release of Debian's package where the interpreter is of it; of others only 3.X is known."""
+    packaged = base.interpreter == f"usr/bin/python{python}"
+    return base.facts.packages.get(f"python{python}", python) if packaged else python
 
 
 def files(site: Site) -> dict[str, bytes]:

@@ -20,9 +20,20 @@ from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
-from images.layers.entrypoint_layer import AT_END, FIRST, FIRST_COLLECTION, IF_SET, MULTINODE, USUAL, compiled, files
+from images.layers.entrypoint_layer import (
+    AT_END,
+    FIRST,
+    FIRST_COLLECTION,
+    IF_SET,
+    MULTINODE,
+    USUAL,
+    compiled,
+    files,
+    labels,
+)
 from images.layers.interpreter import PythonSource, of_base
 from tests.support.bases import base
+from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
 
 ROOT = Path(__file__).parents[4]
@@ -35,6 +46,14 @@ def test_it_lies_where_this_python_imports_from() -> None:
         ]
         == (AT_END + FIRST_COLLECTION).encode()
     )
+
+
+@pytest.mark.parametrize(("path", "release"), [("usr/bin/python3.10", "3.10.12-1"), ("opt/bin/python3.10", "3.10")])
+def test_the_label_has_debians_release_of_debians_python_only(path: str, release: str) -> None:
+    found = base(SYSTEM, {"opt/bin/python3.10": b""})
+    facts = dataclasses.replace(found.facts, pythons={"3.10": path}, packages={"python3.10": "3.10.12-1"})
+
+    assert labels(lock(python="3.10"), dataclasses.replace(found, facts=facts))["multinode.python"] == release
 
 
 def test_it_is_lines_that_site_runs() -> None:
