@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.version import Version
@@ -30,6 +31,9 @@ GLIBCXX = (
     ("2.35", "3.4.30"),
     ("2.39", "3.4.33"),
 )
+
+
+UID, GID = 1000, 0  # of the user that an image starts with
 
 
 class Recipe(Protocol):
@@ -162,6 +166,22 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
         yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
     elif known.commands.get("python3", python) != python:
         yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"
+    if closed := _closed(known, python):
+        yield f"its Python is in {closed}, which uid {UID} may not enter"
+
+
+def _closed(known: Facts, python: str) -> str | None:
+    """Return the first directory on the way to a Python, or to its packages, that our user may not enter."""
+    paths = [known.pythons.get(python, ""), *known.sites.get(python, ())[:1]]
+    above = {str(directory) for path in paths for directory in PurePosixPath(path).parents}
+    return next(
+        (f"/{path}" for path in sorted(above & known.directories.owners.keys()) if not _enters(known, path)), None
+    )
+
+
+def _enters(known: Facts, path: str) -> bool:
+    mode, uid, gid = known.directories.owners[path]
+    return bool(mode & (0o100 if uid == UID else 0o010 if gid == GID else 0o001))
 
 
 def _glibcxx(glibc: str) -> str:

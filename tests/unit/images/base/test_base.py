@@ -8,7 +8,7 @@ from images.base.base import refuse
 from images.host.errors import UserFault
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
-from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Directory, Files
 
 MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
 NEWEST = b"GNU C Library (GNU libc) stable release version 2.99"
@@ -38,6 +38,29 @@ def test_what_cannot_work_is_refused_with_every_reason(
 
 def test_what_can_work_is_not_refused() -> None:
     refuse(facts_of(SYSTEM, PACKAGES), "registry/image:1", "3.10", "2.35")
+
+
+@pytest.mark.parametrize(
+    ("root", "closed"),
+    [
+        (Directory(0o700), True),
+        (Directory(0o710), False),
+        (Directory(0o701), True),
+        (Directory(0o701, gid=5), False),
+        (Directory(0o700, uid=1000), False),
+        (Directory(0o755), False),
+    ],
+)
+def test_a_python_that_our_user_cannot_reach_is_refused(root: Directory, closed: bool) -> None:
+    links = dict.fromkeys(("usr/local/bin/python3.10", "usr/local/bin/python3"), "/root/conda/bin/python3.10")
+    files: Files = {"root": root, "root/conda/bin/python3.10": b"", **links}
+    found = facts_of(SYSTEM, files)
+
+    if closed:
+        with pytest.raises(UserFault, match="its Python is in /root, which uid 1000 may not enter"):
+            refuse(found, "image", "3.10", "2.35")
+    else:
+        refuse(found, "image", "3.10", "2.35")
 
 
 @pytest.mark.parametrize(
