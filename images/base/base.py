@@ -60,10 +60,11 @@ class Recipe(Protocol):
 class Facts:
     """What a root file system has; every path is relative to the root.
 
-    `pythons` maps 3.X to an interpreter, `sites` 3.X to the directories that it imports from, first the one that
-    packages go to; `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have
-    files in to the names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of
-    shared libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
+    `pythons` maps 3.X to the file of an interpreter, `starts` to the path that it is started by, which in a virtual
+    environment is a link, and `sites` to the directories that it imports from, first the one that packages go to;
+    `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have files in to the
+    names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared
+    libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
     libstdc++ that it loads, `marks` to the file that says that pip must not install anything.
     """
 
@@ -71,6 +72,7 @@ class Facts:
     glibc: str | None
     musl: bool
     pythons: Mapping[str, str]
+    starts: Mapping[str, str]
     sites: Mapping[str, tuple[str, ...]]
     ahead: tuple[str, ...]
     distributions: tuple[Distribution, ...]
@@ -126,7 +128,7 @@ class Base:
 
     @property
     def interpreter(self) -> str:
-        """Return the path of its Python, relative to the root."""
+        """Return the file of its Python, relative to the root."""
         return self.facts.pythons[self.site.python]
 
     @property

@@ -103,7 +103,7 @@ def base_of(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
         layers=(layer,),
         facts=facts,
         site=of_debian(python),
-        links=additions.links(facts, facts.pythons[python]),
+        links=additions.links(facts, facts.starts[python]),
     )
 
 

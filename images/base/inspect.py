@@ -87,21 +87,24 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
-    pythons = interpreters(tree, bins)
-    sites = {version: sites_of(tree, path, version, release) for version, path in pythons.items()}
+    found_pythons = interpreters(tree, bins)
+    pythons = {version: file for version, (file, _) in found_pythons.items()}
+    starts = {version: start for version, (_, start) in found_pythons.items()}
+    sites = {version: sites_of(tree, path, version, release) for version, path in starts.items()}
     ahead = _existing(tree, environment.get("PYTHONPATH", ""))
     directories = dict.fromkeys([*ahead, *(directory for found in sites.values() for directory in found)])
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
     return Facts(
         release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
-        pythons=pythons, sites=sites, ahead=ahead, distributions=distributions, listing=listing(tree, distributions),
+        pythons=pythons, starts=starts, sites=sites, ahead=ahead,
+        distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
         glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
-        marks={version: file for version, path in pythons.items() if (file := mark(tree, path, version))},
+        marks={version: file for version, path in starts.items() if (file := mark(tree, path, version))},
     )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ VIRTUAL = "pyvenv.cfg"
 LOCAL = {"fedora", "rhel", "centos", "suse", "opensuse"}
 
 
-def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
-    """Return the interpreters in some directories as 3.X -> path; the first directory that has a 3.X counts.
+def interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the interpreters in some directories as 3.X -> (file, start); the first directory that has a 3.X counts.
 
-    The path is that of the file behind links, as Python goes by its prefix; but a link in a virtual environment is
-    what makes Python look there (PEP 405).
+    `start` is the path to start it by, whose prefix it goes by: that of the file behind links. But a link in a virtual
+    environment is what makes Python look there (PEP 405).
     """
-    return {version: path for path, version in reversed(list(_interpreters(tree, bins)))}
+    return {version: (file, start) for version, file, start in reversed(list(_interpreters(tree, bins)))}
 
 
 def sites_of(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def mark(tree: Tree, interpreter: str, python: str) -> str | None:
     return next((found[0] for place in places if (found := tree.find(place, follow=False))), None)
 
 
-def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     for directory in bins:
         place = tree.directory(directory)
         for name in tree.names(place or "") if place else ():
@@ -65,7 +65,7 @@ def _interpreters(tree: Tree, bins: Sequence[str]) -> Iterator[tuple[str, str]]:
             found = tree.find(f"{place}/{name}")
             if version and found and found[1].kind == "f" and _is_called(found[0], version[1]):
                 above = posixpath.dirname(place or "")
-                yield (f"{place}/{name}" if tree.find(f"{above}/{VIRTUAL}") else found[0]), version[1]
+                yield version[1], found[0], f"{place}/{name}" if tree.find(f"{above}/{VIRTUAL}") else found[0]
 
 
 def _is_called(file: str, version: str) -> bool:

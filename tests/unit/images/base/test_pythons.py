@@ -36,11 +36,12 @@ def test_a_link_leads_to_the_prefix_that_python_goes_by() -> None:
     assert found.sites["3.11"] == ("opt/python/lib/python3.11/site-packages",)
 
 
-def test_a_link_in_a_virtual_environment_is_not_followed() -> None:
+def test_a_link_in_a_virtual_environment_is_what_starts_its_python() -> None:
     files: Files = {"opt/venv/bin/python3.10": "/usr/bin/python3.10", "opt/venv/pyvenv.cfg": b"home = /usr/bin\n"}
 
     found = facts_of(SYSTEM, files, path="/opt/venv/bin:/usr/bin")
 
+    assert (found.pythons["3.10"], found.starts["3.10"]) == ("usr/bin/python3.10", "opt/venv/bin/python3.10")
     assert found.sites["3.10"] == ("opt/venv/lib/python3.10/site-packages",)
 
 

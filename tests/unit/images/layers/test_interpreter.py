@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from images.base.base import Base, of_debian
+from images.base.base import Base, Site, of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 from tests.support.base_facts import facts_of
+from tests.support.stand_in import Files
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 OLD = "usr/lib/python3/dist-packages"
@@ -65,6 +66,17 @@ def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: St
 
     assert files(root) == {"usr/bin/python3.11", "usr/lib/python3.11/os.py", "usr/lib/x86_64-linux-gnu/libc.so.6"}
     assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
+
+
+def test_a_virtual_environment_compiles_with_the_python_that_it_links_to(store: Store, base: Base) -> None:
+    links: Files = {"opt/venv/pyvenv.cfg": b"", "opt/venv/bin/python3.11": "/usr/bin/python3.11"}
+    facts = replace(facts_of(BASE, links, path="/opt/venv/bin"), directories=BELOW)
+    site = Site("3.11", facts.sites["3.11"][0], f"/{facts.starts['3.11']}")
+    found = interpreter.of_base(store, replace(base, facts=facts, site=site))
+
+    assert found.site.directory == "opt/venv/lib/python3.11/site-packages"
+    assert found.site.command == "/opt/venv/bin/python3.11"
+    assert (interpreter.unpack(store, found) / found.path).read_bytes() == b"an interpreter"
 
 
 def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
