@@ -34,11 +34,16 @@ def add_resume(
         print_error(f"multinode: {note}")
     if last is None:
         return words
-    from entrypoint.training.arguments import read_given  # the first start of a run pays nothing for it
+    # The first start of a run pays nothing for these.
+    from entrypoint.runs.steps import keep_steps
+    from entrypoint.training.arguments import read_given
 
     begin = next((place for place, word in enumerate(words) if word.endswith(".py")), 0)
     given = read_given(words[begin + 1 :], read_text, strict=False)
     program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, f"{directory}/{last.name}")
+    program, note = keep_steps(FLAG, program, directory, last.name, world.sizes[1])
+    if not world.rank and note:
+        print_error(f"multinode: {note}")
     for path, text in program.files.items():
         write(path, text)
     return [*words[:begin], *program.words]

@@ -89,4 +89,10 @@ def resume(run: Run, program: Program, world: World, exists: Callable[[str], boo
         return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
     last, note = find_resume(run)
     program = program._replace(notes=[*program.notes, *([note] if note else [])])
-    return set_argument(run.task, program, FLAG, f"{run.directory}/{last.name}") if last else program
+    if last is None:
+        return program
+    from entrypoint.runs.steps import keep_steps  # the first start of a run pays nothing for it
+
+    program = set_argument(run.task, program, FLAG, f"{run.directory}/{last.name}")
+    program, note = keep_steps(run.task, program, run.directory, last.name, world.sizes[1])
+    return program._replace(notes=[*program.notes, *([note] if note else [])])

@@ -16,7 +16,6 @@ from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Literal
 
     from entrypoint.container.image import Stack
     from entrypoint.launchers.world import World
@@ -103,16 +102,16 @@ def expand_home(name: str, program: Program, home: str) -> Program:
     return set_argument(name, program, OUTPUT_DIR, path)
 
 
-def set_argument(name: str, program: Program, argument: str, value: str | Literal[True]) -> Program:
+def set_argument(name: str, program: Program, argument: str, value: str | int) -> Program:
     """Return a program with an argument added or changed; a file that has all arguments is copied for that.
 
-    name: that of the copy; value: True for a flag without a value.
+    name: that of the copy; value: True for a flag without a value; a file has a number as such.
     """
     from entrypoint.training.arguments import is_argfile
     from entrypoint.training.flags import plain, split_flags
 
     script, *words = program.words
-    given, values = {**program.given, argument: value}, () if value is True else (value,)
+    given, values = {**program.given, argument: value}, () if value is True else (str(value),)
     if is_argfile(words):
         files = copy_arguments(name, given)
         return program._replace(words=[script, *files], given=given, files=files)

@@ -10,7 +10,7 @@ import pytest
 from entrypoint.launchers.world import TORCHRUN_WORKER, World
 from entrypoint.runs.rank import RESUME, add_resume
 from entrypoint.runs.record import OWN, as_text, describe
-from tests.support.runs import checkpoint
+from tests.support.runs import archive, checkpoint
 
 WORLD = World(TORCHRUN_WORKER, "", rank=0, size=1)
 WORDS = ["-u", "run_qa.py", "--seed", "1"]
@@ -49,3 +49,14 @@ def test_a_file_of_arguments_gets_it_in_a_copy(tmp_path: Path) -> None:
 
     assert words == ["-u", "run_qa.py", *written]
     assert [json.loads(text) for text in written.values()] == [{"seed": 1, "resume_from_checkpoint": path}]
+
+
+def test_ranks_of_another_number_keep_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    place = checkpoint(tmp_path, 20, state={"global_step": 20, "max_steps": 32})
+    (place / "rng_state.pth").write_bytes(archive())
+    for rank, said in ((0, 1), (1, 0)):
+        words = add_resume(WORDS, {RESUME: str(tmp_path)}, WORLD._replace(rank=rank, size=2), never)
+        assert words == [*WORDS, "--resume_from_checkpoint", str(place), "--max_steps", "32"]
+        assert capsys.readouterr().err.count("keeps its 32 steps") == said

@@ -16,7 +16,7 @@ from entrypoint.runs.task import prepare_run, resume, saves_ranks
 from entrypoint.training.command import Program, read_program
 from entrypoint.training.job import Job
 from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
-from tests.support.runs import checkpoint
+from tests.support.runs import archive, checkpoint
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 ONE = World(ALONE, "", local_size=1)
@@ -42,6 +42,16 @@ def test_a_restarted_task_goes_on(tmp_path: Path) -> None:
     assert run is not None and not run.anew
     assert program.words[-2:] == ["--resume_from_checkpoint", path]
     assert f"goes on from {path}" in program.notes
+
+
+def test_it_keeps_the_steps_of_its_run(tmp_path: Path) -> None:
+    path = Path(leave(tmp_path, []))
+    (path / "trainer_state.json").write_text(json.dumps({"global_step": 500, "max_steps": 1000}))
+    for rank in (0, 1):
+        (path / f"rng_state_{rank}.pth").write_bytes(archive())
+    program, _ = prepare(["--output_dir", str(tmp_path)])
+    assert program.words[-4:] == ["--resume_from_checkpoint", str(path), "--max_steps", "1000"]
+    assert "checkpoint-500 was written by 2 ranks, not by 1: the training keeps its 1000 steps" in program.notes[-1]
 
 
 @pytest.mark.parametrize(
