@@ -37,6 +37,9 @@ PUSHES_FILES = (4, 32)
 # (transformers/trainer.py, safe_globals); older ones load everything.
 LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
 LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
+# From here on the Trainer reads no state of an optimizer with a torch that is older than IS_STRICT
+# (transformers/utils/import_utils.py, check_torch_load_is_safe; huggingface/transformers#37785).
+REFUSES_OLD_TORCH = (4, 52)
 
 
 def prepare_run(
@@ -60,11 +63,24 @@ def prepare_run(
     anew = chosen or any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
     run = run._replace(anew=anew, resumes=trainer and not chosen)
     check_run(run)
+    if run.resumes and refuses_checkpoints(stack):
+        run, program = run._replace(resumes=False), program._replace(notes=[*program.notes, warn_refused(stack)])
     if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
         program = set_argument(job.name, program, OVERWRITE, True)
     if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
         program = program._replace(defaults=(*program.defaults, LOOSE))
     return (resume(run, program, world, os.path.exists) if run.resumes else program), run
+
+
+def refuses_checkpoints(stack: Stack) -> bool:
+    """Return whether the Trainer of this image ends with an error where it is to go on from a checkpoint."""
+    return release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < IS_STRICT
+
+
+def warn_refused(stack: Stack) -> str:
+    """Return the note that a run begins at step 0 whenever it is started."""
+    pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
+    return f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
 
 
 def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:

@@ -112,6 +112,23 @@ def test_older_releases_are_told_to_go_on_in_their_own_words(
 
 
 @pytest.mark.parametrize(
+    ("transformers", "torch", "goes_on"),
+    [("4.52.4", "2.5.1", False), ("4.57.6", "2.4.0+cpu", False), ("4.51.3", "2.5.1", True), ("4.52.4", "2.6.0", True)],
+)
+def test_a_release_that_loads_no_checkpoint_begins_at_step_0(
+    tmp_path: Path, transformers: str, torch: str, goes_on: bool
+) -> None:
+    path, stack = leave(tmp_path, []), NEW._replace(transformers=transformers, torch=torch)
+    for world in (ONE, World(ALONE, "", local_size=2)):
+        program, run = prepare(["--output_dir", str(tmp_path)], stack, world=world)
+        assert run is not None and run.resumes is goes_on
+        assert any("so each start of this run begins at step 0" in note for note in program.notes) is not goes_on
+    assert (path in prepare(["--output_dir", str(tmp_path)], stack)[0].words) is goes_on
+    typed, _ = prepare(["--output_dir", str(tmp_path), "--resume_from_checkpoint", path], stack)
+    assert not any("begins at step 0" in note for note in typed.notes)
+
+
+@pytest.mark.parametrize(
     "flag", [["--do_train", "y"], ["--do_train", "t"], ["--do_tr"], ["--do-t=True"], ["--do_train", "1"]]
 )
 def test_every_word_with_which_a_script_trains_makes_a_run(tmp_path: Path, flag: list[str]) -> None:
