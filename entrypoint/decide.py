@@ -95,7 +95,9 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists)
     if not here.starts:
         return tuned
-    return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ)]
+    # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
+    loose = command.load_loosely(stack, environ) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else ()
+    return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
 
 
 def fix_words(program: command.Program, here: Situation) -> list[str]:

@@ -15,7 +15,7 @@ from entrypoint.runs.rank import FLAG, RESUME
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, read_given
-from entrypoint.training.command import Program, set_argument
+from entrypoint.training.command import Program, load_loosely, set_argument
 from entrypoint.training.flags import spell_out
 from entrypoint.training.task import ACCELERATE, TRAINER
 from entrypoint.training.tasks import TASKS
@@ -33,13 +33,9 @@ LOOKS_ITSELF = (5, 0)
 # Before this release the Trainer clones the repository that it pushes to into the directory for results. It empties
 # that for the clone if it may overwrite it, and fails if it may not (transformers/trainer.py, init_git_repo).
 PUSHES_FILES = (4, 32)
-# Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
-# (transformers/trainer.py, safe_globals); older ones load everything.
-LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
-LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
-# From here on the Trainer reads no state of an optimizer with a torch that is older than IS_STRICT
+# From here on the Trainer reads no state of an optimizer with a torch before 2.6
 # (transformers/utils/import_utils.py, check_torch_load_is_safe; huggingface/transformers#37785).
-REFUSES_OLD_TORCH = (4, 52)
+REFUSES_OLD_TORCH, OLD_TORCH = (4, 52), (2, 6)
 
 
 def prepare_run(
@@ -67,14 +63,14 @@ def prepare_run(
         run, program = run._replace(resumes=False), program._replace(notes=[*program.notes, warn_refused(stack)])
     if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
         program = set_argument(job.name, program, OVERWRITE, True)
-    if trainer and release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT:
-        program = program._replace(defaults=(*program.defaults, LOOSE))
+    if trainer:
+        program = program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
     return (resume(run, program, world, os.path.exists) if run.resumes else program), run
 
 
 def refuses_checkpoints(stack: Stack) -> bool:
     """Return whether the Trainer of this image ends with an error where it is to go on from a checkpoint."""
-    return release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < IS_STRICT
+    return release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH
 
 
 def warn_refused(stack: Stack) -> str:

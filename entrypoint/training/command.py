@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
-from entrypoint.container.image import names_itself
+from entrypoint.container.image import names_itself, release
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
@@ -27,6 +27,12 @@ FRONT = "/usr/local/sbin"
 LOADS = r"""(\bload_dataset\(\s*["'])([\w.-]+)(?=["'])"""
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
+# Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
+# (transformers/trainer.py, safe_globals); older ones load everything.
+LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
+LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
+# The user's own; torch takes only one of the two.
+STRICT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 class Program(NamedTuple):
@@ -164,6 +170,12 @@ def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tup
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:
     """Return the variables that are in place of flags."""
     return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())
+
+
+def load_loosely(stack: Stack, environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return the variable without which the Trainer of this image loads no checkpoint; none where it needs none."""
+    needs = release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT
+    return (LOOSE,) if needs and not environ.get(STRICT) else ()
 
 
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:

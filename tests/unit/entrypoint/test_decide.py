@@ -37,8 +37,8 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> Decide:
     monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
     monkeypatch.setattr(rendezvous, "is_here", lambda host: False)
 
-    def run(environ: dict[str, str], stack: Stack = GLOO) -> tuple[dict[str, str], list[str]]:
-        found = decide.decide(JOB, environ, stack, None, "/opt/multinode")
+    def run(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> tuple[dict[str, str], list[str]]:
+        found = decide.decide(job, environ, stack, None, "/opt/multinode")
         return found.prepared.environ, found.argv
 
     return run
@@ -147,3 +147,25 @@ def test_a_training_that_ipex_will_refuse_is_refused_first(
     given = {"use_ipex": True, "bf16": True}
     with pytest.raises(Refusal, match="IPEX cannot train in bf16") if refused else contextlib.nullcontext():
         warn_early(Job(kind, "x", []), given, World("alone", ""), torch)
+
+
+OLD = GLOO._replace(transformers="4.46.3")
+
+
+@pytest.mark.parametrize(
+    ("job", "stack", "environ", "value"),
+    [
+        (JOB, OLD, {}, "1"),
+        (Job("plain", "torchrun", ["train.py"]), OLD, {}, "1"),
+        (Job("plain", "ls", []), OLD, {}, None),
+        (JOB, OLD, {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}, "0"),
+        (JOB, OLD, {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}, None),
+        (JOB, GLOO, {}, None),
+        (JOB, OLD._replace(torch="2.5.1"), {}, None),
+    ],
+)
+def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
+    decided: Decide, job: Job, stack: Stack, environ: dict[str, str], value: str | None
+) -> None:
+    found, _ = decided(environ, stack, job)
+    assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
