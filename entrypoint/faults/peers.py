@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from ctypes import CDLL
+    from threading import Event, Thread
 
 VARIABLE = "MULTINODE_PEER_TIMEOUT"
 DISTRIBUTED = "torch.distributed.distributed_c10d"
@@ -83,26 +84,35 @@ def limit_all(numbers: list[int], seconds: int, libc: CDLL) -> int:
     return count
 
 
-def watch(modules: Mapping[str, object], seconds: int) -> None:
-    """Look for new connections for ever, once what torch makes them with is imported."""
-    import ctypes
-    import time
-
-    libc = ctypes.CDLL(None)
-    while True:
-        time.sleep(PAUSE)
+def watch(modules: Mapping[str, object], seconds: int, ended: Event) -> None:
+    """Look for new connections until the process ends, once what torch makes them with is imported."""
+    while not ended.wait(PAUSE):
         if DISTRIBUTED in modules:
-            limit_all(list_sockets(), seconds, libc)
+            import ctypes
+
+            limit_all(list_sockets(), seconds, ctypes.CDLL(None))
 
 
 def start(environ: Mapping[str, str]) -> None:
-    """Start the thread, which ends with the process."""
-    import threading
-
+    """Start the thread, and let the process end it: Python may crash where a thread still runs at its very end."""
     value = environ.get(VARIABLE, "")
     seconds = min(int(value[:9]), MOST) if value.isascii() and value.isdigit() else 0
-    if seconds:
-        threading.Thread(target=watch, args=(sys.modules, seconds), name="multinode-peers", daemon=True).start()
+    if not seconds:
+        return
+    import atexit
+    import threading
+
+    ended = threading.Event()
+    thread = threading.Thread(target=watch, args=(sys.modules, seconds, ended), name="multinode-peers", daemon=True)
+    thread.start()
+    atexit.register(stop, thread, ended)
+
+
+def stop(thread: Thread, ended: Event) -> None:
+    """End the thread; a forked child has none, but perhaps a lock of the event that nobody gives back."""
+    if thread.is_alive():
+        ended.set()
+        thread.join()
 
 
 if __name__ == "multinode.peers":  # as the image's .pth file runs it

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from entrypoint.faults import peers
-from entrypoint.faults.peers import limit_all, list_options, list_sockets, start
+from entrypoint.faults.peers import limit_all, list_options, list_sockets, start, stop, watch
 from entrypoint.tuning import variables
 
 INET, INET6 = socket.AF_INET, socket.AF_INET6
@@ -87,15 +88,39 @@ def test_a_thread_watches_with_a_number_that_the_kernel_takes(
     monkeypatch: pytest.MonkeyPatch, value: str, seconds: int
 ) -> None:
     given: list[object] = []
+    at_exit: list[object] = []
 
-    def thread(args: tuple[object, int], **_: object) -> SimpleNamespace:
+    def thread(args: tuple[object, int, object], **_: object) -> SimpleNamespace:
         return SimpleNamespace(start=lambda: given.append(args[1]))
 
     monkeypatch.setattr("threading.Thread", thread)
+    monkeypatch.setattr("atexit.register", lambda *call: at_exit.append(call[0]))
 
     start({"MULTINODE_PEER_TIMEOUT": value})
 
     assert given == [seconds]
+    assert at_exit == [stop]
+
+
+@pytest.mark.parametrize("imported", [{}, {"torch.distributed.distributed_c10d": None}])
+def test_the_thread_has_ended_before_python_does(monkeypatch: pytest.MonkeyPatch, imported: dict[str, object]) -> None:
+    monkeypatch.setattr(peers, "PAUSE", 0.001)
+    monkeypatch.setattr(peers, "limit_all", lambda *_: 0)
+    ended = threading.Event()
+    thread = threading.Thread(target=watch, args=(imported, 300, ended), daemon=True)
+    thread.start()
+
+    stop(thread, ended)
+
+    assert not thread.is_alive()
+
+
+def test_a_forked_child_without_the_thread_touches_no_lock_of_it() -> None:
+    ended = threading.Event()
+
+    stop(threading.Thread(target=watch), ended)
+
+    assert not ended.is_set()
 
 
 def test_the_entrypoint_knows_the_same_variable() -> None:
