@@ -10,7 +10,7 @@ from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone, check_mpijob, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_loopback
+from entrypoint.launchers.torchrun import check_loopback, check_meeting
 from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -121,6 +121,7 @@ def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str]
         check_mpijob(environ, start.program, script)
     if start.program == TORCHRUN:
         check_typed(environ, world, script)
+        check_meeting(start.environ, world)
 
 
 def find_script(words: Iterable[str]) -> str:

@@ -105,6 +105,21 @@ def check_loopback(environ: Mapping[str, str], world: World) -> None:
     raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
 
 
+def check_meeting(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for a typed torchrun of several nodes that has no place to meet; environ: its PET_ variables.
+
+    It would take this node for the place: some agents wait without end for others, some train a model each.
+    """
+    text = environ.get("PET_NNODES", "1")
+    if world.launcher == TORCHRUN or parse_nodes(text)[1] < 2:
+        return
+    remedy = (
+        "--master-addr NODE0 --node-rank R (from 0) on every node, or --rdzv-backend c10d --rdzv-endpoint "
+        f"NODE0:{C10D_PORT}; --master-addr 127.0.0.1 where all agents are on this machine"
+    )
+    raise Refusal("nothing says where the nodes of this torchrun meet", f"--nnodes {text}", remedy)
+
+
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
     """Return which node this is; None where it is the only one and nothing says so.
 

@@ -397,6 +397,26 @@ def test_a_typed_torchrun_may_meet_others_on_this_machine(
     assert code or "world 1:2" in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "refused"),
+    [
+        ("torchrun --nnodes 2 --nproc-per-node 1 x.py", {}, True),
+        ("torchrun --nnodes 1:2 --rdzv-backend c10d x.py", {}, True),
+        ("torchrun x.py", {"PET_NNODES": "2"}, True),
+        ("torchrun --standalone x.py", {"PET_NNODES": "2"}, False),
+        ("torchrun --help", {}, False),
+        ("torchrun --nnodes 2 --master-addr 127.0.0.1 x.py", {}, False),
+    ],
+)
+def test_a_typed_torchrun_of_several_nodes_without_a_place_to_meet_is_refused(
+    start: Start, words: str, variables: dict[str, str], refused: bool
+) -> None:
+    done = start(*words.split(), **variables)
+
+    assert (done.code == 2) == refused
+    assert ("nothing says where the nodes of this torchrun meet: --nnodes" in done.err) == refused
+
+
 APART = "torchrun would train a model of its own in each process of a launcher: "
 
 

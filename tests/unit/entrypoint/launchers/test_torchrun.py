@@ -8,6 +8,7 @@ from entrypoint.errors import Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.torchrun import (
     check_loopback,
+    check_meeting,
     count_by_hand,
     split_endpoint,
 )
@@ -77,6 +78,26 @@ def test_nodes_do_not_meet_on_loopback(environ: dict[str, str], value: str, reme
         check_loopback(environ, read(environ))
     assert (caught.value.value, caught.value.code) == (value, 2)
     assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("environ", "refused"),
+    [
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "0"}, True),
+        ({"PET_NNODES": "1:2", "PET_RDZV_BACKEND": "c10d"}, True),
+        ({"PET_NNODES": "1"}, False),
+        ({"PET_NPROC_PER_NODE": "2", "PET_MAX_RESTARTS": "0"}, False),  # --standalone
+        ({**SECOND, "PET_MASTER_ADDR": "127.0.0.1"}, False),
+        (ELASTIC, False),
+    ],
+)
+def test_a_typed_torchrun_of_several_nodes_says_where_they_meet(environ: dict[str, str], refused: bool) -> None:
+    if not refused:
+        check_meeting(environ, read(environ))
+        return
+    with pytest.raises(Refusal, match="nothing says where the nodes of this torchrun meet") as caught:
+        check_meeting(environ, World("alone", ""))
+    assert (caught.value.value, caught.value.code) == (f"--nnodes {environ['PET_NNODES']}", 2)
 
 
 @pytest.mark.parametrize(
