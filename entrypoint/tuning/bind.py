@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 
 def narrow(machine: Machine, world: World) -> Machine:
-    """Return the cores of one rank, neighbours together; the whole machine where it cannot have any of its own."""
-    count, rank = world.local_size or 1, world.local_rank or 0
-    if not can_bind(machine, count) or rank >= count:
+    """Return the cores of one rank, neighbours together; the whole machine where it cannot have any of its own.
+
+    With `--virtual-local-rank` LOCAL_RANK is 0 in all of them, but torchrun numbers the ranks of a node in a row.
+    """
+    count = world.local_size or 1
+    if not can_bind(machine, count):
         return machine
-    first = frozenset(split(machine, count)[rank])
+    first = frozenset(split(machine, count)[(world.rank or 0) % count])
     siblings = tuple(core for core in machine.siblings if core & first)
     cpus = frozenset(cpu for core in siblings for cpu in core)
     return machine._replace(

@@ -28,21 +28,23 @@ ALL_FINE = "granularity=fine,compact,1,0"
     [
         (look_at(TWO), SECOND, "28-55,84-111"),
         (look_at(Box(1, 4, 2, paired=True)), SECOND, "4-7"),
-        (look_at(Box(1, 5)), SECOND._replace(local_size=3, local_rank=2), "3-4"),
+        (look_at(Box(1, 5)), SECOND._replace(local_size=3, rank=2, local_rank=2, size=3), "3-4"),
         (look_at(TWO, pod(8)), SECOND, "0-111"),  # under a quota the cores are others', too
         (look_at(Box(1, 2)), SECOND._replace(local_size=3), "0-1"),
         (look_at(TWO), SECOND._replace(local_size=1, local_rank=0), "0-111"),
-        (look_at(TWO), SECOND._replace(local_rank=2), "0-111"),
+        (look_at(TWO), SECOND._replace(local_rank=0), "28-55,84-111"),  # --virtual-local-rank
+        (look_at(TWO), SECOND._replace(nodes=(2, 2), node_rank=1, rank=3, size=4), "28-55,84-111"),
     ],
 )
 def test_a_rank_has_the_cores_of_its_numa_node(machine: Machine, world: World, cpus: str) -> None:
     assert write_cpus(narrow(machine, world).cpus) == cpus
 
 
-@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.integers(2, 12))
-def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int) -> None:
+@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.integers(2, 12), st.integers(0, 24))
+def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int, first: int) -> None:
+    """Ranks of nodes with other numbers of processes come first: any numbers in a row do."""
     machine = look_at(Box(sockets, cores, threads))
-    worlds = [SECOND._replace(local_size=ranks, local_rank=rank) for rank in range(ranks)]
+    worlds = [SECOND._replace(local_size=ranks, rank=first + rank, local_rank=rank) for rank in range(ranks)]
     shares = [narrow(machine, world).cpus for world in worlds]
     if ranks <= machine.physical:
         assert sorted(cpu for share in shares for cpu in share) == sorted(machine.cpus)
