@@ -9,6 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
+from entrypoint.faults.memory import count_kills
 from entrypoint.numbers import whole
 from entrypoint.processes.child import explain_kill, run_child
 from entrypoint.processes.programs import end_with_parent
@@ -31,9 +32,10 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     end_with_parent()
     # Not inherited further: a training that a rank starts itself is not supervised.
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
+    before = count_kills(read_text)
     code = run_child(argv, clean, PASSED_ON)
     if code:
-        explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text)
+        explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text, before)
         report(rank, code)
     return code
 

@@ -68,9 +68,10 @@ def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None
     def reached(sender: int) -> bool:
         return sender == tini or (in_step and is_of_step(sender, read_text))
 
+    before = count_kills(read_text)
     code = run_child(argv, environ, CAUGHT, reached)
     host = socket.gethostname()
-    explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text)
+    explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text, before)
     return code
 
 
@@ -89,7 +90,7 @@ def is_of_step(sender: int, files: Callable[[str], str | None]) -> bool:
     return sender == 0 or (files(f"/proc/{sender}/comm") or "").startswith("slurmstepd")
 
 
-def explain_kill(code: int, name: str, files: Callable[[str], str | None]) -> None:
-    """Print why a rank was killed, if that was for want of memory."""
-    if code == 128 + signal.SIGKILL and count_kills(files):
+def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: int) -> None:
+    """Print why a rank was killed, if that was for want of memory; before: how many had been so when it began."""
+    if code == 128 + signal.SIGKILL and count_kills(files) > before:
         print_error(Refusal(f"{name} was killed by signal {signal.SIGKILL:d}", explain_memory(files), REMEDY))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.processes.child import has_group, is_of_step
+from entrypoint.processes.child import explain_kill, has_group, is_of_step
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,25 @@ def test_an_init_with_groups_signals_the_child_too(cmdline: str | None, reached:
 )
 def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | None, found: bool) -> None:
     assert is_of_step(sender, {"/proc/7/comm": comm}.get) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "before", "said"),
+    [
+        pytest.param(137, 0, True, id="killed for want of memory"),
+        pytest.param(137, 1, False, id="killed by hand, after another had run out of memory"),
+        pytest.param(1, 0, False, id="a child of it was killed for want of memory"),
+    ],
+)
+def test_only_a_kill_of_this_job_is_explained_by_memory(
+    capsys: pytest.CaptureFixture[str], code: int, before: int, said: bool
+) -> None:
+    files = {
+        "/proc/self/cgroup": "0::/\n",
+        "/sys/fs/cgroup/memory.events": "oom 1\noom_kill 1\n",
+        "/sys/fs/cgroup/memory.max": "1073741824\n",
+    }
+
+    explain_kill(code, "rank 1 on node1", files.get, before)
+
+    assert ("rank 1 on node1 was killed by signal 9: the memory limit of this" in capsys.readouterr().err) == said
