@@ -11,7 +11,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, TextIO
 
 from entrypoint.cluster.rank import FAILED, SUPERVISED
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import LATER, WORLD, Refusal
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import mute, print_error, print_note
 
@@ -170,7 +170,8 @@ def note_failure(facts: bytes, codes: list[int]) -> None:
         return
     rank, host, _ = words
     if not codes:
-        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        killed = code - 128 in signal.valid_signals() and code != LATER
+        how = f"was killed by signal {code - 128}" if killed else f"ended with exit code {code}"
         print_note(f"rank {rank} on {host} {how}; the job is ended")
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     codes.append(code)

@@ -176,6 +176,26 @@ def test_what_a_rank_prints_is_no_report_of_ours(
     assert found == codes
 
 
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (7, "ended with exit code 7"),
+        (137, "was killed by signal 9"),
+        (138, "ended with exit code 138"),  # refused, with the code that says: try again
+        (200, "ended with exit code 200"),
+        (255, "ended with exit code 255"),  # sys.exit(-1)
+    ],
+)
+def test_an_exit_code_is_called_a_signal_where_it_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int, how: str
+) -> None:
+    monkeypatch.setattr("signal.setitimer", lambda *_: None)
+
+    note_failure(b"1 node1 %d" % code, [])
+
+    assert f"rank 1 on node1 {how}; the job is ended" in capsys.readouterr().err
+
+
 class Hydra:
     """A hydra that has ended; without a word, or with a banner."""
 
