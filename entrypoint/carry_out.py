@@ -71,11 +71,14 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
 
 def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
-    if rank is not None and environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.cluster.rank import supervise
-
-        return supervise(argv, environ, rank)
     program = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0]
+    if environ.get("MULTINODE_SUPERVISED"):
+        from entrypoint.cluster.rank import find_rank, supervise
+
+        # The agent of a typed torchrun has no rank in its own world.
+        started = find_rank(environ) if rank is None else rank
+        if started is not None:
+            return supervise([program, *argv[1:]], environ, started)
     if has_limit(job):
         from entrypoint.processes.child import watch_training
 

@@ -40,13 +40,18 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     return code
 
 
+def find_rank(environ: Mapping[str, str]) -> int | None:
+    """Return the rank that hydra gave this process; None where it gave none."""
+    return whole(environ.get("PMI_RANK", ""))
+
+
 def report_refused(environ: Mapping[str, str], code: int) -> None:
     """Report the end of a rank that was refused, so that the others do not wait for it.
 
     Its world may be what is refused, so the rank is the one that hydra gave it; what hydra starts to reach a host has
     the variables of a job, but no rank.
     """
-    rank = whole(environ.get("PMI_RANK", ""))
+    rank = find_rank(environ)
     if rank is not None:
         with contextlib.suppress(OSError):  # nobody is there any more who would read it
             report(rank, code)

@@ -36,3 +36,30 @@ def test_a_training_that_may_reach_its_limit_is_watched(
     monkeypatch.setattr("entrypoint.processes.child.watch_training", watch)
     assert train(Job(kind, "smoke", []), argv, {}, None) == (7 if watched else 0)
     assert ran == ([watched] if watched else [])
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank", "supervised"),
+    [
+        ({"MULTINODE_SUPERVISED": "1", "PMI_RANK": "1"}, None, 1),  # an agent, whose ranks are numbered later
+        ({"MULTINODE_SUPERVISED": "1", "PMI_RANK": "1"}, 3, 3),
+        ({"MULTINODE_SUPERVISED": "1"}, None, None),
+        ({"PMI_RANK": "1"}, 1, None),
+    ],
+)
+def test_a_torchrun_that_launch_started_is_supervised(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], rank: int | None, supervised: int | None
+) -> None:
+    ran: list[tuple[list[str], int]] = []
+
+    def supervise(argv: list[str], _: object, rank: int) -> int:
+        ran.append((argv, rank))
+        return 7
+
+    monkeypatch.setattr(carry_out, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
+    monkeypatch.setattr(carry_out, "execute", lambda *_: 0)
+    monkeypatch.setattr("entrypoint.cluster.rank.supervise", supervise)
+
+    assert train(Job(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, rank) == (0 if supervised is None else 7)
+
+    assert ran == ([] if supervised is None else [(["/usr/local/bin/torchrun", "x.py"], supervised)])
