@@ -10,7 +10,7 @@ from entrypoint.addresses import is_loopback
 from entrypoint.container.files import read_text
 from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, read_routes
 from entrypoint.errors import LATER, Refusal
-from entrypoint.launchers.world import SLURM, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.launchers.world import MPI, SLURM, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ def check_master(world: World) -> None:
     if world.rank == 0 and world.launcher == SLURM and world.several_nodes and not is_here(world.master):
         value = f"MASTER_ADDR={world.master}, and rank 0 is on {socket.gethostname()}"
         raise Refusal("MASTER_ADDR is not the node of rank 0", value, "unset MASTER_ADDR before srun, which exports it")
+    if world.rank == 0 and world.launcher == MPI and world.several_nodes and not is_here(world.master):
+        here = socket.gethostname()
+        remedy = f"unset MASTER_ADDR before `launch`, or name {here} in the MASTER_ADDR that mpirun gets"
+        print_note(f"MASTER_ADDR={world.master}, and rank 0 is on {here}; unless that leads here, {remedy}")
     if not world.port or is_free(world.port):
         return
     name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"

@@ -56,6 +56,24 @@ def test_what_works_is_let_through(world: World) -> None:
     check_master(world)
 
 
+@pytest.mark.parametrize(
+    ("world", "noted"),
+    [
+        (RANKS, True),  # a name behind NAT may be meant
+        (RANKS._replace(master="here"), False),
+        (RANKS._replace(rank=1), False),
+        (RANKS._replace(nodes=(1, 1)), False),
+        (RANKS._replace(launcher="horovod"), False),
+    ],
+)
+def test_a_master_that_is_not_here_is_noted_on_rank_0(
+    world: World, noted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_master(world)
+
+    assert ("MASTER_ADDR=there, and rank 0 is on here; " in capsys.readouterr().err) == noted
+
+
 def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     check_master(World("torchrun", "", (1, 4), None, 1, master="here", port=TAKEN))
 
