@@ -10,6 +10,8 @@ from entrypoint.numbers import read_cpus, write_cpus
 CPU = "/sys/devices/system/cpu/cpu{}/topology/{}"
 ONLINE = "/sys/devices/system/cpu/online"
 NODE = "/sys/devices/system/node/{}"
+# Processes of launchers that start ranks themselves, as the kernel names them, with 15 letters at most.
+DAEMONS = ("hydra_pmi_proxy", "mpirun", "mpiexec", "orterun", "orted", "prterun", "prted")
 
 
 class Machine(NamedTuple):
@@ -56,7 +58,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     """Return the machine as this process may use it; parent is the process that started this one."""
     siblings = list_cores(files, affinity)
     quota = read_quota(files)
-    container = read_mask(files(f"/proc/{parent}/status")) | read_cpuset(files)
+    container = read_container(files, files(f"/proc/{parent}/status") or "")
     pinned = affinity < container
     around = len(list_cores(files, container)) if pinned else len(siblings)
     return Machine(
@@ -71,6 +73,16 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
         affinity < read_cpus(files(ONLINE) or ""),
         siblings,
     )
+
+
+def read_container(files: Files, parent: str) -> frozenset[int]:
+    """Return the processors of the container, or those that a launcher has for its ranks; parent: of who started us.
+
+    A shell between a launcher and its rank has the mask of the rank, so the cgroup counts as well. Somebody may have
+    given the launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.
+    """
+    mask, name = read_mask(parent), parent.partition("Name:")[2].partition("\n")[0].strip()
+    return mask if mask and name in DAEMONS else mask | read_cpuset(files)
 
 
 def limit(cores: int, quota: float | None) -> int:
@@ -108,9 +120,9 @@ def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
     return tuple(node for node in found if node) or (cpus,)
 
 
-def read_mask(status: str | None) -> frozenset[int]:
+def read_mask(status: str) -> frozenset[int]:
     """Return the processors of another process from its /proc/PID/status; empty if it may not be read."""
-    for line in (status or "").splitlines():
+    for line in status.splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return read_cpus(line.partition(":")[2])
     return frozenset()

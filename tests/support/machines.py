@@ -89,10 +89,12 @@ def cpuset(cpus: str, *, unified: bool = True) -> dict[str, str]:
     return {**docker(0), f"{CGROUP}/cpuset/cpuset.effective_cpus": f"{cpus}\n"}
 
 
-def look_at(box: Box | None, *more: dict[str, str], cpus: str = "", parent: str = "") -> Machine:
-    """Read a machine as a process that may use these processors; parent: those of the process that started it."""
+def look_at(
+    box: Box | None, *more: dict[str, str], cpus: str = "", parent: str = "", by: str = "hydra_pmi_proxy"
+) -> Machine:
+    """Read a machine as a process that may use these processors; parent, by: those of its parent, and its name."""
     files = {**(box.files() if box else {}), **{name: text for each in more for name, text in each.items()}}
     if parent:
-        files["/proc/7/status"] = f"Name:\thydra_pmi_proxy\nState:\tS (sleeping)\nCpus_allowed_list:\t{parent}\n"
+        files["/proc/7/status"] = f"Name:\t{by}\nState:\tS (sleeping)\nCpus_allowed_list:\t{parent}\n"
     every = box.cpus(range(box.total)) if box else frozenset(range(4))
     return read_machine(files.get, read_cpus(cpus) or every, 7)

@@ -71,7 +71,10 @@ def test_a_mask_within_one_socket_is_one_node() -> None:
         (look_at(TWO, parent="0-111"), False, 56, False),
         (look_at(TWO, cpus="0-27,56-83", parent="0-111"), True, 56, True),
         # A shell between the launcher and its rank has the rank's mask: the cgroup knows better.
-        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83"), True, 56, True),
+        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83", by="bash"), True, 56, True),
+        # Somebody has given the launcher fewer, and it has pinned no rank; or has.
+        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
+        (look_at(TWO, cpuset("0-111"), cpus="0-13,56-69", parent="0-27,56-83", by="orted"), True, 28, True),
         (look_at(TWO, cpuset("0-27,56-83"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
         (look_at(TWO, cpuset("0-27", unified=False), cpus="0-13"), True, 28, True),
         (look_at(TWO, pod(8), cpus="0-27", parent="0-111"), True, 8, True),
