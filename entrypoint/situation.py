@@ -54,9 +54,10 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     world, notes = find_world(job, described, count)
     starts = job.trains or (start is not None and start.program == TORCHRUN)
     if starts and world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.meeting.options import check_options  # only what starts ranks pays for it
+        from entrypoint.meeting.options import check_options, check_standalone  # only what starts ranks pays for it
 
         check_options(described)
+        check_standalone(described, world)
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, machine, threads, starts=job.trains or start is not None)

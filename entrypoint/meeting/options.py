@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RESTARTS, INTERVAL = "PET_MAX_RESTARTS", "PET_MONITOR_INTERVAL"
 CONF, FILTER = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER"
+STANDALONE = "PET_STANDALONE"
 
 # Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
 NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
@@ -39,6 +40,15 @@ def check_options(environ: Mapping[str, str]) -> None:
         seconds = 0
     if not seconds > 0:
         raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
+
+
+def check_standalone(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for several nodes beside torchrun's variable by which each of them would train alone."""
+    text = environ.get(STANDALONE, "")
+    if world.launcher == TORCHRUN and world.several_nodes and text not in ("", "0"):
+        value = f"{STANDALONE}={text}, and {world.nodes[1]} nodes"
+        remedy = f"unset {STANDALONE}, or export PET_NNODES=1 to train alone"
+        raise Refusal(f"with {STANDALONE} torchrun trains alone on each node", value, remedy)
 
 
 def check_rendezvous_backend(environ: Mapping[str, str], *, etcd: bool) -> None:

@@ -343,6 +343,7 @@ def test_a_range_of_nodes_at_a_master_is_their_largest_number(
         ("smoke", {**WORKER, "PET_MAX_RESTARTS": "abc"}, "PET_MAX_RESTARTS is not a number: 'abc'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "x"}, "PET_MONITOR_INTERVAL is not a number of seconds: 'x'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "0"}, "PET_MONITOR_INTERVAL is not a number of seconds: '0'"),
+        ("smoke", {**WORKER, "PET_STANDALONE": "1"}, "with PET_STANDALONE torchrun trains alone on each node: "),
         ("torchrun --rdzv_conf=timeout=x x.py", {}, "'timeout=x'"),
         ("torchrun --monitor_interval 5 x.py", {"PET_MONITOR_INTERVAL": "x"}, ""),
         ("smoke", {**WORKER, "PET_RDZV_CONF": " timeout=9, is_host=true", "PET_MONITOR_INTERVAL": "0.5"}, ""),
