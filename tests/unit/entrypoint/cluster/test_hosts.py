@@ -34,6 +34,13 @@ def test_garbage_is_named_with_its_line(text: str) -> None:
     assert "f line" in caught.value.value
 
 
+@pytest.mark.parametrize("text", ["[fd00::1]:2", "[fd00::1]"])
+def test_an_address_of_ipv6_in_brackets_is_called_one(text: str) -> None:
+    with pytest.raises(Refusal, match="takes no address of IPv6") as caught:
+        read_hosts(f"{text},node1")
+    assert caught.value.value == f"--hosts {text},node1"
+
+
 def test_a_line_without_an_end_is_not_shown_whole() -> None:
     with pytest.raises(Refusal) as caught:
         read_hostfile("\0" * 100_000, "f")
