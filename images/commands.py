@@ -15,7 +15,7 @@ from images import pipeline, report
 from images.foreign import sandbox
 from images.host import download, pip_config
 from images.host.context import Access, Background, Context, World, background, default_root
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.inspection import import_check, opened, verify
@@ -26,8 +26,8 @@ from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
-from images.transport import docker_config, skopeo, transfer
 from images.transport import engine as engines
+from images.transport import skopeo, transfer
 from images.transport.engine import Engine
 
 
@@ -107,7 +107,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require(world.environ, f"--push {targets[0]}")
     place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
-    engine = _engine(options.load, world.environ, context.progress.say)
+    engine = engines.choose(options.load, world.environ, context.progress.say)
     with background() as tasks:
         locked = _locked(options, context, tasks)
         tags = tuple(names(options)) or (locked.lock.tag,)
@@ -230,18 +230,6 @@ def _new_lock(asked: planner.Request, context: Context, tasks: Background | None
     for note in planned.notes:
         context.progress.say(f"note: {note}")
     return pipeline.resolve(planned, context, tasks)
-
-
-def _engine(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:
-    engine = None if asked is False else engines.find(environ)
-    if asked and engine is None:
-        remedy = "start Docker (or install podman), or --no-load --output FILE"
-        raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
-    named = None if asked is False or (engine and engine.client) else docker_config.daemon(environ)
-    if named:
-        instead = f"it goes into {engine.name}" if engine else "the image is not loaded"
-        say(f"note: no Docker daemon answers, {instead}: {named.named_by}")
-    return engine
 
 
 HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {

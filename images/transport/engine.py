@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,13 @@ from docker.errors import DockerException, NotFound
 
 from images.host import process
 from images.host.context import background
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci.archive import archive, archived_manifest, write_archive
+from images.oci.archive import archive, archived_manifest
 from images.oci.image import Image
 from images.oci.manifest import digest_of
-from images.transport import docker_config
+from images.transport import docker_config, podman
 
-INSTALL = "apt-get install podman"
-# Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
-NOT_STARTED = (125, 126, 127)
 PATIENCE = 600  # seconds: for an answer of an engine that has answered once
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
@@ -59,6 +55,22 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
         raise fault from None  # the cause may hold a login
 
 
+def choose(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:
+    """Return the engine to load into, as asked: one that must be there (True), none (False), any that is there (None).
+
+    Raises Fault when there has to be one and is none.
+    """
+    engine = None if asked is False else find(environ)
+    if asked and engine is None:
+        remedy = "start Docker (or install podman), or --no-load --output FILE"
+        raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
+    named = None if asked is False or (engine and engine.client) else docker_config.daemon(environ)
+    if named:
+        instead = f"it goes into {engine.name}" if engine else "the image is not loaded"
+        say(f"note: no Docker daemon answers, {instead}: {named.named_by}")
+    return engine
+
+
 def answers(environ: Mapping[str, str]) -> bool:
     """Return whether an engine answers soon."""
     try:
@@ -73,7 +85,7 @@ def load(engine: Engine, image: Image, store: Store) -> None:
     Raises WorldFault when the engine refuses it.
     """
     if engine.client is None:
-        return _load_podman(engine, image, store)
+        return podman.load(engine.environ, image, store)
     try:
         found = _found(engine, image) or _sent(engine, image, store)
         for tag in image.tags:
@@ -125,38 +137,15 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _load_podman(engine: Engine, image: Image, store: Store) -> None:
-    with store.aside() as path:
-        write_archive(path, image, store)
-        done = process.run(["podman", "load", "--quiet", "--input", str(path)], engine.environ, INSTALL)
-    if done.code:
-        remedy = "run `podman info`; --output FILE keeps the image as a file"
-        raise WorldFault("podman could not load the image", done.err.strip()[-300:], remedy)
-
-
 def run(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
     """Run a command in a container of a loaded image, without network.
 
     Returns None when it ends well, else the last line that it wrote on stderr.
     Raises WorldFault when the container cannot be started.
     """
-    return _run_docker(engine, image, command) if engine.client else _run_podman(engine, image, command)
-
-
-def _run_podman(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
-    name = f"multinode-{secrets.token_hex(6)}"
-    # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed on.
-    start = ["podman", "run", "--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
-    start += ["--entrypoint", command[0], image.tag]
-    try:
-        done = process.run([*start, *command[1:]], engine.environ, INSTALL)
-    except BaseException:
-        process.run(["podman", "rm", "--force", "--ignore", name], engine.environ, INSTALL)
-        raise
-    if done.code in NOT_STARTED:
-        remedy = f"make `podman run --rm {image.tag} true` work; scripts/lib.sh knows what podman lacks in a container"
-        raise WorldFault("podman could not start the image", (done.failure or "")[:300], remedy)
-    return done.failure
+    if engine.client is None:
+        return podman.run(engine.environ, image, command)
+    return _run_docker(engine, image, command)
 
 
 def _run_docker(engine: Engine, image: Image, command: Sequence[str]) -> str | None:
@@ -195,8 +184,7 @@ def save(engine: Engine, name: str, path: Path) -> bool:
     Raises WorldFault when the engine has it and cannot save it.
     """
     if engine.client is None:
-        command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(path), name]
-        return process.run(command, engine.environ, INSTALL).code == 0
+        return podman.save(engine.environ, name, path)
     try:
         with path.open("wb") as file:
             for chunk in engine.client.images.get(name).save(named=True):

@@ -18,7 +18,6 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
 
-from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.archive import archived_manifest
@@ -249,44 +248,3 @@ def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch:
     found = engine.find(ENVIRON)
 
     assert found and [*found.client.timeouts, found.client.timeout] == [10, engine.PATIENCE]
-
-
-@pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])
-def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_podmans: bool
-) -> None:
-    commands: list[str] = []
-
-    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
-        commands.append(" ".join(command))
-        return process.Result(code, "", "an error" if code else "")
-
-    monkeypatch.setattr(process, "run", run)
-    image = image_of(Store(tmp_path), "a:1", layers=[])
-
-    if is_podmans:
-        with pytest.raises(WorldFault, match="podman could not start the image: an error"):
-            engine.run(Engine("podman", {}), image, ["python3", "-c", "x"])
-    else:
-        assert engine.run(Engine("podman", {}), image, ["python3", "-c", "x"]) == ("an error" if code else None)
-    assert len(commands) == 1
-    assert commands[0].startswith("podman run --rm --name multinode-")
-    assert commands[0].endswith(" --network none --entrypoint python3 a:1 -c x")
-
-
-def test_an_interrupt_ends_the_container_of_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands: list[Sequence[str]] = []
-
-    def run(command: Sequence[str], *_: object) -> process.Result:
-        commands.append(command)
-        if command[1] == "run":
-            raise KeyboardInterrupt
-        return process.Result(0, "", "")
-
-    monkeypatch.setattr(process, "run", run)
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(Engine("podman", {}), image_of(Store(tmp_path), "a:1", layers=[]), ["python3"])
-    begun, removed = commands
-    assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
-    assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]

@@ -1,0 +1,57 @@
+"""podman, by its command: load an image, run a command in it, save one of its images."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from images.host import process
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.oci.archive import write_archive
+from images.oci.image import Image
+
+INSTALL = "apt-get install podman"
+# Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
+NOT_STARTED = (125, 126, 127)
+
+
+def load(environ: Mapping[str, str], image: Image, store: Store) -> None:
+    """Load an image.
+
+    Raises WorldFault when podman refuses it.
+    """
+    with store.aside() as path:
+        write_archive(path, image, store)
+        done = process.run(["podman", "load", "--quiet", "--input", str(path)], environ, INSTALL)
+    if done.code:
+        remedy = "run `podman info`; --output FILE keeps the image as a file"
+        raise WorldFault("podman could not load the image", done.err.strip()[-300:], remedy)
+
+
+def run(environ: Mapping[str, str], image: Image, command: Sequence[str]) -> str | None:
+    """Run a command in a container of a loaded image, without network.
+
+    Returns None when it ends well, else the last line that it wrote on stderr.
+    Raises WorldFault when the container cannot be started.
+    """
+    name = f"multinode-{secrets.token_hex(6)}"
+    # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed on.
+    start = ["podman", "run", "--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
+    start += ["--entrypoint", command[0], image.tag]
+    try:
+        done = process.run([*start, *command[1:]], environ, INSTALL)
+    except BaseException:
+        process.run(["podman", "rm", "--force", "--ignore", name], environ, INSTALL)
+        raise
+    if done.code in NOT_STARTED:
+        remedy = f"make `podman run --rm {image.tag} true` work; scripts/lib.sh knows what podman lacks in a container"
+        raise WorldFault("podman could not start the image", (done.failure or "")[:300], remedy)
+    return done.failure
+
+
+def save(environ: Mapping[str, str], name: str, path: Path) -> bool:
+    """Save an image as an archive at `path`; return False where podman does not have it."""
+    command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(path), name]
+    return process.run(command, environ, INSTALL).code == 0

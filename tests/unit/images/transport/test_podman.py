@@ -1,0 +1,53 @@
+"""What podman is called with, and what is said where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from images.host import process
+from images.host.errors import WorldFault
+from images.oci.image import Image, config
+from images.transport import podman
+
+IMAGE = Image(("a:1",), config([], {}, "2026-01-01T00:00:00Z"), b"{}", ())
+
+
+@pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])
+def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
+    monkeypatch: pytest.MonkeyPatch, code: int, is_podmans: bool
+) -> None:
+    commands: list[str] = []
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        commands.append(" ".join(command))
+        return process.Result(code, "", "an error" if code else "")
+
+    monkeypatch.setattr(process, "run", run)
+    if is_podmans:
+        with pytest.raises(WorldFault, match="podman could not start the image: an error"):
+            podman.run({}, IMAGE, ["python3", "-c", "x"])
+    else:
+        assert podman.run({}, IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
+    assert len(commands) == 1
+    assert commands[0].startswith("podman run --rm --name multinode-")
+    assert commands[0].endswith(" --network none --entrypoint python3 a:1 -c x")
+
+
+def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[Sequence[str]] = []
+
+    def run(command: Sequence[str], *_: object) -> process.Result:
+        commands.append(command)
+        if command[1] == "run":
+            raise KeyboardInterrupt
+        return process.Result(0, "", "")
+
+    monkeypatch.setattr(process, "run", run)
+
+    with pytest.raises(KeyboardInterrupt):
+        podman.run({}, IMAGE, ["python3"])
+    begun, removed = commands
+    assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
+    assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
