@@ -108,11 +108,12 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = engines.choose(options.load, world.environ, context.progress.say)
+    pushed: list[str] = []
     with background() as tasks:
         locked = _locked(options, context, tasks)
         tags = tuple(names(options)) or (locked.lock.tag,)
 
-        def make() -> pipeline.Finished:
+        def make() -> oci.Image:
             made = pipeline.image(locked, tags, context, options.compression)
             if engine:
                 with context.progress.step(f"loading into {engine.name}"):
@@ -120,18 +121,21 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
             if place:
                 output.save(place, made.image, context.store, options.compression)
                 bundle.write_lock(made.lock, lockfile.path_for(place.path))  # the import check may be interrupted
-            return made
+            _check_imports(made, engine, options.load, context)
+            for target in targets[len(pushed) :]:
+                pushed.append(_push(made.image, target, context, options.compression))
+            return made.image
 
-        made = _again_if_damaged(make, context)
-    _check_imports(made, engine, options.load, context)
-    pushed = tuple(_push(made.image, target, context, options.compression) for target in targets)
-    outcome = report.Outcome(made.image, options.output, engine.name if engine else None, pushed, world.clock() - start)
+        image = _again_if_damaged(make, context)
+    outcome = report.Outcome(
+        image, options.output, engine.name if engine else None, tuple(pushed), world.clock() - start
+    )
     if options.json:
         print(json.dumps(report.fields(outcome), indent=1))
     report.show(outcome, out)
 
 
-def _again_if_damaged(make: Callable[[], pipeline.Finished], context: Context) -> pipeline.Finished:
+def _again_if_damaged(make: Callable[[], oci.Image], context: Context) -> oci.Image:
     """Make an image; once more when a file of the cache turns out to be damaged, which is made again then."""
     try:
         return make()

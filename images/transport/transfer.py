@@ -12,10 +12,10 @@ from typing import TypeVar
 from images.host.context import Access
 from images.host.disk.files import link
 from images.host.download import Advance
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci import manifest
-from images.oci.compression import of_registry
+from images.oci.compression import of_registry, packed
 from images.oci.image import Image
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, digest_of
@@ -136,14 +136,32 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     """Push an image in registry form: only what the registry lacks travels, and the tag appears when all is there.
 
     Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
-    the image afterwards.
+    the image afterwards. Raises Damaged when the store had another layer than it should.
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         server = Server(_origin(target), store, access, aside)
-        server.push(target.tag or "latest")
+        try:
+            server.push(target.tag or "latest")
+        except Fault as fault:
+            if fault.kind == "damaged":  # on the way, or here before
+                _drop_damaged(image, store, of_registry(compression))
+            raise
         require_there(server, image.digest, target, access.say)
+
+
+def _drop_damaged(image: Image, store: Store, compression: str) -> None:
+    """Read the layers of an image; raise Damaged where some are not what they should be, and are removed now.
+
+    They are read anew: a disk that fails leaves the times of a file as they were.
+    """
+    digests = {packed(store, layer, compression)[0]: None for layer in image.layers}  # an image may have one twice
+    damaged = [path for digest in digests if (path := store.blob(digest)) and sha256(path) != digest]
+    for path in damaged:
+        store.drop(path)
+    if damaged:
+        raise Damaged(", ".join(map(str, damaged)))
 
 
 def require_there(server: Server, digest: str, target: Remote, say: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ from images import cli, commands, pipeline
 from images.host.errors import Damaged, WorldFault
 from images.inspection.opened import SBOM
 from images.lock import lockfile
+from images.oci import image as oci
 from images.oci import output
 from images.oci.reference import Remote
 from images.transport import skopeo, transfer
@@ -95,6 +96,33 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
     assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 1
 
     assert "pushed first:1/a:1@sha256:0\n" in capsys.readouterr().err
+
+
+def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before_it_are_not(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+    made = SimpleNamespace(image=oci.Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock())
+    steps = list[str]()
+
+    def push(_: object, target: Remote, *__: object) -> None:
+        steps.append(target.host)
+        if steps.count("second:1") == 1 and target.host == "second:1":
+            raise Damaged("a layer")
+
+    def image(*_: object) -> SimpleNamespace:
+        steps.append("image")
+        return made
+
+    monkeypatch.setattr(pipeline, "image", image)
+    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(skopeo, "require", lambda *_: None)
+    monkeypatch.setattr(transfer, "push", push)
+
+    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
+    assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 0
+
+    assert steps == ["image", "first:1", "second:1", "image", "second:1"]
 
 
 def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(

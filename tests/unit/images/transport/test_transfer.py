@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from images.host.context import Access
-from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.store import Store, sha256
+from images.oci.image import Image, config, registry_manifest
+from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import Place, Remote
 from images.transport import refusals, transfer
@@ -96,3 +99,56 @@ def test_who_may_push_and_not_pull_has_pushed(kind: str) -> None:
 
 def test_what_the_registry_has_was_pushed() -> None:
     transfer.require_there(Answering(b"{}"), digest_of(b"{}"), TARGET, pytest.fail)
+
+
+def pushed(store: Store, monkeypatch: pytest.MonkeyPatch, kind: str, layers: Sequence[Layer]) -> None:
+    """Push an image to a registry that refuses it."""
+
+    def push(*_: object) -> None:
+        raise refused(kind)
+
+    monkeypatch.setattr(Server, "push", push)
+    settings = config(layers, {}, "2026-01-01T00:00:00Z")
+    image = Image(("a:1",), settings, registry_manifest(settings, tuple(layers), store, "zstd"), tuple(layers))
+    transfer.push(image, TARGET, store, Access(environ={}), "zstd")
+
+
+def kept(store: Store, data: bytes) -> Layer:
+    """Keep a layer that is not compressed."""
+    with store.aside() as path:
+        path.write_bytes(data)
+        digest = sha256(path)
+        store.keep(path, digest)
+    return Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none")
+
+
+def test_a_layer_that_is_damaged_in_place_is_removed_when_the_registry_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    layers = [kept(store, data) for data in (b"first", b"second", b"third")]
+    places = [store.place(layer.written.digest) for layer in layers]
+    for path in (places[0], places[2]):
+        path.write_bytes(bytes(len(path.read_bytes())))
+
+    with pytest.raises(Damaged) as caught:
+        pushed(store, monkeypatch, "damaged", layers)
+
+    assert caught.value.value == f"{places[0]}, {places[2]}"
+    assert [path.exists() for path in places] == [False, True, False]
+
+
+@pytest.mark.parametrize(("kind", "is_bad"), [("damaged", False), ("denied", True)])
+def test_another_refusal_stays_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_bad: bool
+) -> None:
+    store = Store(tmp_path)
+    layer = kept(store, b"layer")
+    place = store.place(layer.written.digest)
+    if is_bad:
+        place.write_bytes(b"other")
+
+    with pytest.raises(Fault) as caught:
+        pushed(store, monkeypatch, kind, [layer])
+
+    assert caught.value.kind == kind and place.exists()
