@@ -136,12 +136,16 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
 
 
 def _again_if_damaged(make: Callable[[], oci.Image], context: Context) -> oci.Image:
-    """Make an image; once more when a file of the cache turns out to be damaged, which is made again then."""
-    try:
-        return make()
-    except Damaged as fault:
-        context.progress.say(f"note: {fault.fact}: {fault.value}")
-        return make()
+    """Make an image; again as long as another file of the cache turns out to be damaged, which is made again then."""
+    named = set[str]()
+    while True:
+        try:
+            return make()
+        except Damaged as fault:
+            if fault.value in named:  # it was made again, and did not stay whole
+                raise
+            named.add(fault.value)
+            context.progress.say(f"note: {fault.fact}: {fault.value}")
 
 
 def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:
