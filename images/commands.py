@@ -107,7 +107,8 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require(world.environ, f"--push {targets[0]}")
     place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
-    engine = engines.choose(options.load, world.environ, context.progress.say)
+    elsewhere = bool(place or targets)
+    engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=elsewhere)
     pushed: list[str] = []
     with background() as tasks:
         locked = _locked(options, context, tasks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from docker.utils import parse_host
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import home_of
 
+SOCKET = "/var/run/docker.sock"  # where nothing names another one
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
 
@@ -68,6 +70,14 @@ def daemon(environ: Mapping[str, str]) -> Daemon | None:
         remedy = "docker context ls shows them; unset DOCKER_CONTEXT, or docker context use default"
         raise UserFault("there is no such context of Docker", repr(name), remedy) from error
     return Daemon(_checked(address, f"context {name}"), f"context {name}: {address}")
+
+
+def denied(named: Daemon | None) -> str | None:
+    """Return that this user may not write to the socket of a daemon (None: the usual one), if it is so."""
+    scheme, _, path = named.address.partition("://") if named else ("unix", "", SOCKET)
+    if scheme != "unix" or not os.access(path, os.F_OK) or os.access(path, os.W_OK):
+        return None
+    return f"permission denied on {path}"
 
 
 def _checked(address: str, named_by: str) -> str:

@@ -21,6 +21,11 @@ from images.oci.image import Image
 from images.oci.manifest import digest_of
 from images.transport import docker_config, podman
 
+# What to do where no engine answers.
+START = "start Docker (or install podman)"
+MAY_USE = "join the group docker (sudo usermod -aG docker $USER, then log in again)"
+KEEP = "--output FILE"
+NONE = "no Docker, no podman"
 PATIENCE = 600  # seconds: for an answer of an engine that has answered once
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
@@ -55,19 +60,29 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
         raise fault from None  # the cause may hold a login
 
 
-def choose(asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None]) -> Engine | None:
+def choose(
+    asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None], *, elsewhere: bool = False
+) -> Engine | None:
     """Return the engine to load into, as asked: one that must be there (True), none (False), any that is there (None).
 
-    Raises Fault when there has to be one and is none.
+    An image that is kept nowhere is said to be, unless it goes `elsewhere` too.
+    Raises Fault when there has to be an engine and is none.
     """
     engine = None if asked is False else find(environ)
+    if asked is False or (engine and engine.client):
+        return engine
+    named = docker_config.daemon(environ)
+    denied = docker_config.denied(named)
+    why = denied or (named.named_by if named else NONE)
     if asked and engine is None:
-        remedy = "start Docker (or install podman), or --no-load --output FILE"
-        raise Fault("no engine to load the image into", environ.get("DOCKER_HOST", "no Docker, no podman"), remedy)
-    named = None if asked is False or (engine and engine.client) else docker_config.daemon(environ)
-    if named:
-        instead = f"it goes into {engine.name}" if engine else "the image is not loaded"
-        say(f"note: no Docker daemon answers, {instead}: {named.named_by}")
+        value = denied or (named.address if named else NONE)
+        raise Fault("no engine to load the image into", value, f"{MAY_USE if denied else START}, or --no-load {KEEP}")
+    if engine and named:
+        say(f"note: no Docker daemon answers, it goes into {engine.name}: {named.named_by}")
+    elif engine is None and not elsewhere:
+        say(f"note: no engine answers, the image is kept nowhere: {why}; {MAY_USE if denied else START}, or {KEEP}")
+    elif engine is None and named:
+        say(f"note: no Docker daemon answers, the image is not loaded: {why}")
     return engine
 
 

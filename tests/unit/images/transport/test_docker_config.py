@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault
 from images.host.text import shown
-from images.transport.docker_config import daemon, login, path
+from images.transport.docker_config import Daemon, daemon, login, path
+from images.transport.docker_config import denied as denied_socket
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}
@@ -193,3 +194,16 @@ def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, 
 
     expected = Path(pwd.getpwuid(os.getuid()).pw_dir, ".docker/config.json")
     assert path(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("allowed", "told"), [(os.F_OK | os.W_OK, None), (os.F_OK, "permission denied on {}"), (None, None)]
+)
+def test_a_socket_that_refuses_this_user_is_named(
+    monkeypatch: pytest.MonkeyPatch, allowed: int | None, told: str | None
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _, mode: allowed is not None and mode & ~allowed == 0)
+
+    for named, place in ((None, "/var/run/docker.sock"), (Daemon("unix:///a/b.sock", "x"), "/a/b.sock")):
+        assert denied_socket(named) == (told and told.format(place))
+    assert denied_socket(Daemon("tcp://host:2375", "x")) is None

@@ -18,14 +18,14 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
 
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.archive import archived_manifest
 from images.oci.image import Image, config
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
-from images.transport import engine
+from images.transport import docker_config, engine
 from images.transport.engine import Engine
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
@@ -233,6 +233,48 @@ def test_a_daemon_that_does_not_answer_is_none(monkeypatch: pytest.MonkeyPatch) 
 
     assert engine.find({**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}) is None
     assert asked == [{**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}]
+
+
+DENIED = "permission denied on /var/run/docker.sock"
+JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again), or --output FILE"
+
+
+@pytest.mark.parametrize(
+    ("asked", "elsewhere", "denied", "host", "said"),
+    [
+        (None, False, DENIED, {}, [f"note: no engine answers, the image is kept nowhere: {DENIED}; {JOIN}"]),
+        (None, False, None, {}, ["no Docker, no podman; start Docker (or install podman), or --output FILE"]),
+        (None, False, None, {"DOCKER_HOST": "unix:///x"}, ["kept nowhere: DOCKER_HOST=unix:///x; start Docker"]),
+        (None, True, None, {"DOCKER_HOST": "unix:///x"}, ["the image is not loaded: DOCKER_HOST=unix:///x"]),
+        (None, True, DENIED, {}, []),
+        (False, False, DENIED, {}, []),
+    ],
+)
+def test_an_image_that_is_kept_nowhere_is_said_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: bool | None,
+    elsewhere: bool,
+    denied: str | None,
+    host: dict[str, str],
+    said: Sequence[str],
+) -> None:
+    monkeypatch.setattr(engine, "find", lambda _: None)
+    monkeypatch.setattr(docker_config, "denied", lambda _: denied)
+    told = list[str]()
+
+    assert engine.choose(asked, {**ENVIRON, **host}, told.append, elsewhere=elsewhere) is None
+
+    assert len(told) == len(said)
+    assert all(end in line for end, line in zip(said, told, strict=True))
+
+
+def test_an_engine_that_has_to_be_there_and_refuses_this_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find", lambda _: None)
+    monkeypatch.setattr(docker_config, "denied", lambda _: DENIED)
+
+    with pytest.raises(Fault) as caught:
+        engine.choose(True, ENVIRON, pytest.fail)
+    assert caught.value.value == DENIED and "group docker" in caught.value.remedy
 
 
 def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
