@@ -116,12 +116,12 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
 
         def make() -> oci.Image:
             made = pipeline.image(locked, tags, context, options.compression)
+            if place:
+                output.save(place, made.image, context.store, options.compression)
+                bundle.write_lock(made.lock, lockfile.path_for(place.path))  # what follows may fail
             if engine:
                 with context.progress.step(f"loading into {engine.name}"):
                     engines.load(engine, made.image, context.store)
-            if place:
-                output.save(place, made.image, context.store, options.compression)
-                bundle.write_lock(made.lock, lockfile.path_for(place.path))  # the import check may be interrupted
             _check_imports(made, engine, options.load, context)
             for target in targets[len(pushed) :]:
                 pushed.append(_push(made.image, target, context, options.compression))

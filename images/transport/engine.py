@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import docker
 from docker.errors import DockerException, NotFound
@@ -24,6 +24,7 @@ from images.transport import docker_config, podman
 # What to do where no engine answers.
 START = "start Docker (or install podman)"
 MAY_USE = "join the group docker (sudo usermod -aG docker $USER, then log in again)"
+MAKE_WORK = "make `podman info` work"
 KEEP = "--output FILE"
 NONE = "no Docker, no podman"
 PATIENCE = 600  # seconds: for an answer of an engine that has answered once
@@ -39,11 +40,22 @@ class Engine:
     client: Any = None
 
 
+class Search(NamedTuple):
+    """The engine that was found; else None, and why podman is none, where it is installed."""
+
+    engine: Engine | None
+    why: str | None = None
+
+
 def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
-    """Return a running Docker that answers within so many seconds; else podman, else None.
+    """Return a running Docker that answers within so many seconds; else a podman that works, else None.
 
     Raises UserFault when an address or Docker's configuration is wrong.
     """
+    return _search(environ, seconds).engine
+
+
+def _search(environ: Mapping[str, str], seconds: int = 10) -> Search:
     named = docker_config.daemon(environ)
     try:
         client = docker.from_env(
@@ -51,9 +63,12 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
         )
         client.ping()
         client.api.timeout = PATIENCE
-        return Engine("docker", environ, client)
+        return Search(Engine("docker", environ, client))
     except (DockerException, OSError):
-        return Engine("podman", environ) if shutil.which("podman", path=environ.get("PATH")) else None
+        if shutil.which("podman", path=environ.get("PATH")) is None:
+            return Search(None)
+        why = podman.refusal(environ)
+        return Search(None, why) if why else Search(Engine("podman", environ))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         place = docker_config.path(environ)
         fault = UserFault("Docker's configuration is damaged", place, docker_config.remedy_for(place))
@@ -68,22 +83,27 @@ def choose(
     An image that is kept nowhere is said to be, unless it goes `elsewhere` too.
     Raises Fault when there has to be an engine and is none.
     """
-    engine = None if asked is False else find(environ)
-    if asked is False or (engine and engine.client):
+    if asked is False:
+        return None
+    engine, unusable = _search(environ)
+    if engine and engine.client:
         return engine
     named = docker_config.daemon(environ)
     denied = docker_config.denied(named)
-    why = denied or (named.named_by if named else NONE)
-    if asked and engine is None:
-        value = denied or (named.address if named else NONE)
-        raise Fault("no engine to load the image into", value, f"{MAY_USE if denied else START}, or --no-load {KEEP}")
     if engine and named:
         say(f"note: no Docker daemon answers, it goes into {engine.name}: {named.named_by}")
-    elif engine is None and not elsewhere:
-        say(f"note: no engine answers, the image is kept nowhere: {why}; {MAY_USE if denied else START}, or {KEEP}")
-    elif engine is None and named:
-        say(f"note: no Docker daemon answers, the image is not loaded: {why}")
-    return engine
+    if engine:
+        return engine
+    remedy = MAY_USE if denied else MAKE_WORK if unusable else START
+    silent = denied or (named and (named.address if asked else named.named_by))
+    why = "; ".join(reason for reason in (silent, unusable) if reason) or NONE
+    if asked:
+        raise Fault("no engine to load the image into", why, f"{remedy}, or --no-load {KEEP}")
+    if not elsewhere:
+        say(f"note: no engine answers, the image is kept nowhere: {why}; {remedy}, or {KEEP}")
+    elif named or unusable:
+        say(f"note: no engine answers, the image is not loaded: {why}")
+    return None
 
 
 def answers(environ: Mapping[str, str]) -> bool:

@@ -15,6 +15,13 @@ from images.oci.image import Image
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
+LONGEST = 300  # characters of what is shown of a message
+
+
+def refusal(environ: Mapping[str, str]) -> str | None:
+    """Return why podman does not work here, None where it does: one that is installed may lack a range of user ids."""
+    done = process.run(["podman", "info", "--format", "{{.Host.Arch}}"], environ, INSTALL)
+    return f"podman does not work: {_complaint(done)}" if done.code else None
 
 
 def load(environ: Mapping[str, str], image: Image, store: Store) -> None:
@@ -27,7 +34,13 @@ def load(environ: Mapping[str, str], image: Image, store: Store) -> None:
         done = process.run(["podman", "load", "--quiet", "--input", str(path)], environ, INSTALL)
     if done.code:
         remedy = "run `podman info`; --output FILE keeps the image as a file"
-        raise WorldFault("podman could not load the image", done.err.strip()[-300:], remedy)
+        raise WorldFault("podman could not load the image", _complaint(done), remedy)
+
+
+def _complaint(done: process.Result) -> str:
+    """Return what podman said last, beginning with a whole word: the cause is at the end, after lines of advice."""
+    text = " ".join(done.err.split()) or f"exit code {done.code}"
+    return text if len(text) <= LONGEST else "... " + text[-LONGEST:].partition(" ")[2]
 
 
 def run(environ: Mapping[str, str], image: Image, command: Sequence[str]) -> str | None:

@@ -16,7 +16,7 @@ from images.lock import lockfile
 from images.oci import image as oci
 from images.oci import output
 from images.oci.reference import Remote
-from images.transport import skopeo, transfer
+from images.transport import engine, skopeo, transfer
 from tests.support import locks, stand_in
 
 
@@ -143,3 +143,22 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
     assert cli.main([*words, "--output", str(tmp_path / "image.tar")], world) == 130
     assert (tmp_path / "pylock.image-tar.toml").read_text() == written
+
+
+def test_an_archive_is_written_where_the_engine_refuses_the_image(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+    saved = list[Path]()
+
+    def refuse(*_: object) -> None:
+        raise WorldFault("podman could not load the image", "no subuid", "podman info")
+
+    monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
+    monkeypatch.setattr(output, "save", lambda place, *_: saved.append(place.path))
+    monkeypatch.setattr(engine, "choose", lambda *_, **__: engine.Engine("podman", {}))
+    monkeypatch.setattr(engine, "load", refuse)
+
+    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--output", str(tmp_path / "image.tar")]
+    assert cli.main(words, world) == 1
+    assert saved == [tmp_path / "image.tar"]

@@ -25,7 +25,7 @@ from images.oci.image import Image, config
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
-from images.transport import docker_config, engine
+from images.transport import docker_config, engine, podman
 from images.transport.engine import Engine
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
@@ -235,6 +235,11 @@ def test_a_daemon_that_does_not_answer_is_none(monkeypatch: pytest.MonkeyPatch) 
     assert asked == [{**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}]
 
 
+def refusing(**_: object) -> None:
+    """Be a Docker that does not answer."""
+    raise DockerException("nobody there")
+
+
 DENIED = "permission denied on /var/run/docker.sock"
 JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again), or --output FILE"
 
@@ -258,7 +263,7 @@ def test_an_image_that_is_kept_nowhere_is_said_to_be(
     host: dict[str, str],
     said: Sequence[str],
 ) -> None:
-    monkeypatch.setattr(engine, "find", lambda _: None)
+    monkeypatch.setattr(docker, "from_env", refusing)
     monkeypatch.setattr(docker_config, "denied", lambda _: denied)
     told = list[str]()
 
@@ -269,7 +274,7 @@ def test_an_image_that_is_kept_nowhere_is_said_to_be(
 
 
 def test_an_engine_that_has_to_be_there_and_refuses_this_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "find", lambda _: None)
+    monkeypatch.setattr(docker, "from_env", refusing)
     monkeypatch.setattr(docker_config, "denied", lambda _: DENIED)
 
     with pytest.raises(Fault) as caught:
@@ -290,3 +295,18 @@ def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch:
     found = engine.find(ENVIRON)
 
     assert found and [*found.client.timeouts, found.client.timeout] == [10, engine.PATIENCE]
+
+
+@pytest.mark.parametrize(("why", "found"), [(None, "podman"), ("podman does not work: no subuid", None)])
+def test_podman_is_taken_where_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str | None, found: str | None
+) -> None:
+    (tmp_path / "podman").touch(mode=0o755)
+    monkeypatch.setattr(docker, "from_env", refusing)
+    monkeypatch.setattr(podman, "refusal", lambda _: why)
+    told = list[str]()
+
+    taken = engine.choose(None, {**ENVIRON, "PATH": str(tmp_path)}, told.append, elsewhere=True)
+
+    assert (taken.name if taken else None) == found
+    assert told == ([f"note: no engine answers, the image is not loaded: {why}"] if why else [])

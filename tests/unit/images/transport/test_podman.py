@@ -51,3 +51,20 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
     begun, removed = commands
     assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
     assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "why"),
+    [
+        (0, "a warning", None),
+        (125, "", "podman does not work: exit code 125"),
+        (125, "Error: no subuid\nranges found\n", "podman does not work: Error: no subuid ranges found"),
+        (125, "advice " * 50 + "the cause", "podman does not work: ... " + "advice " * 41 + "the cause"),
+    ],
+)
+def test_a_podman_that_does_not_work_says_why_in_whole_words(
+    monkeypatch: pytest.MonkeyPatch, code: int, err: str, why: str | None
+) -> None:
+    monkeypatch.setattr(process, "run", lambda *_: process.Result(code, "amd64", err))
+
+    assert podman.refusal({}) == why
