@@ -13,7 +13,7 @@ from typing import IO, Any
 from images.base import pulled
 from images.foreign import tars
 from images.host.context import Access
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import compression, manifest, reference
 from images.transport import engine
@@ -76,7 +76,7 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
     A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
-    afterwards. Raises UserFault when that is no name of an image.
+    afterwards. Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
     """
     with store.aside(directory=True) as place:
         named, where = _find(name, place / "image.tar", access.environ)
@@ -90,7 +90,10 @@ def _find(name: str, place: Path, environ: Mapping[str, str]) -> tuple[reference
         return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
     named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
     if isinstance(named, reference.Remote):
-        found = engine.find(environ)
+        found, unusable = engine.search(environ)
+        if unusable:  # it may have the image: another one of that name is not to be taken for it
+            remedy = f"make `podman info` work; {REGISTRY}{name} is the one in the registry"
+            raise WorldFault("whether podman has the image cannot be known", f"{name} ({unusable})", remedy)
         if found and engine.save(found, name, place):
             return reference.Archive(str(place)), f"in {found.name}"
         return _in_registry(named, name)

@@ -52,10 +52,14 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
 
     Raises UserFault when an address or Docker's configuration is wrong.
     """
-    return _search(environ, seconds).engine
+    return search(environ, seconds).engine
 
 
-def _search(environ: Mapping[str, str], seconds: int = 10) -> Search:
+def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
+    """Return what `find` does, and why an installed podman is not taken.
+
+    Raises UserFault as `find` does.
+    """
     named = docker_config.daemon(environ)
     try:
         client = docker.from_env(
@@ -85,7 +89,7 @@ def choose(
     """
     if asked is False:
         return None
-    engine, unusable = _search(environ)
+    engine, unusable = search(environ)
     if engine and engine.client:
         return engine
     named = docker_config.daemon(environ)

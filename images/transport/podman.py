@@ -15,6 +15,7 @@ from images.oci.image import Image
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
+ABSENT = 1  # of podman-image-exists(1): the image is not there; any other but 0 is a failure
 LONGEST = 300  # characters of what is shown of a message
 
 
@@ -65,6 +66,15 @@ def run(environ: Mapping[str, str], image: Image, command: Sequence[str]) -> str
 
 
 def save(environ: Mapping[str, str], name: str, path: Path) -> bool:
-    """Save an image as an archive at `path`; return False where podman does not have it."""
+    """Save an image as an archive at `path`; return False where podman does not have it.
+
+    Raises WorldFault when that cannot be known, or podman has it and cannot save it.
+    """
+    found = process.run(["podman", "image", "exists", name], environ, INSTALL)
+    if found.code == ABSENT:
+        return False
     command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(path), name]
-    return process.run(command, environ, INSTALL).code == 0
+    done = found if found.code else process.run(command, environ, INSTALL)
+    if done.code:
+        raise WorldFault("podman could not save the image", f"{name} ({_complaint(done)})", "podman save it by hand")
+    return True

@@ -8,11 +8,11 @@ import pytest
 
 from images.base import pulled
 from images.host.context import Access
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.inspection import opened
 from images.transport import engine
-from images.transport.engine import Engine
+from images.transport.engine import Engine, Search
 
 HAS = "host:5000/a/b:1"  # what the engine has
 
@@ -20,7 +20,7 @@ HAS = "host:5000/a/b:1"  # what the engine has
 @pytest.fixture(autouse=True)
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
-    monkeypatch.setattr(engine, "find", lambda _: Engine("docker", {}, client=object()))
+    monkeypatch.setattr(engine, "search", lambda _: Search(Engine("docker", {}, client=object())))
     monkeypatch.setattr(engine, "save", lambda _, name, __: name == HAS)
     monkeypatch.setattr(pulled, "contents", lambda named, *_: pulled.Contents(str(named).encode(), b"{}", ()))
 
@@ -56,3 +56,16 @@ def test_it_is_said_where_an_image_was(
 def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserFault), opened.opened(name, Store(tmp_path), Access(environ={})):
         pass
+
+
+def test_another_image_of_that_name_is_not_taken_where_podman_cannot_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "search", lambda _: Search(None, "podman does not work: no subuid"))
+
+    with (
+        pytest.raises(WorldFault, match="no subuid") as caught,
+        opened.opened("a:1", Store(tmp_path), Access(environ={})),
+    ):
+        pass
+    assert "docker://a:1" in caught.value.remedy

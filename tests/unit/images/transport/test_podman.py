@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,20 @@ def test_a_podman_that_does_not_work_says_why_in_whole_words(
     monkeypatch.setattr(process, "run", lambda *_: process.Result(code, "amd64", err))
 
     assert podman.refusal({}) == why
+
+
+@pytest.mark.parametrize(("exists", "saves", "has"), [(0, 0, True), (1, 125, False), (125, 0, None), (0, 125, None)])
+def test_only_an_image_that_is_absent_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: int, saves: int, has: bool | None
+) -> None:
+    def run(command: Sequence[str], *_: object) -> process.Result:
+        code = exists if command[1] == "image" else saves
+        return process.Result(code, "", "Error: no space left" if code else "")
+
+    monkeypatch.setattr(process, "run", run)
+
+    if has is None:
+        with pytest.raises(WorldFault, match=r"could not save the image: a:1 \(Error: no space left\)"):
+            podman.save({}, "a:1", tmp_path)
+    else:
+        assert podman.save({}, "a:1", tmp_path) == has
