@@ -79,7 +79,7 @@ def _refused(said: str, error: OSError, root: Path) -> WorldFault:
     """Return the fault of what the system refuses: the store's, unless uv names a path elsewhere."""
     named = re.search("(?:`|: )(/[^`\n]+)", said)
     if named is None or Path(named[1]).is_relative_to(root):
-        return disk_fault(root, error)
+        return disk_fault(root, OSError(error.errno, said, named[1]) if named else error)
     return WorldFault("the system refuses", f"{named[1]} ({os.strerror(error.errno or 0)})", MAKE_USABLE)
 
 

@@ -23,9 +23,12 @@ class Unwritable(WorldFault):
 
 
 def disk_fault(root: Path, error: OSError) -> Unwritable:
-    """Return the fault of a store whose disk refuses."""
-    said = os.strerror(error.errno or 0)
-    return Unwritable("cannot write to the store", f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
+    """Return the fault of a store whose disk refuses; what in it is somebody else's is named."""
+    said, fact = os.strerror(error.errno or 0), "cannot write to the store"
+    inside = [path for path in _named(error) if root.absolute() in path.parents]
+    if inside and error.errno in (errno.EACCES, errno.EPERM):
+        return Unwritable(fact, f"{inside[-1]} ({said})", f"chmod or chown it, so that you may use it; or {MAY_WRITE}")
+    return Unwritable(fact, f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
 
 
 @contextmanager
@@ -53,5 +56,10 @@ def require_programs(directory: Path, called: str, remedy: str) -> None:
 
 
 def _is_elsewhere(error: OSError, root: Path) -> bool:
-    names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if not isinstance(name, int | None)]
-    return bool(names) and not any(name.absolute().is_relative_to(root.absolute()) for name in names)
+    return bool(names := _named(error)) and not any(name.is_relative_to(root.absolute()) for name in names)
+
+
+def _named(error: OSError) -> list[Path]:
+    """Return the paths that an error names, of a copy from and to where."""
+    names = (error.filename, error.filename2)
+    return [Path(os.fsdecode(name)).absolute() for name in names if not isinstance(name, int | None)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from images.host.disk.faults import require_programs, require_room
+from images.host.disk.faults import disk_fault, require_programs, require_room
 from images.host.errors import WorldFault
 
 
@@ -37,3 +38,22 @@ def test_a_disk_that_lets_no_program_start_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(WorldFault) as caught:
         require_programs(Path("/hard"), "the store", "another")
     assert str(caught.value) == "error: programs cannot be started in the store: /hard (noexec)\n  try: another"
+
+
+@pytest.mark.parametrize(
+    ("number", "names", "named"),
+    [
+        (errno.EACCES, ("/store/blobs/0",), "/store/blobs/0 (Permission denied)"),
+        (errno.EACCES, ("/wheel", "/store/blobs/0"), "/store/blobs/0 (Permission denied)"),
+        (errno.EACCES, ("/store",), "/store (Permission denied)"),
+        (errno.EACCES, (), "/store (Permission denied)"),
+        (errno.ENOSPC, ("/store/aside/xyz",), "/store (No space left on device)"),
+    ],
+)
+def test_what_is_somebody_elses_in_a_store_is_named(number: int, names: tuple[str, ...], named: str) -> None:
+    first, second = (*names, None, None)[:2]
+
+    fault = disk_fault(Path("/store"), OSError(number, "no", first, None, second))
+
+    assert fault.value == named
+    assert ("chown" in fault.remedy) == ("0" in named)
