@@ -34,6 +34,18 @@ def is_deep(value: object) -> bool:
     return bool(inside)
 
 
+def unknown(given: object, known: object, where: str = "") -> list[str]:
+    """Return the keys of a document that another one does not have, each with the keys and numbers above it."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        new = [f"{where}{key}" for key in given if key not in known]
+        shared = [(str(key), part, known[key]) for key, part in given.items() if key in known]
+    elif isinstance(given, list) and isinstance(known, list):
+        new, shared = [], [(str(n), *pair) for n, pair in enumerate(zip(given, known, strict=False))]
+    else:
+        return []
+    return [*new, *(name for key, one, other in shared for name in unknown(one, other, f"{where}{key}."))]
+
+
 def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number of JSON")
 

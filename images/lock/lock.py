@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
+
+from packaging.version import Version
 
 from images.debs.apt import Deb
 from images.foreign.grammar import Grammar, TrueOrFalse
+from images.host.store import FileName, Sha256
+from images.oci import reference
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
 Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
 Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
 Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
+Backend = Annotated[str, Grammar(r"\A(ccl|gloo)\z")]
 Flag = Annotated[bool, TrueOrFalse()]
 
 # What Intel's index has of a oneCCL stack: the bindings, and IPEX.
@@ -98,7 +103,7 @@ class Lock:
     transformers: Release
     python: Minor
     glibc: Minor
-    backend: Word
+    backend: Backend
     module: Module | None = None
     base: Line
     as_of: datetime.date
@@ -144,6 +149,30 @@ class Lock:
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
         return [*((file.sha256, file.filename) for file in named), *parts]
+
+
+def require_sense(lock: Lock) -> None:
+    """Raise UserFault or ValueError for what has the right type and makes no sense: odd digests and file names."""
+    for digest, name in replace(lock, base_image=None).files():
+        Sha256(digest)  # refuses any other text
+        FileName(name)
+    parts = lock.base_image.manifest if lock.base_image else None
+    digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
+    if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:
+        raise ValueError(f"a base with the digest {odd[0]!r}")
+    if (lock.base_image is None) != (lock.base == "debian"):
+        raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
+    listed = {row.name for row in lock.source_only}
+    archives = [one for one in lock.artifacts if not one.filename.endswith(".whl")]
+    if unlisted := [one.filename for one in archives if one.name not in listed]:
+        raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
+    if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
+        raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
+    if lock.odd_backend:
+        raise ValueError(lock.odd_backend)
+    for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
+        if Version(lock.version(name)).public != Version(said).public:
+            raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
 
 
 @functools.cache

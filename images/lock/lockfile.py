@@ -21,9 +21,8 @@ from packaging.version import Version
 from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
-from images.host.store import FileName, Sha256
 from images.lock import uv
-from images.lock.lock import Artifact, Lock, adapter
+from images.lock.lock import Artifact, Lock, adapter, require_sense
 from images.oci import reference
 from images.oci.layer import EPOCH, ZSTD
 from images.plan.request import Request
@@ -39,6 +38,7 @@ MACHINE = "x86_64"
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
 DAMAGED = "make a new lock: build.py lock"
+NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
 
 # Many keys in a row, as in a.b.c.d: readers of TOML need memory by the square of their number.
 _KEY = r"""\.[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
@@ -93,8 +93,8 @@ def tools() -> dict[str, Any]:
 def read(content: str, where: str, request: Request) -> Lock:
     """Return the lock that was written as `content`; `where` is what the user calls it.
 
-    Raises UserFault when it is no lock, is of another format or machine, or differs from what was asked for or from
-    the tools here, naming every difference.
+    Raises UserFault when it is no lock, is of another format or machine, has keys that are unknown here, or differs
+    from what was asked for or from the tools here, naming every difference.
     """
     packages, table = _parse(content, where)
     asked, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
@@ -108,13 +108,16 @@ def read(content: str, where: str, request: Request) -> Lock:
 
     try:
         lock = adapter().validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
-        _check(lock)
+        require_sense(lock)
     except ValidationError as error:
         found = error.errors()[0]
         value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
         raise UserFault("the lock is damaged", value, DAMAGED) from error
     except (ValueError, UserFault) as error:
         raise UserFault("the lock is damaged", f"{where}: {error.args[0]}", DAMAGED) from error
+    if new := documents.unknown(table, fields(lock, with_origin=True)["tool"]["multinode"]):
+        fact = "the lock has keys that this release of multinode does not know"
+        raise UserFault(fact, f"{where}: {', '.join(new)}", NEWER)
     return lock
 
 
@@ -153,8 +156,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         raise UserFault("that is not a lock of multinode", f"{where}: {said}", remedy) from error
     if written != FORMAT:
         fact = f"the lock has another format than this release of multinode reads ({FORMAT})"
-        remedy = "the release of multinode that wrote it, or make a new lock: build.py lock"
-        raise UserFault(fact, f"{where}: {written}", remedy)
+        raise UserFault(fact, f"{where}: {written}", NEWER)
     if table.get("machine") != MACHINE:
         fact = f"the lock is for another kind of machine than {MACHINE}"
         raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
@@ -210,30 +212,6 @@ def _as_locked(base: str | None) -> str | None:
     if base in (None, "debian", "intel"):
         return base
     return None if is_base_on_disk(base) else str(reference.parse(str(base)))
-
-
-def _check(lock: Lock) -> None:
-    """Raise UserFault or ValueError for what has the right type and makes no sense: odd digests and file names."""
-    for digest, name in replace(lock, base_image=None).files():
-        Sha256(digest)  # refuses any other text
-        FileName(name)
-    parts = lock.base_image.manifest if lock.base_image else None
-    digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
-    if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:
-        raise ValueError(f"a base with the digest {odd[0]!r}")
-    if (lock.base_image is None) != (lock.base == "debian"):
-        raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
-    listed = {row.name for row in lock.source_only}
-    archives = [one for one in lock.artifacts if not one.filename.endswith(".whl")]
-    if unlisted := [one.filename for one in archives if one.name not in listed]:
-        raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
-    if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
-        raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
-    if lock.odd_backend:
-        raise ValueError(lock.odd_backend)
-    for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
-        if Version(lock.version(name)).public != Version(said).public:
-            raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
 
 
 def _kebab(value: Any) -> Any:

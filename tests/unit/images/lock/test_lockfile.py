@@ -178,6 +178,11 @@ OURS = "tool/multinode"
         (f"{OURS}/trim", "perhaps", "damaged", "trim"),
         (f"{OURS}/trim", "yes", "damaged", "trim"),
         (f"{OURS}/bytecode", 1, "damaged", "bytecode"),
+        (f"{OURS}/strip", True, "keys that this release of multinode does not know", "strip"),
+        (f"{OURS}/debian/debs/0/strip", True, "does not know", "debian.debs.0.strip"),
+        (f"{OURS}/tools/strip", "1", "does not know", "tools.strip"),
+        (f"{OURS}/artifacts", [], "does not know", "artifacts"),
+        (f"{OURS}/backend", "mpi", "damaged", "backend"),
         (f"{OURS}/backend", "ccl", "damaged", "backend ccl without oneccl-bind-pt"),
         (f"{OURS}/python", None, "damaged", "python"),
         (f"{OURS}/base", "intel", "damaged", "base intel without the digests"),
@@ -289,7 +294,7 @@ def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
 
 
 def test_a_lock_is_read_without_the_table_of_versions(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release that no table knows, a backend that no rule would choose: what was locked stays as it is."""
+    """Releases that no table knows, for a Python that no rule would choose: what was locked stays as it is."""
     from images.plan import catalog, planner
 
     def never(*_: object) -> None:
@@ -299,9 +304,7 @@ def test_a_lock_is_read_without_the_table_of_versions(lock: Lock, monkeypatch: p
     monkeypatch.setattr(planner, "resolve", never)
     of_old = [artifact for artifact in lock.artifacts if artifact.name not in ("torch", "transformers")]
     artifacts = (*of_old, locks.artifact("torch", "99.0"), locks.artifact("transformers", "98.0"))
-    strange = replace(
-        lock, artifacts=artifacts, torch="99.0", transformers="98.0", python="3.99", backend="other", glibc="9.9"
-    )
+    strange = replace(lock, artifacts=artifacts, torch="99.0", transformers="98.0", python="3.99", glibc="9.9")
 
     assert lockfile.read(lockfile.text(strange, with_origin=True), "x", NOTHING) == without_places(strange)
 
