@@ -177,8 +177,10 @@ def _file(open_: Open, name: str, place: str) -> IO[bytes]:
     try:
         return open_(name)
     except (FileNotFoundError, KeyError) as error:
-        base = PurePosixPath(name).name
-        remedy = f"copy the bundle again, or put {name} there; it normally comes from {origin(base)}"
+        instead = f"put {name} there; it normally comes from {origin(PurePosixPath(name).name)}"
+        if name == LOCK:  # no other lock belongs to these files
+            instead = "make it again: build.py bundle"
+        remedy = f"copy the bundle again, or {instead}"
         raise WorldFault("a file of the bundle is missing", f"{place}: {name}", remedy) from error
 
 

@@ -272,3 +272,13 @@ def test_a_directory_in_the_place_of_a_file_in_a_tar_counts_as_missing(
 
     with pytest.raises(Fault, match="missing"):
         bundle.take(str(tmp_path / "bundle.tar"), Store(tmp_path / "other"))
+
+
+def test_a_bundle_that_has_lost_its_lock_is_to_be_made_again(locked: Lock, store: Store, tmp_path: Path) -> None:
+    place = bundle.write(locked, store, str(tmp_path / "bundle"))
+    (place / bundle.LOCK).unlink()
+
+    with pytest.raises(WorldFault, match=f"a file of the bundle is missing: .*{bundle.LOCK}") as caught:
+        bundle.take(str(place), Store(tmp_path / "other"))
+
+    assert caught.value.remedy == "copy the bundle again, or make it again: build.py bundle"
