@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from typing import IO, cast
 
 from images.base import additions, inspect
 from images.base.base import Base, Facts, Recipe, of_debian
+from images.debs import unshared
 from images.debs.apt import ALWAYS, Deb
 from images.debs.mirrors import REMEDY, search_path
 from images.host import process
@@ -135,6 +137,7 @@ def scripts_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
     env = scripts_environment(environ)
     require_programs(Path(temporary(env)), "the directory of temporary files", "set TMPDIR to one where they can")
+    unshared.require(env, os.geteuid())
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)

@@ -12,6 +12,7 @@ import pytest
 
 from images.base import debian
 from images.base.debian import DIRTY, cleaned, scripts_environment
+from images.debs import unshared
 from images.debs.apt import Deb
 from images.host import process
 from images.host.errors import WorldFault
@@ -19,6 +20,12 @@ from images.host.process import Result
 from images.host.store import Store, sha256
 from images.lock.lock import Debian
 from images.oci.layer import EPOCH
+
+
+@pytest.fixture(autouse=True)
+def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests say the same to every user."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
 @pytest.mark.parametrize(
@@ -195,3 +202,14 @@ def test_of_a_long_complaint_beginning_and_end_are_shown(tmp_path: Path, monkeyp
     assert len(caught.value.value) <= 300
     assert caught.value.value.startswith("E: setup failed: E: dpkg --install")
     assert caught.value.value.endswith("failed E: mmdebstrap failed to run")
+
+
+def test_no_base_is_begun_by_a_user_who_cannot_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    monkeypatch.setattr(process, "run", lambda command, *_, **__: ran.append(command))
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    monkeypatch.setattr(unshared, "fault", lambda _, uid: WorldFault(f"not {uid}", "x", "y"))
+
+    with pytest.raises(WorldFault, match="not 1234"):
+        debian.make(Store(tmp_path), Debian("bookworm", (), "", ()), "3.11", {})
+    assert ran == []
