@@ -147,6 +147,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     if lock.base_image and lock.bytecode:
         _refuse_unprotected(lock.base, context)
     base = locked.base or (_locked_base(lock, lock.base_image, context) if lock.base_image else None)
+    if base is None:
+        debian.require_makeable(context.store, lock.debian, lock.python, context.environ)  # else after the downloads
     taken = _locked_examples(lock, context)
     found = collect.packages(lock, context)
     if locked.making:

@@ -92,6 +92,15 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
     return base_of(recipe, layer, inspect.from_plain(made.value["facts"]), python)
 
 
+def require_makeable(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) -> None:
+    """Raise WorldFault where a base is not in the store, and this user cannot make it."""
+    if fault := unshared.fault(environ, os.geteuid()):
+        try:
+            make(store, recipe, python, environ, install=False)
+        except Unmade:
+            raise fault from None
+
+
 def base_of(recipe: Recipe, layer: Layer, facts: Facts, python: str) -> Base:
     """Return a layer as a base, with the facts that were read from it.
 
@@ -152,7 +161,7 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
 
 
 def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str]) -> None:
-    command = [*_own_mounts(env), "mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
+    command = [*unshared.own_mounts(env), "mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
     command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     before = (f"tar-in {shlex.quote(str(parts))} /", BEFORE, MERGED)
@@ -164,13 +173,6 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
             "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
         )
         raise WorldFault("mmdebstrap could not make the base", shortened(done.complaint), remedy)
-
-
-def _own_mounts(env: Mapping[str, str]) -> list[str]:
-    """Return the words before mmdebstrap that let its mounts end with it; none where this user may not."""
-    start = ["unshare", "--mount"]
-    there = shutil.which(start[0], path=env["PATH"])
-    return start if there and not process.run([*start, "mmdebstrap", "--version"], env, REMEDY).code else []
 
 
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What mmdebstrap needs of a user who is not root: a range of other user ids, and directories that they may pass."""
+"""mmdebstrap in namespaces: its own mounts; for who is not root, other user ids and directories that they may pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from images.debs.mirrors import search_path
+from images.debs.mirrors import REMEDY, search_path
+from images.host import process
 from images.host.context import temporary
 from images.host.errors import WorldFault
 
@@ -70,3 +71,10 @@ def _closed(place: Path) -> WorldFault | None:
     value = f"{closed[0]} (mode {stat.S_IMODE(closed[0].stat().st_mode):o})"
     fact = "the user ids of mmdebstrap cannot reach the directory of temporary files"
     return WorldFault(fact, value, f"set TMPDIR to another directory, such as /var/tmp, or chmod o+x {closed[0]}")
+
+
+def own_mounts(env: Mapping[str, str]) -> list[str]:
+    """Return the words before mmdebstrap that let its mounts end with it; none where this user may not."""
+    start = ["unshare", "--mount"]
+    there = shutil.which(start[0], path=env["PATH"])
+    return start if there and not process.run([*start, "mmdebstrap", "--version"], env, REMEDY).code else []

@@ -185,3 +185,14 @@ def test_of_another_image_no_base_is_read(
     lock = locked if layers else replace(locked, base_image=None)
 
     assert pipeline.debian_base_of(lock, layers, context(tmp_path)) is None
+
+
+def test_who_cannot_make_the_base_is_told_before_the_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise WorldFault("no range of ids", "x", "y")
+
+    monkeypatch.setattr(debian, "require_makeable", refuse)
+    monkeypatch.setattr(collect, "packages", pytest.fail)
+
+    with pytest.raises(WorldFault, match="no range of ids"):
+        pipeline.image(Locked(locks.lock()), ("a:1",), context(tmp_path), "zstd")

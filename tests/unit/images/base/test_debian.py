@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,3 +214,18 @@ def test_no_base_is_begun_by_a_user_who_cannot_make_it(tmp_path: Path, monkeypat
     with pytest.raises(WorldFault, match="not 1234"):
         debian.make(Store(tmp_path), Debian("bookworm", (), "", ()), "3.11", {})
     assert ran == []
+
+
+@pytest.mark.parametrize(("made", "may"), [(False, False), (True, False), (False, True)])
+def test_a_user_who_cannot_make_a_base_may_take_one_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool, may: bool
+) -> None:
+    def make(*_: object, **__: object) -> None:
+        if not made:
+            raise debian.Unmade("not made", "x", "y")
+
+    monkeypatch.setattr(debian, "make", make)
+    monkeypatch.setattr(unshared, "fault", lambda *_: None if may else WorldFault("no range", "x", "y"))
+
+    with nullcontext() if made or may else pytest.raises(WorldFault, match="no range"):
+        debian.require_makeable(Store(tmp_path), Debian("bookworm", (), "", ()), "3.11", {})
