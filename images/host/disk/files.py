@@ -79,11 +79,15 @@ def link(source: Path, place: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file alone, by flock(2); who held it before may have removed it, then it is made anew."""
+    """Hold a file alone, by flock(2); who held it before may have removed it, then it is made anew.
+
+    Where the file system has no locks nobody waits: what is done twice at once is written aside, and kept once.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
             if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 yield
                 return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.disk.files import HELD, link, replacing, write_whole
+from images.host.disk.files import HELD, link, locked, replacing, write_whole
 
 
 def refusing(number: int) -> Callable[..., None]:
@@ -110,3 +110,10 @@ def test_a_link_that_fails_for_another_reason_is_no_copy(tmp_path: Path, monkeyp
 
     with pytest.raises(OSError, match="no"):
         link(tmp_path / "one", tmp_path / "two")
+
+
+def test_a_disk_without_locks_lets_everybody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOLCK))
+
+    with locked(tmp_path / "locks/a"), locked(tmp_path / "locks/a"):
+        assert (tmp_path / "locks/a").exists()
