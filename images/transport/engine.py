@@ -28,6 +28,8 @@ MAKE_WORK = "make `podman info` work"
 KEEP = "--output FILE"
 NONE = "no Docker, no podman"
 PATIENCE = 600  # seconds: for an answer of an engine that has answered once
+# What Docker says of an image with more layers than its own store takes (moby, layer/layer_store.go, maxLayerDepth).
+TOO_DEEP, DEEPEST = "max depth exceeded", 125
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
@@ -130,9 +132,18 @@ def load(engine: Engine, image: Image, store: Store) -> None:
         for tag in image.tags:
             found.tag(*tag.rsplit(":", 1))
     except (DockerException, OSError) as error:
-        remedy = "read the engine's log; a full disk is the usual cause (docker system df)"
-        raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
+        raise _not_loaded(image, str(error).strip()[:300]) from error
     return None
+
+
+def _not_loaded(image: Image, said: str) -> WorldFault:
+    """Return the fault of an image that Docker refuses."""
+    fact = "docker could not load the image"
+    if TOO_DEEP not in said:
+        return WorldFault(fact, said, "read the engine's log; a full disk is the usual cause (docker system df)")
+    own = sum(layer.packed is None for layer in image.layers)
+    remedy = f"a --base of at most {DEEPEST - own} layers, since Docker takes {DEEPEST}; or --no-load {KEEP}"
+    return WorldFault(fact, f"it has {len(image.layers)} layers ({said})", remedy)
 
 
 def _sent(engine: Engine, image: Image, store: Store) -> Any:

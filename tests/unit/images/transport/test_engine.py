@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -310,3 +310,19 @@ def test_podman_is_taken_where_it_works(
 
     assert (taken.name if taken else None) == found
     assert told == ([f"note: no engine answers, the image is not loaded: {why}"] if why else [])
+
+
+def test_an_image_of_too_many_layers_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise DockerException("max depth exceeded")
+
+    store, client = Store(tmp_path), Client(Images())
+    monkeypatch.setattr(client.images, "load", refuse)
+    base = image_of(store, "a:1", layers=[b"%d" % number for number in range(125)])
+    own = [replace(layer, packed=None) for layer in base.layers[:2]]
+
+    with pytest.raises(WorldFault) as caught:
+        engine.load(Engine("docker", {}, client), replace(base, layers=(*base.layers, *own)), store)
+
+    assert caught.value.value == "it has 127 layers (max depth exceeded)"
+    assert caught.value.remedy.startswith("a --base of at most 123 layers, since Docker takes 125;")
