@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from images.host.context import Access
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import image as oci
 from images.oci import reference
+from images.oci.compression import packed
 from images.oci.layout_writer import write_layout
 from images.transport import skopeo, transfer
 from tests.support.cut_connection import connection_to
@@ -129,6 +130,23 @@ def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, st
             push(new, f"{way.host}/f/g:1", store)
 
     assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
+
+
+@pytest.mark.parametrize(
+    ("files", "compression"), [(new_to_every_registry(5), "zstd"), (SMALL, "zstd"), (SMALL, "gzip")]
+)
+def test_a_layer_that_is_damaged_in_place_is_removed(
+    registry: str, store: Store, files: Files, compression: str
+) -> None:
+    made = finished(store, files, compression=compression)
+    place = store.place(packed(store, made.layers[0], compression)[0])
+    data = bytearray(place.read_bytes())
+    data[len(data) // 2] ^= 1
+    place.write_bytes(data)
+
+    with pytest.raises(Damaged, match=str(place)):
+        push(made, f"{registry}/h/damaged:1", store, compression=compression)
+    assert not place.exists()
 
 
 def push_at_once(made: oci.Image, host: str, store: Store, say: list[str]) -> None:
