@@ -54,7 +54,7 @@ def prepare_run(
         value = f"--{PUSH}, transformers {stack.transformers}"
         raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
     typed = read_given(job.words, read_file, strict=True)
-    chosen = FLAG in program.given
+    chosen = program.given.get(FLAG) is not None  # the Trainer's own dump of its arguments has null
     run = make_run(directory, job.name, program.given, world, environ)
     anew = chosen or any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
     run = run._replace(anew=anew, resumes=trainer and not chosen)

@@ -170,18 +170,21 @@ def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> 
     assert alone.words == ["run_qa.py", "--resume_from_checkpoint", path]
 
 
-def test_a_file_of_arguments_gets_it_too(tmp_path: Path) -> None:
-    given = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, "output_dir": str(tmp_path / "out")}
+@pytest.mark.parametrize("more", [{}, {"resume_from_checkpoint": None}])
+def test_a_file_of_arguments_gets_it_too(tmp_path: Path, more: dict[str, None]) -> None:
+    given: dict[str, object] = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, **more}
+    given["output_dir"] = str(tmp_path / "out")
     (tmp_path / "args.json").write_text(json.dumps(given))
     (tmp_path / "out" / OWN).mkdir(parents=True)
     record = describe("qa", given, 1, str(tmp_path / "out"))
     (tmp_path / "out" / OWN / "run.json").write_text(as_text(record))
     path = str(checkpoint(tmp_path / "out", 500))
 
-    program, _ = prepare([str(tmp_path / "args.json")])
+    program, run = prepare([str(tmp_path / "args.json")])
 
     (file,) = program.words[1:]
     assert json.loads(program.files[file]) == {**given, "resume_from_checkpoint": path}
+    assert run is not None and not run.anew
 
 
 @pytest.mark.parametrize(
