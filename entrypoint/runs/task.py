@@ -61,7 +61,7 @@ def prepare_run(
     check_run(run)
     if run.resumes and refuses_checkpoints(stack):
         run, program = run._replace(resumes=False), program._replace(notes=[*program.notes, warn_refused(stack)])
-    if trainer and release(stack.transformers) < LOOKS_ITSELF and OVERWRITE not in program.given:
+    if trainer and release(stack.transformers) < LOOKS_ITSELF and not is_true(program.given.get(OVERWRITE)):
         program = set_argument(job.name, program, OVERWRITE, True)
     if trainer:
         program = program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))

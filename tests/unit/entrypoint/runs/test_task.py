@@ -111,6 +111,26 @@ def test_older_releases_are_told_to_go_on_in_their_own_words(
     assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
 
 
+@pytest.mark.parametrize("value", [False, "false"])
+def test_older_releases_are_told_so_whatever_a_file_says(tmp_path: Path, value: object) -> None:
+    """Their own dump of arguments has false, with which they refuse the directory that we have made."""
+    given = {"do_train": True, "output_dir": str(tmp_path / "out"), "overwrite_output_dir": value}
+    (tmp_path / "args.json").write_text(json.dumps(given))
+    program, run = prepare([str(tmp_path / "args.json")], NEW._replace(transformers="4.57.6"))
+
+    (file,) = program.words[1:]
+    assert json.loads(program.files[file]) == {**given, "overwrite_output_dir": True}
+    assert run is not None and not run.anew
+
+
+def test_older_releases_are_told_so_whatever_a_flag_says(tmp_path: Path) -> None:
+    words = ["--overwrite_output_dir", "False", "--output_dir", str(tmp_path)]
+    program, run = prepare(words, NEW._replace(transformers="4.57.6"))
+
+    assert program.words[program.words.index("--overwrite_output_dir") + 1] == "--output_dir"
+    assert run is not None and not run.anew
+
+
 @pytest.mark.parametrize(
     ("transformers", "torch", "goes_on"),
     [("4.52.4", "2.5.1", False), ("4.57.6", "2.4.0+cpu", False), ("4.51.3", "2.5.1", True), ("4.52.4", "2.6.0", True)],
