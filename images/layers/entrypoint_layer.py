@@ -43,6 +43,9 @@ AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py") + "
     _line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET
 )
 
+# A program that takes part where this module of Python is imported, as by a DataLoader with workers; most never do.
+ON_IMPORT = _line("on_import.pth", module="multiprocessing.queues", path=f"/{MULTINODE}/entrypoint/faults/feeder.py")
+
 # A full collection looks at every object that lives. While torch and transformers are imported there are seven of them,
 # which free next to nothing and take a seventh of the CPU time to the first step. So the first one comes late, at the
 # latest after 2.5 million objects: mostly it is the one that the Trainer asks for when a training begins. Young garbage
@@ -137,7 +140,7 @@ def _python_release(python: str, base: Base) -> str:
 def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     sources = {HERE.parent / "entrypoint": f"{MULTINODE}/entrypoint", HERE / "rootfs": ""}
-    found = {f"{site.directory}/multinode.pth": (AT_END + FIRST_COLLECTION).encode()}
+    found = {f"{site.directory}/multinode.pth": (AT_END + ON_IMPORT + FIRST_COLLECTION).encode()}
     for directory, place in sources.items():
         for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
             found[f"{place}/{path.relative_to(directory).as_posix()}".lstrip("/")] = path.read_bytes()

@@ -25,9 +25,15 @@ def take_memory() -> None:
             dist.all_reduce(torch.ones(1))
 
 
+def collate(rows: list[tuple[torch.Tensor]]) -> torch.Tensor:
+    """Return a batch that is not in shared memory yet, as the collators of the Trainer."""
+    return torch.stack([row for (row,) in rows])
+
+
 def take_shared_memory() -> None:
-    """Let a worker of a DataLoader hand over more than fits."""
-    for _ in DataLoader(TensorDataset(torch.ones(8, SIZE >> 2)), batch_size=8, num_workers=1):
+    """Let a worker of a DataLoader hand over more than fits, with a collator of its own or that of torch."""
+    own = collate if sys.argv[1] == "collated" else None
+    for _ in DataLoader(TensorDataset(torch.ones(8, SIZE >> 2)), batch_size=8, num_workers=1, collate_fn=own):
         pass
 
 
@@ -41,4 +47,5 @@ def count_signals() -> None:
 
 
 if __name__ == "__main__":
-    {"memory": take_memory, "shm": take_shared_memory, "signals": count_signals}[sys.argv[1]]()
+    shared = {"shm": take_shared_memory, "collated": take_shared_memory}
+    {"memory": take_memory, "signals": count_signals, **shared}[sys.argv[1]]()

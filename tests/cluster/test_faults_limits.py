@@ -74,9 +74,10 @@ def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[...
     broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
 
 
-def test_the_size_of_shared_memory_is_named(image: str, broken: Broken) -> None:
+@pytest.mark.parametrize("batch", ["shm", "collated"])
+def test_the_size_of_shared_memory_is_named(image: str, broken: Broken, batch: str) -> None:
     with broken.happens():
-        done = run(image, "/opt/greedy.py", "shm", options=(*GREEDY, "--shm-size", "16m"))
+        done = run(image, "/opt/greedy.py", batch, options=(*GREEDY, "--shm-size", "16m"))
 
     broken.ended(done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import multiprocessing
 import os
 import runpy
 import sys
@@ -26,6 +27,7 @@ from images.layers.entrypoint_layer import (
     FIRST_COLLECTION,
     IF_SET,
     MULTINODE,
+    ON_IMPORT,
     USUAL,
     compiled,
     files,
@@ -44,7 +46,7 @@ def test_it_lies_where_this_python_imports_from() -> None:
         files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))[
             "opt/lib/python3.10/site-packages/multinode.pth"
         ]
-        == (AT_END + FIRST_COLLECTION).encode()
+        == (AT_END + ON_IMPORT + FIRST_COLLECTION).encode()
     )
 
 
@@ -57,9 +59,9 @@ def test_the_label_has_debians_release_of_debians_python_only(path: str, release
 
 
 def test_it_is_lines_that_site_runs() -> None:
-    lines = (AT_END + FIRST_COLLECTION).splitlines()
+    lines = (AT_END + ON_IMPORT + FIRST_COLLECTION).splitlines()
 
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert [line for line in lines if not line.startswith("import ")] == []
 
 
@@ -84,6 +86,22 @@ def test_a_program_runs_where_its_variable_is_set(
         text = (ROOT / path.removeprefix(f"/{MULTINODE}/")).read_text()
         assert f'if __name__ == "{run_name}":' in text
         assert f'VARIABLE = "{name}"' in text
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_program_takes_part_in_the_import_of_one_module(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    run, before = runpy.run_path, list(sys.meta_path)
+    monkeypatch.setattr(runpy, "run_path", lambda path: run(str(ROOT / path.removeprefix(f"/{MULTINODE}/"))))
+    monkeypatch.setattr(os.path, "exists", lambda path: there and path.startswith(f"/{MULTINODE}/"))
+    monkeypatch.setattr(sys, "meta_path", list(before))
+
+    exec(ON_IMPORT, {})
+
+    finder, *others = sys.meta_path
+    assert others == before
+    assert finder.find_spec("multiprocessing.context", multiprocessing.__path__) is None
+    found = finder.find_spec("multiprocessing.queues", multiprocessing.__path__, None)
+    assert (found is not None and found.name == "multiprocessing.queues") is there
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""End a worker of a DataLoader that finds no room in shared memory for a batch: the training waits for it for ever.
+
+A thread of the worker puts a batch into the queue, and with it into shared memory if its collator has not done so
+before, as those of the Trainer. Where that fails, Python prints a traceback, drops the batch and goes on
+(multiprocessing/queues.py, _feed). So the worker ends by the signal of a process that writes to a full /dev/shm, which
+torch knows (torch/utils/data/_utils/signal_handling.py), and `words` too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+
+WORKER = "torch.utils.data._utils.worker"
+# What torch says when it makes a file in /dev/shm (aten/src/ATen/MapAllocator.cpp).
+NO_ROOM = r"unable to (?:write to|allocate shared memory|mmap).*/torch_.*No space left on device"
+
+
+def is_lost(error: BaseException, modules: Mapping[str, Any]) -> bool:
+    """Return whether this is a worker of a DataLoader, and the error that of a batch without room."""
+    worker = getattr(modules.get(WORKER), "_worker_info", None)
+    return worker is not None and re.search(NO_ROOM, str(error)) is not None
+
+
+def arm(kind: Any, end: Callable[[int, int], object]) -> None:
+    """Let the queues of a class like that of multiprocessing end a worker after the traceback; end: as os.kill."""
+    tell = kind._on_queue_feeder_error
+
+    def tell_and_end(error: BaseException, batch: object) -> None:
+        tell(error, batch)
+        if is_lost(error, sys.modules):
+            end(os.getpid(), signal.SIGBUS)
+
+    kind._on_queue_feeder_error = staticmethod(tell_and_end)
+
+
+def find_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """Return how the module of queues is loaded, and armed; None where Python does not find it."""
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec(name, path)
+    loader: Any = spec.loader if spec else None
+    if loader is None:
+        return spec
+    run = loader.exec_module
+
+    def run_and_arm(module: Any) -> None:
+        run(module)
+        arm(module.Queue, os.kill)
+
+    loader.exec_module = run_and_arm
+    return spec
