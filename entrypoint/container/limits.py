@@ -134,6 +134,13 @@ def warn_bf16(limits: Limits, demand: Demand) -> str | None:
     return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
 
 
+def warn_fp16(limits: Limits, demand: Demand) -> str | None:
+    """Warn of fp16, which accelerate leaves out on a CPU without a word (accelerate/accelerator.py, native_amp)."""
+    if not is_true(demand.given.get("fp16")):
+        return None
+    return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
+
+
 def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -> None:
     """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
     if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))) or release(torch) < REFUSES_SINCE:
@@ -154,4 +161,4 @@ def write_size(count: int) -> str:
     return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count >> 20} MB"
 
 
-WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_bf16)
+WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_bf16, warn_fp16)

@@ -89,6 +89,10 @@ TASK = Demand({}, 1, MEMORY, known=True)
         (PLENTY._replace(flags=HIDDEN), TASK._replace(given={"bf16": True}), ["AMX is hidden on this processor"]),
         (PLENTY._replace(flags=HIDDEN), TASK, []),
         (PLENTY._replace(flags=HIDDEN | {"amx_bf16"}), TASK._replace(given={"bf16": True}), []),
+        (PLENTY, TASK._replace(given={"fp16": True}), ["fp16 was asked for, and has no effect on a CPU: take --bf16"]),
+        (PLENTY, TASK._replace(given={"fp16": "True"}), ["fp16 was asked for"]),
+        (PLENTY, TASK._replace(given={"fp16": "False"}), []),
+        (PLENTY, TASK._replace(given={"fp16": False}), []),
         (PLENTY._replace(flags=read_flags(GRAVITON)), TASK._replace(given={"bf16": "true"}), []),
     ],
 )
