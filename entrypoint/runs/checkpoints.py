@@ -10,7 +10,8 @@ PREFIX = "checkpoint-"
 # Written last, apart from what each rank writes for itself (transformers/trainer.py, _save_checkpoint); a model that is
 # loaded needs one of the forms of its weights.
 STATE = "trainer_state.json"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin")
+OF_ADAPTER = ("adapter_model.safetensors", "adapter_model.bin")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin", *OF_ADAPTER)
 INDEX = ".index.json"
 
 
@@ -66,7 +67,16 @@ def find_missing_weights(place: str) -> str | None:
             if not isinstance(parts, dict):
                 return f"{name}{INDEX}"
             return next((str(part) for part in parts.values() if not os.path.isfile(f"{place}/{part}")), None)
-    return WEIGHTS[0]
+    return None if list_adapters(place) else WEIGHTS[0]
+
+
+def list_adapters(place: str) -> list[str]:
+    """List the directories in a checkpoint that have an adapter, as PEFT writes one that has a name of its own.
+
+    The Trainer loads those where there are no weights above them (transformers/trainer.py, _load_from_checkpoint).
+    """
+    names = sorted(os.listdir(place))
+    return [name for name in names if any(os.path.isfile(f"{place}/{name}/{each}") for each in OF_ADAPTER)]
 
 
 def read_object(path: str) -> dict[str, object] | None:

@@ -10,6 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from entrypoint.runs.checkpoints import list_adapters
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,8 +56,14 @@ def has_optimizer(place: str) -> bool:
 
 def find_damaged(place: str) -> str | None:
     """Return the name of a file in a checkpoint that cannot be loaded because it is not whole; None if all are."""
-    names = sorted(name for name in os.listdir(place) if name.startswith(LOADED) or name in CONFIGURED)
+    within = (f"{adapter}/{name}" for adapter in list_adapters(place) for name in os.listdir(f"{place}/{adapter}"))
+    names = sorted(name for name in (*os.listdir(place), *within) if is_loaded(os.path.basename(name)))
     return next((name for name in names if is_damaged(f"{place}/{name}")), None)
+
+
+def is_loaded(name: str) -> bool:
+    """Return whether the Trainer loads a file of this name when it goes on."""
+    return name.startswith(LOADED) or name in CONFIGURED
 
 
 def is_damaged(path: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.runs.checkpoints import Checkpoint, list_checkpoints
+from entrypoint.runs.checkpoints import Checkpoint, list_adapters, list_checkpoints
 from tests.support.runs import checkpoint
 
 
@@ -42,6 +42,17 @@ def test_every_part_of_the_weights_counts(tmp_path: Path, parts: list[str], comp
     for part in parts:
         (place / part).write_text("")
     assert bool(list_checkpoints(str(tmp_path))) is complete
+
+
+@pytest.mark.parametrize(
+    ("file", "complete"), [("adapter_model.safetensors", True), ("adapter_model.bin", True), ("README.md", False)]
+)
+def test_an_adapter_with_a_name_has_a_directory_of_its_own(tmp_path: Path, file: str, complete: bool) -> None:
+    place = checkpoint(tmp_path, 5, weights=None)
+    (place / "mine").mkdir()
+    (place / "mine" / file).write_text("")
+    assert bool(list_checkpoints(str(tmp_path))) is complete
+    assert list_adapters(str(place)) == ["mine"] * complete
 
 
 @pytest.mark.parametrize(

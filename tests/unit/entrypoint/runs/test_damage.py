@@ -67,6 +67,18 @@ def test_what_torch_saves_is_an_archive_to_its_end(tmp_path: Path, name: str) ->
         assert find_damaged(str(tmp_path)) == name, content
 
 
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_config.json"])
+def test_an_adapter_in_a_directory_of_its_own_is_whole_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "adapter_model.safetensors").write_bytes(WHOLE)
+    (tmp_path / "mine" / "adapter_config.json").write_text("{}")
+    (tmp_path / "global_step4").mkdir()
+    (tmp_path / "global_step4" / "model.pt").write_text("not read")
+    assert find_damaged(str(tmp_path)) is None
+    (tmp_path / "mine" / name).write_bytes(b"")
+    assert find_damaged(str(tmp_path)) == f"mine/{name}"
+
+
 @pytest.mark.parametrize("name", ["config.json", "adapter_config.json"])
 def test_a_configuration_is_an_object_to_its_end(tmp_path: Path, name: str) -> None:
     path, whole = tmp_path / name, b'{"vocab_size": 9}'
