@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.numbers import is_no
-from entrypoint.training.task import any_of, both, given_other, switched_on
+from entrypoint.training.task import WITHOUT_EVAL, absent, any_of, both, given, given_other, switched_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,8 @@ UNLESS: Mapping[str, Conditions] = {
     "warmup_ratio": any_of("warmup_steps"),
     "use_cpu": any_of("no_cuda"),
     "do_train": (switched_on("do_eval"), switched_on("do_predict")),
-    "do_eval": (switched_on("do_train"), switched_on("do_predict")),
+    # Without a file for it most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing.
+    "do_eval": (*WITHOUT_EVAL, both(given("train_file"), absent("validation_file"))),
     "no_cuda": any_of("use_cpu"),
 }
 # A default that makes sense only while others, which come first here, have their own values: evaluation in training

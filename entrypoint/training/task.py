@@ -40,6 +40,11 @@ def given(flag: Name) -> Condition:
     return lambda find: bool(find(flag))
 
 
+def absent(flag: Name) -> Condition:
+    """Return the condition that a flag is not given."""
+    return lambda find: not find(flag)
+
+
 def switched_on(flag: Name) -> Condition:
     """Return the condition that a flag is given, and not with a word for no."""
     return lambda find: not all(map(is_no, find(flag)))
@@ -65,6 +70,10 @@ def both(first: Condition, second: Condition) -> Condition:
 def any_of(*flags: Name) -> Conditions:
     """Return a condition for each of several flags: that it is given."""
     return tuple(map(given, flags))
+
+
+# A typed --do_train or --do_predict asks for nothing else.
+WITHOUT_EVAL: Conditions = (switched_on("do_train"), switched_on("do_predict"))
 
 
 class Task(NamedTuple):

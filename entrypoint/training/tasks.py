@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from entrypoint.training.media import MEDIA
-from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, Task, any_of, given_other
+from entrypoint.training.task import ACCELERATE, BATCH, EVAL, OTHER, TRAIN, WITHOUT_EVAL, Task, any_of, given_other
 
 LENGTH_384 = "--max_seq_length 384 --doc_stride 128"
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 " + LENGTH_384
@@ -11,6 +11,8 @@ THREE = BATCH.format(32) + "--learning_rate 2e-5 --num_train_epochs 3"
 WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
 # A model is trained from scratch where the user names none to go on from.
 SCRATCH = {"model_name_or_path": any_of("model_type", "config_name", "config_overrides")}
+# These scripts evaluate with a part of the file to train with, if there is no other.
+SPLITS = {**SCRATCH, "do_eval": WITHOUT_EVAL}
 LM = WIKITEXT + TRAIN + BATCH.format(8) + EVAL.format(8)
 FIM = "--model_name_or_path openai-community/gpt2 --fim_rate 0.5 --fim_spm_rate 0.2 "
 NEWS = (
@@ -106,20 +108,20 @@ TASKS = {
         "named entities",
         ACCELERATE,
     ),
-    "mlm": Task(WORDS + "mlm.py", "--model_name_or_path FacebookAI/roberta-base " + LM, "masked words", unless=SCRATCH),
+    "mlm": Task(WORDS + "mlm.py", "--model_name_or_path FacebookAI/roberta-base " + LM, "masked words", unless=SPLITS),
     "mlm-no-trainer": Task(
         WORDS + "mlm_no_trainer.py", "--model_name_or_path FacebookAI/roberta-base " + WIKITEXT, "masked words",
         ACCELERATE, unless=SCRATCH,
     ),
-    "clm": Task(WORDS + "clm.py", "--model_name_or_path openai-community/gpt2 " + LM, "next words", unless=SCRATCH),
+    "clm": Task(WORDS + "clm.py", "--model_name_or_path openai-community/gpt2 " + LM, "next words", unless=SPLITS),
     "clm-no-trainer": Task(
         WORDS + "clm_no_trainer.py", "--model_name_or_path openai-community/gpt2 " + WIKITEXT, "next words",
         ACCELERATE, unless=SCRATCH,
     ),
     "plm": Task(
-        WORDS + "plm.py", "--model_name_or_path xlnet/xlnet-base-cased " + LM, "words in any order", unless=SCRATCH
+        WORDS + "plm.py", "--model_name_or_path xlnet/xlnet-base-cased " + LM, "words in any order", unless=SPLITS
     ),
-    "fim": Task(WORDS + "fim.py", FIM + LM, "words in the middle", since=(4, 39), unless=SCRATCH),
+    "fim": Task(WORDS + "fim.py", FIM + LM, "words in the middle", since=(4, 39), unless=SPLITS),
     "fim-no-trainer": Task(
         WORDS + "fim_no_trainer.py", FIM + WIKITEXT, "words in the middle", ACCELERATE, (4, 39), SCRATCH
     ),

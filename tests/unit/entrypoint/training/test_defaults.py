@@ -90,6 +90,26 @@ def test_who_says_what_is_done_gets_nothing_else(line: str, expected: str) -> No
     assert " ".join(word for flag in flags if flag.name.startswith(("do_", "do-")) for word in flag.words()) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "evaluates"),
+    [
+        ("qa", "--train_file t.json", False),
+        ("qa", "--train_file t.json --test_file x.json", False),
+        ("qa", "--train_f t.json --validation_f v.json", True),
+        ("qa", "--train_file t.json --do_eval", True),
+        ("clip", "--train_file t.json", False),
+        ("summarization", "--validation_file v.json", True),
+        ("clm", "--train_file t.txt", True),
+        ("mlm", "--train_file t.txt", True),
+        ("plm", "--train_file t.txt", True),
+        ("fim", "--train_file t.txt", True),
+        ("fim", "--train_file t.txt --do_train", False),
+    ],
+)
+def test_a_script_evaluates_where_it_has_something_for_it(name: str, line: str, evaluates: bool) -> None:
+    assert ("--do_eval" in words(name, line)) is evaluates
+
+
 BEST = "--metric_for_best_model eval_map --greater_is_better True --load_best_model_at_end True"
 EPOCHS = "--eval_strategy epoch --save_strategy epoch"
 STRATEGIES = ("do_", "load_", "metric_", "greater_", "eval_s", "save_s", "evaluation_")

@@ -9,7 +9,7 @@ import pytest
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.training.arguments import list_defaults
-from entrypoint.training.task import any_of, both, given, given_other, place_script, switched_on
+from entrypoint.training.task import absent, any_of, both, given, given_other, place_script, switched_on
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ STACKS = (NEW, NEW._replace(transformers="4.31.0"))
         (given("do_eval"), {}, False),
         (given("do_eval"), {"do_eval": ""}, True),
         (given("do_eval"), {"do_eval": "no"}, True),
+        (absent("do_eval"), {}, True),
+        (absent("do_eval"), {"do_eval": ""}, False),
         (switched_on("do_eval"), {}, False),
         (switched_on("do_eval"), {"do_eval": ""}, True),
         (switched_on("do_eval"), {"do_eval": "True"}, True),
