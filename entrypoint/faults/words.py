@@ -56,6 +56,8 @@ OTHER_NODE = "the log of the node that the endpoint names; when it is back, star
 STARTED = ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 # What IPEX says (intel_extension_for_pytorch/frontend.py, optimize).
 NO_BF16 = r"BF16 weight prepack needs the cpu support ([a-z0-9_, ]+ and avx512dq)"
+# What transformers says of bf16 where there is no GPU (training_args.py); version 4 does not say what to do.
+NO_GPU = r"Your setup doesn't support (bf16)/gpu"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -183,6 +185,12 @@ def explain_bf16(text: str, found: str, place: Place) -> Refusal:
     return Refusal("IPEX cannot train in bf16 on this processor, which has not", found, WITHOUT)
 
 
+def explain_gpu(text: str, found: str, place: Place) -> Refusal:
+    """Return how transformers is told that a CPU is meant."""
+    fact = "transformers looks for a GPU unless it is told to train on the CPU"
+    return Refusal(fact, found, "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags")
+
+
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (NO_SHM, explain_shm),
     (NO_SPACE, explain_disk),
@@ -194,5 +202,6 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (SILENT, explain_silent),
     (STRANGERS, explain_strangers),
     (NO_BF16, explain_bf16),
+    (NO_GPU, explain_gpu),
     (GONE, explain_peer),
 )

@@ -95,6 +95,10 @@ def hidden(error: Exception, context: Exception) -> Exception:
             ("which has not: avx512bw, avx512vl and avx512dq\n", "without --bf16"),
         ),
         (
+            ValueError("Your setup doesn't support bf16/gpu."),
+            ("transformers looks for a GPU unless it is told to train on the CPU: bf16", "(..., use_cpu=True)"),
+        ),
+        (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
             ("got no memory", "--per_device_train_batch_size"),
         ),
