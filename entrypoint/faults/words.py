@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrypoint.container.limits import SHM, WITHOUT, write_size
@@ -58,6 +59,8 @@ STARTED = ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 NO_BF16 = r"BF16 weight prepack needs the cpu support ([a-z0-9_, ]+ and avx512dq)"
 # What transformers says of bf16 where there is no GPU (training_args.py); version 4 does not say what to do.
 NO_GPU = r"Your setup doesn't support (bf16)/gpu"
+# What torch.compile says without a compiler, and the compiler without the headers of Python.
+NO_COMPILER = r"(No working C\+\+ compiler found)|fatal error: (Python\.h)"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -191,6 +194,13 @@ def explain_gpu(text: str, found: str, place: Place) -> Refusal:
     return Refusal(fact, found, "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags")
 
 
+def explain_compiler(text: str, found: str, place: Place) -> Refusal:
+    """Return which packages torch.compile needs."""
+    headers = f"libpython{sys.version_info[0]}.{sys.version_info[1]}-dev"
+    remedy = f"apt-get install -y g++ {headers} in a Dockerfile FROM this image, or leave --torch_compile out"
+    return Refusal("torch.compile has no compiler, or no headers of Python", found, remedy)
+
+
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (NO_SHM, explain_shm),
     (NO_SPACE, explain_disk),
@@ -203,5 +213,6 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (STRANGERS, explain_strangers),
     (NO_BF16, explain_bf16),
     (NO_GPU, explain_gpu),
+    (NO_COMPILER, explain_compiler),
     (GONE, explain_peer),
 )

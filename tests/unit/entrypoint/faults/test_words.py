@@ -99,6 +99,14 @@ def hidden(error: Exception, context: Exception) -> Exception:
             ("transformers looks for a GPU unless it is told to train on the CPU: bf16", "(..., use_cpu=True)"),
         ),
         (
+            RuntimeError("InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: (None,"),
+            ("or no headers of Python: No working C++ compiler found", "apt-get install -y g++ libpython3"),
+        ),
+        (
+            RuntimeError("C++ compile error\n/tmp/x/a.h:2:10: fatal error: Python.h: No such file or directory"),
+            ("no headers of Python: Python.h\n", "-dev in a Dockerfile FROM this image"),
+        ),
+        (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
             ("got no memory", "--per_device_train_batch_size"),
         ),
