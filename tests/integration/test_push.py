@@ -132,13 +132,9 @@ def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, st
     assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
 
 
-@pytest.mark.parametrize(
-    ("files", "compression"), [(new_to_every_registry(5), "zstd"), (SMALL, "zstd"), (SMALL, "gzip")]
-)
-def test_a_layer_that_is_damaged_in_place_is_removed(
-    registry: str, store: Store, files: Files, compression: str
-) -> None:
-    made = finished(store, files, compression=compression)
+@pytest.mark.parametrize(("seed", "compression"), [(7, "zstd"), (8, "gzip")])
+def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store, seed: int, compression: str) -> None:
+    made = finished(store, new_to_every_registry(seed), compression=compression)
     place = store.place(packed(store, made.layers[0], compression)[0])
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
