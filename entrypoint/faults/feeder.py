@@ -15,8 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Callable, Mapping
 
 WORKER = "torch.utils.data._utils.worker"
 # What torch says when it makes a file in /dev/shm (aten/src/ATen/MapAllocator.cpp).
@@ -41,19 +40,6 @@ def arm(kind: Any, end: Callable[[int, int], object]) -> None:
     kind._on_queue_feeder_error = staticmethod(tell_and_end)
 
 
-def find_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-    """Return how the module of queues is loaded, and armed; None where Python does not find it."""
-    from importlib.machinery import PathFinder
-
-    spec = PathFinder.find_spec(name, path)
-    loader: Any = spec.loader if spec else None
-    if loader is None:
-        return spec
-    run = loader.exec_module
-
-    def run_and_arm(module: Any) -> None:
-        run(module)
-        arm(module.Queue, os.kill)
-
-    loader.exec_module = run_and_arm
-    return spec
+def change(queues: Any) -> None:
+    """Arm the queues of multiprocessing, whose module has just been imported."""
+    arm(queues.Queue, os.kill)

@@ -11,12 +11,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Mapping
 
 VARIABLE = "MULTINODE_GRADIENTS"
 BF16 = "bf16"
-MODULE = "torch.nn.parallel.distributed"
 
 
 def average(group: Any, bucket: Any) -> Any:
@@ -59,35 +57,7 @@ def arm(kind: Any) -> None:
     kind.__init__ = __init__
 
 
-class Finder:
-    """Find one module as Python does, and arm its class as soon as it has run; this is done once."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Return how the module is loaded; None for every other."""
-        if name != MODULE:
-            return None
-        import importlib.util
-
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        loader: Any = spec.loader if spec else None
-        if loader is None:
-            return spec
-        run = loader.exec_module
-
-        def run_and_arm(module: Any) -> None:
-            run(module)
-            arm(module.DistributedDataParallel)
-
-        loader.exec_module = run_and_arm
-        return spec
-
-
-def start(environ: Mapping[str, str]) -> None:
-    """Wait for torch, which most programs never import; the entrypoint has refused all other values."""
+def change(distributed: Any, environ: Mapping[str, str] = os.environ) -> None:
+    """Arm DistributedDataParallel, whose module has just been imported; the entrypoint has refused all other values."""
     if environ.get(VARIABLE) == BF16:
-        sys.meta_path.insert(0, Finder())
-
-
-if __name__ == "multinode.gradients":  # as the image's .pth file runs it
-    start(os.environ)
+        arm(distributed.DistributedDataParallel)

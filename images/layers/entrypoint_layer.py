@@ -21,10 +21,12 @@ from images.oci.layer import LayerWriter
 HERE = Path(__file__).parents[1]
 MULTINODE = "opt/multinode"
 # Programs that every Python of the image runs when it starts, if the variable is set.
-IF_SET = (
-    ("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),
-    ("MULTINODE_GRADIENTS", f"/{MULTINODE}/entrypoint/jobs/gradients.py"),
-)
+IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),)
+# Modules of others, and the programs that change them once they are imported.
+CHANGES = {
+    "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
+    "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/jobs/gradients.py",
+}
 USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
 
 
@@ -37,14 +39,13 @@ def _line(file: str, **values: object) -> str:
 # started. It registers a function first, so that atexit calls it last, after all of the user's; most programs never
 # import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
 # the import check without an engine, or in an image that copied them.
-# The lines of IF_SET: `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes;
-# `gradients` waits until torch is imported, where the user has set its variable.
+# The line of IF_SET: `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes.
 AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py") + "".join(
     _line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET
 )
 
-# A program that takes part where this module of Python is imported, as by a DataLoader with workers; most never do.
-ON_IMPORT = _line("on_import.pth", module="multiprocessing.queues", path=f"/{MULTINODE}/entrypoint/faults/feeder.py")
+# Most programs never import one of these modules.
+ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
 
 # A full collection looks at every object that lives. While torch and transformers are imported there are seven of them,
 # which free next to nothing and take a seventh of the CPU time to the first step. So the first one comes late, at the

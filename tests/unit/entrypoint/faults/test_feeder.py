@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 import os
 import signal
 import sys
@@ -54,19 +53,16 @@ def test_only_a_worker_ends_and_only_without_shared_memory(
 
 
 def test_the_queues_of_python_are_armed_and_say_what_they_said(capsys: pytest.CaptureFixture[str]) -> None:
-    spec = feeder.find_spec("multiprocessing.queues", multiprocessing.__path__)
+    spec = importlib.util.find_spec("multiprocessing.queues")
     assert spec is not None and spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+
+    feeder.change(module)
 
     try:
         raise RuntimeError("cannot pickle")
     except RuntimeError as error:
         module.Queue._on_queue_feeder_error(error, "a batch")
-
     assert "tell_and_end" in module.Queue._on_queue_feeder_error.__qualname__
     assert capsys.readouterr().err.endswith("RuntimeError: cannot pickle\n")
-
-
-def test_a_module_that_is_not_there_is_not_found() -> None:
-    assert feeder.find_spec("no_such_module", []) is None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -37,19 +35,16 @@ class DistributedDataParallel:
 
 
 @pytest.fixture
-def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the name of a module like torch's; what was put in front of Python's own finders goes again."""
-    (tmp_path / "stand_in_for_ddp.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(gradients, "MODULE", "stand_in_for_ddp")
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    yield "stand_in_for_ddp"
-    sys.modules.pop("stand_in_for_ddp", None)
+def module() -> Any:
+    """Return a module like torch's."""
+    made = ModuleType("stand_in_for_ddp")
+    exec(SOURCE, made.__dict__)
+    return made
 
 
-def hooks(name: str, own: str = "") -> list[Any]:
-    """Return the hooks of a model that is made after an import, and used twice; `own` is one of its script."""
-    model: Any = __import__(name).DistributedDataParallel("a model", process_group="a group")
+def hooks(module: Any, own: str = "") -> list[Any]:
+    """Return the hooks of a model that is made after the change, and used twice; `own` is one of its script."""
+    model: Any = module.DistributedDataParallel("a model", process_group="a group")
     if own:
         model.register_comm_hook(None, own)
     model()
@@ -58,54 +53,33 @@ def hooks(name: str, own: str = "") -> list[Any]:
     return found
 
 
-def test_every_model_gets_the_hook_of_its_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    gradients.start({"MULTINODE_GRADIENTS": "bf16"})
+def test_every_model_gets_the_hook_of_its_group(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gradients.change(module, {"MULTINODE_GRADIENTS": "bf16"})
 
-    assert hooks(name) == [("a group", gradients.average)]
+    assert hooks(module) == [("a group", gradients.average)]
     assert capsys.readouterr().err == "multinode: gradients are sent as bfloat16\n"
 
 
-def test_only_rank_0_says_so(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_rank_0_says_so(module: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    gradients.start({"MULTINODE_GRADIENTS": "bf16"})
+    gradients.change(module, {"MULTINODE_GRADIENTS": "bf16"})
 
-    assert hooks(name) == [("a group", gradients.average)]
+    assert hooks(module) == [("a group", gradients.average)]
     assert capsys.readouterr().err == ""
 
 
-def test_a_hook_of_the_script_stays(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    gradients.start({"MULTINODE_GRADIENTS": "bf16"})
+def test_a_hook_of_the_script_stays(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gradients.change(module, {"MULTINODE_GRADIENTS": "bf16"})
 
-    assert hooks(name, own="its own") == [(None, "its own")]
+    assert hooks(module, own="its own") == [(None, "its own")]
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("environ", [{}, {"MULTINODE_GRADIENTS": ""}, {"MULTINODE_GRADIENTS": "fp8"}])
-def test_nothing_changes_where_nobody_asks(name: str, environ: dict[str, str]) -> None:
-    before = list(sys.meta_path)
-    gradients.start(environ)
+def test_nothing_changes_where_nobody_asks(module: Any, environ: dict[str, str]) -> None:
+    gradients.change(module, environ)
 
-    assert sys.meta_path == before
-    assert hooks(name) == []
-
-
-def test_the_finder_goes_with_the_import(name: str) -> None:
-    before = list(sys.meta_path)
-    gradients.start({"MULTINODE_GRADIENTS": "bf16"})
-    assert sys.meta_path != before
-
-    hooks(name)
-
-    assert sys.meta_path == before
-
-
-def test_a_torch_without_that_module_fails_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "MODULE", "no_such_stand_in")
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    gradients.start({"MULTINODE_GRADIENTS": "bf16"})
-
-    with pytest.raises(ModuleNotFoundError, match="no_such_stand_in"):
-        __import__("no_such_stand_in")
+    assert hooks(module) == []
 
 
 def test_torch_finds_no_types_of_the_hook_to_compare() -> None:

@@ -23,6 +23,7 @@ from images.host import process
 from images.host.store import Store
 from images.layers.entrypoint_layer import (
     AT_END,
+    CHANGES,
     FIRST,
     FIRST_COLLECTION,
     IF_SET,
@@ -61,7 +62,7 @@ def test_the_label_has_debians_release_of_debians_python_only(path: str, release
 def test_it_is_lines_that_site_runs() -> None:
     lines = (AT_END + ON_IMPORT + FIRST_COLLECTION).splitlines()
 
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert [line for line in lines if not line.startswith("import ")] == []
 
 
@@ -102,6 +103,11 @@ def test_a_program_takes_part_in_the_import_of_one_module(monkeypatch: pytest.Mo
     assert finder.find_spec("multiprocessing.context", multiprocessing.__path__) is None
     found = finder.find_spec("multiprocessing.queues", multiprocessing.__path__, None)
     assert (found is not None and found.name == "multiprocessing.queues") is there
+
+
+@pytest.mark.parametrize("path", CHANGES.values())
+def test_what_changes_a_module_is_a_program_that_can(path: str) -> None:
+    assert callable(runpy.run_path(str(ROOT / path.removeprefix(f"/{MULTINODE}/")))["change"])
 
 
 @pytest.fixture
