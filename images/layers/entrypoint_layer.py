@@ -47,14 +47,14 @@ AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py") + "
 # Most programs never import one of these modules.
 ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
 
-# A full collection looks at every object that lives. While torch and transformers are imported there are seven of them,
-# which free next to nothing and take a seventh of the CPU time to the first step. So the first one comes late, at the
-# latest after 2.5 million objects: mostly it is the one that the Trainer asks for when a training begins. Young garbage
-# is collected as ever, and after the first full collection all is. What a program itself has set stays. Python 3.14,
-# which collects in steps, has no threshold for it.
+# A full collection looks at every object that lives, and comes with every tenth of the younger generation. While torch
+# and transformers are imported there are seven of them, which free next to nothing and take a seventh of the CPU time
+# to the first step. So a collection during an import does not count towards the first full one, up to MOST of them.
+# What a program makes outside of imports is collected as ever, and after the first full collection all is. What a
+# program itself has set stays. Python 3.14, which collects in steps, has no threshold for it.
 USUAL = 10
-FIRST = 300
-FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, first=FIRST)
+MOST = 290
+FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, most=MOST)
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")

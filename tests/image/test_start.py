@@ -139,3 +139,22 @@ def test_imports_do_without_full_collections(image: str) -> None:
     )
 
     assert run(image, "python3", "-c", program).out == "0 (700, 10, 10)\n"
+
+
+GARBAGE = """
+import gc
+import torch
+class Batch: pass
+kept, old = [], []
+gc.callbacks.append(lambda phase, info: old.append(info["generation"]) if (phase, info["generation"]) == ("stop", 2) else None)
+for step in range(3000):
+    batch = Batch()
+    batch.me, batch.rows = batch, [[number] for number in range(50)]
+    kept = [*kept[-200:], batch]
+print(len(old) > 0)
+"""
+
+
+def test_garbage_of_a_loop_without_the_trainer_is_collected(image: str) -> None:
+    """A batch in a cycle of references lives until a full collection: without one, memory grows by every batch."""
+    assert run(image, "python3", "-c", GARBAGE).out == "True\n"
