@@ -54,10 +54,12 @@ def detach(parent: int) -> None:
 def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
     """Renew the lease until the training ends, then release it; return the host of another job that has taken it.
 
+    The first time is at once: another node of the job may be waiting for a sign that somebody holds it.
     Where a training that is killed takes its container with it, nobody releases the lease, and it expires.
     """
-    fails = False
-    while not is_told(RENEW):
+    fails, pause = False, 0.0
+    while not is_told(pause):
+        pause = RENEW
         try:
             other = find_other(path, owner, host)
             fails = False

@@ -115,12 +115,18 @@ def check_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) 
 
     Two jobs have one name where a job was submitted twice, or where two networks have a node of the same name.
     """
+    held = find_twin(path, owner, clock, say)
+    if held is not None:
+        raise refuse(path, held)
+
+
+def find_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) -> Lease | None:
+    """Return the lease of our name if somebody renews it, who is not this process."""
     held = read_lease(path)
     if held is None or held.owner != owner:
-        return
+        return None
     say(f"a job of this name has left its lease {path}; {TWIN:.0f} s will tell whether it still runs")
-    if is_renewed(path, held, clock, TWIN):
-        raise refuse(path, held)
+    return held if is_renewed(path, held, clock, TWIN) else None
 
 
 def check_other(path: str, owner: str, clock: Clock) -> None:

@@ -12,8 +12,19 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import KEEPER, start_keeper
-from entrypoint.runs.lease import Clock, check_other, check_twin, create, release, take, write_whole
-from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, find_last, make_mark, read_record
+from entrypoint.runs.lease import Clock, check_other, check_twin, create, find_twin, release, take, write_whole
+from entrypoint.runs.record import (
+    OWN,
+    PROOF,
+    as_text,
+    check_record,
+    compare,
+    describe,
+    find_last,
+    is_shared,
+    make_mark,
+    read_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +61,8 @@ class Run(NamedTuple):
 
     anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
     --resume_from_checkpoint, and nobody has typed it; nodes: how many there are at most; owner: the name by which other
-    jobs know this one; mark: the file by which this node signs the directory, empty where another of its ranks signs.
+    jobs know this one; mark: the file by which this node signs the directory, empty where another of its ranks signs,
+    or nothing says which of the nodes it is.
     """
 
     directory: str
@@ -85,11 +97,14 @@ def name_mark(world: World, host: str) -> str:
     """Return the file by which a node signs: its place among the nodes, where that is known, and its host.
 
     A launcher that has started the ranks does not number the nodes: there the place is the rank of the first process
-    of the node, and its other processes do not sign.
+    of the node, and its other processes do not sign. A candidate does not sign: its host may have another name at each
+    start, and two names in a directory of its own would look like two nodes.
     """
     low, high = world.nodes
     place = world.node_rank if world.rank is None else world.rank
-    if high > 1 and (place is None or low != high):
+    if high > 1 and place is None:
+        return ""
+    if low != high:
         return make_mark(host, "")
     return "" if world.local_rank else make_mark(host, f"rank-{place}" if world.rank else f"node-{place or 0}")
 
@@ -143,10 +158,16 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
 
 
 def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
-    """Sign the directory, take its lease and leave the record of the run; return the number of the keeper."""
+    """Sign the directory, take its lease and leave the record of the run; return the number of the keeper.
+
+    Candidates of one job share the lease. One that finds it renewed leaves the proof that they share the directory: it
+    has not met the others yet, so all ranks will find the proof when they look for a checkpoint together.
+    """
     sign(run)
-    if run.role is Role.LEADER:  # the other nodes of a candidate's job renew a lease of the same name
+    if run.role is Role.LEADER:
         check_twin(lease, run.owner, clock, say)
+    elif not is_shared(run.directory) and find_twin(lease, run.owner, clock, say):
+        create(f"{run.directory}/{OWN}/{PROOF}", "")
     taken = take(lease, run.owner, run.host, clock, say)
     try:
         check_run(run)
@@ -160,8 +181,8 @@ def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None
 
 def sign(run: Run) -> None:
     """Leave the mark of this node: the marks of two nodes prove that they share the directory."""
+    make_shared(f"{run.directory}/{OWN}/nodes")
     if run.mark:
-        make_shared(f"{run.directory}/{OWN}/nodes")
         create(f"{run.directory}/{OWN}/nodes/{run.mark}", "")
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OWN = "_multinode"
+# What a node leaves that has seen another one renew the lease of their job.
+PROOF = "shared"
 # Between the place of a node and the name of its host, which has none.
 AT = "@"
 # How many of the checkpoints that are passed over a note names.
@@ -102,7 +104,7 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
     if record is None:
         return None, ""
     found = [each for each in list_checkpoints(directory) if each not in record.before]
-    if found and nodes > 1 and (record.nodes == 1 or not is_shared(list_marks(directory))):
+    if found and nodes > 1 and (record.nodes == 1 or not is_shared(directory)):
         return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
     last, faults = pass_damaged(directory, found)
     if last is None and not faults:
@@ -134,10 +136,10 @@ def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | 
     return last, [f"{name} {faults[name]}" for name in sorted(faults, key=read_step, reverse=True)]
 
 
-def list_marks(directory: str) -> list[str]:
-    """List the marks of the nodes that have ever trained into a directory."""
+def is_shared(directory: str) -> bool:
+    """Return whether several nodes are known to share a directory: by the proof that one left, or by their marks."""
     place = f"{directory}/{OWN}/nodes"
-    return os.listdir(place) if os.path.isdir(place) else []
+    return os.path.exists(f"{directory}/{OWN}/{PROOF}") or (os.path.isdir(place) and are_several(os.listdir(place)))
 
 
 def make_mark(host: str, place: str) -> str:
@@ -145,8 +147,8 @@ def make_mark(host: str, place: str) -> str:
     return f"{place}{AT}{host}" if place else host
 
 
-def is_shared(marks: list[str]) -> bool:
-    """Return whether several nodes have signed one directory.
+def are_several(marks: list[str]) -> bool:
+    """Return whether several nodes have left their marks in one directory.
 
     A container that is started again may have another name, and a machine may be another node of the next job. So two
     marks prove it only if both their places and their hosts differ. Marks without a place, as older images left them,

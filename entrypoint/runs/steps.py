@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.runs.checkpoints import STATE, read_object
-from entrypoint.runs.record import is_shared, list_marks, read_record
+from entrypoint.runs.record import is_shared, read_record
 from entrypoint.training.command import Program, set_argument
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def count_ranks(directory: str, checkpoint: str) -> int | None:
     if names == {ALONE}:
         return 1
     record = read_record(directory)
-    if ALONE in names or record is None or (record.nodes > 1 and not is_shared(list_marks(directory))):
+    if ALONE in names or record is None or (record.nodes > 1 and not is_shared(directory)):
         return None
     return len(names) if len(names) > 1 and names == {RANKED.format(rank) for rank in range(len(names))} else None
 

@@ -30,19 +30,21 @@ class Job:
     make: Callable[..., Container]
     pods: list[Container] = field(default_factory=list)
 
-    def start(self, environ: dict[str, str], *words: str, options: tuple[str, ...] = ()) -> None:
+    def start(
+        self, environ: dict[str, str], *words: str, options: tuple[str, ...] = (), volume: Path | None = None
+    ) -> None:
         """Start the next pod."""
         number = len(self.pods)
         scripts = f"{ROOT}/tests/data/offline:/workspace/transformers:ro"
-        mounts = ("--volume", scripts, "--volume", f"{self.volume}:/workspace/output")
+        mounts = ("--volume", scripts, "--volume", f"{volume or self.volume}:/workspace/output")
         place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
         place |= {"STEP_SECONDS": "0.2", **environ}
-        self.pods.append(self.make(f"pod{number}", number, *CLM, *words, environ=place, options=mounts + options))
+        self.pods.append(self.make(f"pod{number}", number % 2, *CLM, *words, environ=place, options=mounts + options))
 
     def trains(self, seconds: float = 240) -> None:
         """Wait until it has left a checkpoint."""
         until = time.monotonic() + seconds
-        while not (self.volume / "clm/checkpoint-4/trainer_state.json").exists():
+        while not any(self.volume.glob("**/clm/checkpoint-4/trainer_state.json")):
             assert time.monotonic() < until, f"no checkpoint after {seconds} s"
             time.sleep(0.1)
 
@@ -95,6 +97,31 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) ->
 
     broken.ended(*ends)
     assert_went_on(ends)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+def test_new_containers_of_a_job_go_on_together_or_begin_together(job: Job, shared: bool) -> None:
+    """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
+    volumes = [job.volume, job.volume] if shared else [job.volume / "0", job.volume / "1"]
+    for place in volumes:
+        place.mkdir(exist_ok=True)
+        place.chmod(0o777)
+    environ = {**ELASTIC, "PET_RDZV_ENDPOINT": "meeting:23456", "PET_MAX_RESTARTS": "0"}
+    for start in range(2):
+        for place, options in zip(volumes, (("--network-alias", "meeting"), ()), strict=True):
+            job.start(environ, options=options, volume=place)
+        if start == 0:
+            job.trains()
+            for number in range(2):
+                job.kill(number)
+
+    ends = job.end()[2:]
+
+    (began, step), last = steps(ends, 0)
+    assert steps(ends, 1) == [(began, step), last] == [("begins", step), ("ends", 48)]
+    assert (step > 0) == shared
+    assert ("not all nodes are known to share" in "".join(each.out for each in ends)) != shared
 
 
 @pytest.mark.slow

@@ -54,6 +54,18 @@ def test_a_lease_is_renewed_and_released_at_the_end(path: str, wait: Callable[..
     assert len(set(seen)) == 3 and read_lease(path) is None
 
 
+def test_the_first_renewal_is_at_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def sigtimedwait(numbers: list[int], seconds: float) -> object:
+        pauses.append(seconds)
+        return signal.SIGTERM if len(pauses) == 3 else None
+
+    monkeypatch.setattr(signal, "sigtimedwait", sigtimedwait)
+    renew_until_the_end(path, "mine", "here")
+    assert pauses == [0, RENEW, RENEW]
+
+
 def test_a_job_that_has_taken_it_is_named_and_keeps_it(path: str, wait: Callable[..., None]) -> None:
     wait(lambda: Path(path).write_text(make_text("other", "node7")), lambda: pytest.fail("renewed"))
     assert renew_until_the_end(path, "mine", "here") == "node7"

@@ -119,7 +119,7 @@ def test_another_node_signs_and_does_no_more(tmp_path: Path, kept: list[str]) ->
         (World(ALONE, ""), "node-0@h"),
         (POD, "node-0@h"),
         (POD._replace(node_rank=1), "node-1@h"),
-        (ELASTIC, "h"),
+        (ELASTIC, ""),  # which of the nodes it is, and its name at the next start, are unknown
         (World(SLURM, "", (2, 2), None, 2, 0, 0, 4), "node-0@h"),
         (World(SLURM, "", (2, 2), None, 2, 2, 0, 4), "rank-2@h"),
         (World(SLURM, "", (2, 2), None, 2, 3, 1, 4), ""),  # the first rank of its node signs
@@ -142,6 +142,40 @@ def test_nodes_with_directories_of_their_own_begin_at_step_0(tmp_path: Path, kep
             last, note = find_resume(made)
             assert last is None and ("not all nodes are known to share" in note) == (node == 0 and start == "b")
         checkpoint(tmp_path / "0", 500 if start == "a" else 1000)
+
+
+def start_elastic(directory: Path, host: str, others: list[str]) -> Run:
+    """Start a node of an elastic job; others: the nodes that renew the lease in this directory at that time."""
+    made = run(directory, ELASTIC, host=host, mark=name_mark(ELASTIC, host))
+
+    def renew_others(seconds: float) -> None:
+        for other in others:
+            renew(f"{directory}/{OWN}/lease.json", made.owner, other)
+
+    open_run(made, Clock(itertools.count(0, 4).__next__, renew_others), lambda _: None)
+    return made
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_nodes_of_an_elastic_job_go_on_where_they_have_met_in_the_directory(
+    tmp_path: Path, kept: list[str], shared: bool
+) -> None:
+    """A container has a new name at each start, and the lease of the start before is left behind."""
+    first, second = tmp_path / "0", tmp_path / ("0" if shared else "1")
+    for start in ("a", "b"):
+        nodes = [start_elastic(first, f"{start}0", [])]
+        nodes.append(start_elastic(second, f"{start}1", [f"{start}0"] if shared else []))
+        if start == "a":
+            checkpoint(first, 500)
+
+    found = [find_resume(node)[0] for node in nodes]
+    assert [last.name if last else None for last in found] == (["checkpoint-500"] * 2 if shared else [None] * 2)
+
+
+def test_a_proof_is_not_waited_for_twice(tmp_path: Path, kept: list[str]) -> None:
+    start_elastic(tmp_path, "a", [])
+    start_elastic(tmp_path, "b", ["a"])
+    open_run(run(tmp_path, ELASTIC, host="c"), CLOCK, pytest.fail)
 
 
 def test_a_restarted_job_goes_on(tmp_path: Path, kept: list[str]) -> None:
