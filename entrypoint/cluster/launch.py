@@ -26,7 +26,7 @@ from entrypoint.cluster.hydra import (
 )
 from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip_preloads
-from entrypoint.cluster.wait import Access, wait_for_hosts
+from entrypoint.cluster.wait import Access, find_place, wait_for_hosts, warn_twins
 from entrypoint.container.files import read_text, which, write_private
 from entrypoint.container.image import LAUNCHED, name_stack, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
@@ -162,13 +162,16 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         access = Access(
             write_client(keys, environ, port), port, strip_preloads(environ), time.monotonic() + request.timeout
         )
-        wait_for_hosts(away, access, request.timeout)
+        places = wait_for_hosts(away, access, request.timeout)
         shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
         shared |= make_bootstrap_variables(environ, access.config, root, find_hydra_interface(away[0]))
     else:
         from entrypoint.container.files import make_private
 
         make_private(directory)
+        places = {}
+    here = find_place()
+    warn_twins({host.name: places.get(host.name, here) for host in hosts})
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     try:

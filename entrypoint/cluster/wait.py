@@ -27,6 +27,10 @@ REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe")
 
 
+# What tells two hosts with one port apart, machines or containers: the start of the kernel, and the network.
+PLACE = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net")
+
+
 class Access(NamedTuple):
     """How to reach hosts: ssh's configuration, port and environment, and the deadline (time.monotonic)."""
 
@@ -36,9 +40,16 @@ class Access(NamedTuple):
     deadline: float
 
 
-def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
-    """Try all hosts at once until each answers; raise Refusal with those that do not."""
-    states = dict.fromkeys(hosts, "not tried")
+class State(NamedTuple):
+    """Why a host does not answer; empty once it does, and then where it is: what only its container has."""
+
+    fault: str
+    place: str = ""
+
+
+def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str, str]:
+    """Try all hosts at once until each answers, and return where each is; raise Refusal with those that do not."""
+    states = dict.fromkeys(hosts, State("not tried"))
     threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
@@ -48,29 +59,36 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
     for thread in threads:
         thread.join(max(0.0, access.deadline - time.monotonic()) + 0.1)
     remind.cancel()
-    silent = {host: state for host, state in states.items() if state}
+    silent = list_silent(states)
     if silent:
-        value = ", ".join(f"{host} ({state})" for host, state in silent.items())
+        value = ", ".join(silent)
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
+    return {host: state.place for host, state in states.items()}
 
 
-def print_waiting(states: dict[str, str]) -> None:
+def list_silent(states: Mapping[str, State]) -> list[str]:
+    """List the hosts that do not answer, each with the reason."""
+    return [f"{host} ({state.fault})" for host, state in states.items() if state.fault]
+
+
+def print_waiting(states: Mapping[str, State]) -> None:
     """Print what is being waited for."""
-    silent = ", ".join(f"{host} ({state})" for host, state in states.items() if state)
+    silent = ", ".join(list_silent(states))
     if silent:
         print_note(f"waiting for {silent}")
 
 
-def try_host(host: str, access: Access, states: dict[str, str]) -> None:
-    """Try one host until it answers; its state is the reason why it does not, and empty once it does."""
-    while states[host] and time.monotonic() < access.deadline:
-        found = try_port(host, access) or try_ssh(host, access)
+def try_host(host: str, access: Access, states: dict[str, State]) -> None:
+    """Try one host until it answers, and keep its state."""
+    while states[host].fault and time.monotonic() < access.deadline:
+        fault = try_port(host, access)
+        found = State(fault) if fault else try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.
-        if found != SILENT or not states[host].startswith(REFUSED):
+        if found.fault != SILENT or not states[host].fault.startswith(REFUSED):
             states[host] = found
-        if found:
+        if found.fault:
             time.sleep(PAUSE)
 
 
@@ -88,12 +106,12 @@ def try_port(host: str, access: Access) -> str:
         return (error.strerror or "no answer").lower()
 
 
-def try_ssh(host: str, access: Access) -> str:
-    """Return why a login fails; empty if it does not. A port may be open before the right server listens on it."""
+def try_ssh(host: str, access: Access) -> State:
+    """Return why a login fails, or where the host is. A port may be open before the right server listens on it."""
     left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
-            ["ssh", "-F", access.config, host, "true"],
+            ["ssh", "-F", access.config, host, f"cat {PLACE[0]}; readlink {PLACE[1]}; true"],
             env=dict(access.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -103,8 +121,30 @@ def try_ssh(host: str, access: Access) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return SILENT
-    return "" if done.returncode == 0 else f"{REFUSED}: {complaint(done.stderr, done.returncode, os.getuid())}"
+        return State(SILENT)
+    if done.returncode:
+        return State(f"{REFUSED}: {complaint(done.stderr, done.returncode, os.getuid())}")
+    return State("", done.stdout.strip())
+
+
+def find_place() -> str:
+    """Return where this process is, as a host says it of itself; empty where the kernel does not say it."""
+    try:
+        # A read of more bytes than the kernel allocates at once fails in /proc/sys.
+        with open(PLACE[0], encoding="ascii") as file:
+            return f"{file.readline()}{os.readlink(PLACE[1])}"
+    except OSError:
+        return ""
+
+
+def warn_twins(places: Mapping[str, str]) -> None:
+    """Print a warning where two names of hosts are of one machine or container."""
+    first: dict[str, str] = {}
+    for name, place in places.items():
+        if place and first.setdefault(place, name) != name:
+            print_note(
+                f"{first[place]} and {name} are one host, whose ranks share its cores: leave out one of the names"
+            )
 
 
 def complaint(text: str, code: int, user: int) -> str:

@@ -71,7 +71,7 @@ def apart() -> Iterator[None]:
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
             ("entrypoint.meeting.wait.can_resolve", lambda name: True),
-            ("entrypoint.cluster.wait.wait_for_hosts", lambda *_: None),
+            ("entrypoint.cluster.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, "")),
         ):
             stack.enter_context(mock.patch(name, value))
         yield

@@ -98,7 +98,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
     monkeypatch.setattr(launch, "find_away", lambda hosts: [host.name for host in hosts])
     monkeypatch.setattr(launch, "find_keys", lambda environ: keys)
-    monkeypatch.setattr(launch, "wait_for_hosts", lambda *_: None)
+    monkeypatch.setattr(launch, "wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, ""))
     monkeypatch.setattr(launch, "find_hydra_interface", lambda host: None)
     monkeypatch.setattr(launch, "has_only_ipv6", lambda host: False)
     monkeypatch.setattr(launch, "read_stack", lambda text: Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
+from typing import Any
 
 import pytest
 
 from entrypoint.cluster import wait
-from entrypoint.cluster.wait import REFUSED, SILENT, Access, complaint, try_host, try_ssh
+from entrypoint.cluster.wait import REFUSED, SILENT, Access, State, complaint, find_place, try_host, try_ssh, warn_twins
 
 CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
 
@@ -45,16 +46,16 @@ def test_it_is_said_why_ssh_gave_up(text: str, said: str) -> None:
 def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
     tries: list[str], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states, left = {"a": "not tried"}, list(tries)
+    states, left = {"a": State("not tried")}, list(tries)
     clock = iter([*([0.0] * len(tries)), 2.0])
     monkeypatch.setattr(wait, "try_port", lambda *_: "")
-    monkeypatch.setattr(wait, "try_ssh", lambda *_: left.pop(0))
+    monkeypatch.setattr(wait, "try_ssh", lambda *_: State(left.pop(0)))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
     try_host("a", Access("config", 2222, {}, 1.0), states)
 
-    assert states == {"a": state}
+    assert states == {"a": State(state)}
     assert not left
 
 
@@ -67,6 +68,32 @@ def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return subprocess.CompletedProcess(argv, 255, "", "no\ufffd")
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 3_000_000)) == f"{REFUSED}: no\ufffd"
+    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 3_000_000)) == State(f"{REFUSED}: no\ufffd")
     assert said["errors"] == "replace"
     assert said["timeout"] == 86400  # Python refuses the three million
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({"node0": "a", "node1": "b"}, ""),
+        ({"node0": "a", "10.0.0.1": "a", "node1": "b"}, "node0 and 10.0.0.1 are one host"),
+        ({"node0": "", "node1": ""}, ""),  # nothing is known of them
+    ],
+)
+def test_one_host_under_two_names_is_said(
+    places: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warn_twins(places)
+    assert said in (err := capsys.readouterr().err) and bool(err) == bool(said)
+
+
+def test_a_host_says_of_itself_what_we_say_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = subprocess.run
+
+    def run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return ssh(["sh", "-c", argv[-1]], **options)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert try_ssh("a", Access("config", 2222, {"PATH": "/bin"}, time.monotonic() + 60)) == State("", find_place())
+    assert find_place().count("\n") == 1
