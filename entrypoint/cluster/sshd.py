@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.
-OWN = ("_", "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "TERM")
+OWN = ("_", "OLDPWD", "PWD", "SHLVL", "TERM")
 # sshd ends a session of 1000 variables, its own among them (openssh, misc.c, child_set_env).
 MOST = 900
 FIXED = """\
