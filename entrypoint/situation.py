@@ -19,11 +19,12 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 # Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
 RANKS_ELSEWHERE = ("mpirun", "mpiexec", "orterun", "prterun", "launch", "deepspeed", "horovodrun", "multinode")
+HELP = ("-h", "--help")
 
 
 class Situation(NamedTuple):
@@ -118,11 +119,19 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
 def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
     script = find_script(job.words) or "SCRIPT.py"
+    if asks_for_help(job.words):
+        return
     if start.program in (TORCHRUN, starters.ACCELERATE):
         check_mpijob(environ, start.program, script)
     if start.program == TORCHRUN:
         check_typed(environ, world, script)
         check_meeting(start.environ, world)
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether a typed program prints its help and starts nothing; behind a script, the help is the script's."""
+    script = find_script(words)
+    return any(word in HELP for word in words[: words.index(script) if script else len(words)])
 
 
 def find_script(words: Iterable[str]) -> str:

@@ -407,6 +407,8 @@ def test_a_typed_torchrun_may_meet_others_on_this_machine(
         ("torchrun --standalone x.py", {"PET_NNODES": "2"}, False),
         ("torchrun --help", {}, False),
         ("torchrun --nnodes 2 --master-addr 127.0.0.1 x.py", {}, False),
+        ("torchrun --nnodes 2 --help", {}, False),
+        ("torchrun --nnodes 2 x.py --help", {}, True),
     ],
 )
 def test_a_typed_torchrun_of_several_nodes_without_a_place_to_meet_is_refused(
