@@ -123,7 +123,10 @@ def set_argument(name: str, program: Program, argument: str, value: str | int) -
         return program._replace(words=[script, *files], given=given, files=files)
     if argument not in program.given:
         return program._replace(words=[script, *words, f"--{argument}", *values], given=given)
-    flags = [flag._replace(values=values) if plain(flag.name) == argument else flag for flag in split_flags(words)]
+    flags = [
+        flag._replace(values=values, joined=flag.joined and bool(values)) if plain(flag.name) == argument else flag
+        for flag in split_flags(words)
+    ]
     return program._replace(words=[script, *(word for flag in flags for word in flag.words())], given=given)
 
 

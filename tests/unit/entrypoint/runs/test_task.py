@@ -123,8 +123,9 @@ def test_older_releases_are_told_so_whatever_a_file_says(tmp_path: Path, value: 
     assert run is not None and not run.anew
 
 
-def test_older_releases_are_told_so_whatever_a_flag_says(tmp_path: Path) -> None:
-    words = ["--overwrite_output_dir", "False", "--output_dir", str(tmp_path)]
+@pytest.mark.parametrize("flag", [["--overwrite_output_dir", "False"], ["--overwrite_output_dir=no"]])
+def test_older_releases_are_told_so_whatever_a_flag_says(tmp_path: Path, flag: list[str]) -> None:
+    words = [*flag, "--output_dir", str(tmp_path)]
     program, run = prepare(words, NEW._replace(transformers="4.57.6"))
 
     assert program.words[program.words.index("--overwrite_output_dir") + 1] == "--output_dir"
