@@ -10,7 +10,7 @@ from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_alone, check_mpijob, check_typed, warn_indexed
 from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_loopback, check_meeting
+from entrypoint.launchers.torchrun import check_loopback, check_meeting, check_standalone
 from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -19,12 +19,11 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 
 # Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
 RANKS_ELSEWHERE = ("mpirun", "mpiexec", "orterun", "prterun", "launch", "deepspeed", "horovodrun", "multinode")
-HELP = ("-h", "--help")
 
 
 class Situation(NamedTuple):
@@ -52,13 +51,13 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     """
     machine, start = read_this_machine(), find_start(job, environ, nproc)
     described, count = (environ, nproc) if start is None else (start.environ, start.each)
-    world, notes = find_world(job, described, count)
     starts = job.trains or (start is not None and start.program == TORCHRUN)
+    world, notes = find_world(described, count, strict=starts)
     if starts and world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.meeting.options import check_options, check_standalone  # only what starts ranks pays for it
+        from entrypoint.meeting.options import check_options  # only what starts ranks pays for it
 
         check_options(described)
-        check_standalone(described, world)
+        check_standalone(described, world.nodes[1])
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, machine, threads, starts=job.trains or start is not None)
@@ -91,12 +90,12 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
     return start._replace(environ=environ)
 
 
-def find_world(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> tuple[World, list[str]]:
-    """Return the world; what is wrong with it stops a training, and is a note beside any other command."""
+def find_world(environ: Mapping[str, str], nproc: int | None, *, strict: bool) -> tuple[World, list[str]]:
+    """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
     try:
         return read_world(environ, detect(environ), nproc), []
     except Refusal as refusal:
-        if job.trains:
+        if strict:
             raise
         return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
 
@@ -119,19 +118,11 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
 def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
     script = find_script(job.words) or "SCRIPT.py"
-    if asks_for_help(job.words):
-        return
     if start.program in (TORCHRUN, starters.ACCELERATE):
         check_mpijob(environ, start.program, script)
     if start.program == TORCHRUN:
         check_typed(environ, world, script)
         check_meeting(start.environ, world)
-
-
-def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether a typed program prints its help and starts nothing; behind a script, the help is the script's."""
-    script = find_script(words)
-    return any(word in HELP for word in words[: words.index(script) if script else len(words)])
 
 
 def find_script(words: Iterable[str]) -> str:

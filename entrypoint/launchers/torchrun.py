@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-COUNT, INDEX = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX"
+COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 
@@ -105,6 +105,21 @@ def check_loopback(environ: Mapping[str, str], world: World) -> None:
     raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
 
 
+def is_standalone(environ: Mapping[str, str]) -> bool:
+    """Return whether torchrun is told to meet no other node; raise Refusal for what it would not read as a number."""
+    return bool(number(environ, STANDALONE))
+
+
+def check_standalone(environ: Mapping[str, str], nodes: int) -> None:
+    """Raise Refusal where several nodes would meet nobody: each waits for others at a port of its own, or trains alone.
+
+    Torchrun keeps the number of nodes, and gives them another place to meet (torch/distributed/run.py).
+    """
+    if nodes > 1 and is_standalone(environ):
+        remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
+        raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
+
+
 def check_meeting(environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for a typed torchrun of several nodes that has no place to meet; environ: its PET_ variables.
 
@@ -164,7 +179,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
     """Return the smallest and the largest number of nodes of `2` or `1:4`; raise Refusal for anything else."""
     low, high = read_range(text) or (None, None)
     if low is None or high is None:  # torchrun knows no range without an end
-        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4"
+        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
     return low, high
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.torchrun import C10D_PORT, parse_nodes
+from entrypoint.launchers.torchrun import C10D_PORT, is_standalone, parse_nodes
 from entrypoint.launchers.world import TORCHRUN
 from entrypoint.numbers import number, whole
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 RESTARTS, INTERVAL = "PET_MAX_RESTARTS", "PET_MONITOR_INTERVAL"
 CONF, FILTER = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER"
-STANDALONE = "PET_STANDALONE"
 
 # Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
 NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
@@ -29,6 +28,7 @@ BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 def check_options(environ: Mapping[str, str]) -> None:
     """Raise Refusal for variables of torchrun with values that it would answer with its usage, or a traceback."""
     number(environ, RESTARTS)
+    is_standalone(environ)
     read_conf(environ)
     ranks = environ.get(FILTER, "")
     if ranks and any(whole(each.strip()) is None for each in ranks.split(",")):
@@ -40,15 +40,6 @@ def check_options(environ: Mapping[str, str]) -> None:
         seconds = 0
     if not seconds > 0:
         raise Refusal(f"{INTERVAL} is not a number of seconds", repr(text), f"export {INTERVAL}=0.1, or unset it")
-
-
-def check_standalone(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for several nodes beside torchrun's variable by which each of them would train alone."""
-    text = environ.get(STANDALONE, "")
-    if world.launcher == TORCHRUN and world.several_nodes and text not in ("", "0"):
-        value = f"{STANDALONE}={text}, and {world.nodes[1]} nodes"
-        remedy = f"unset {STANDALONE}, or export PET_NNODES=1 to train alone"
-        raise Refusal(f"with {STANDALONE} torchrun trains alone on each node", value, remedy)
 
 
 def check_rendezvous_backend(environ: Mapping[str, str], *, etcd: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file
 from entrypoint.launchers.mpi import HOSTFILES
-from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS
+from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS, check_standalone, is_standalone, parse_nodes
 from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -38,6 +38,7 @@ MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
     "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
 )  # fmt: skip
+HELP = frozenset({"-h", "--help"})
 EACH, RESTARTS, NODE = "--nproc-per-node", "PET_MAX_RESTARTS", "PET_NODE_RANK"
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
@@ -81,11 +82,14 @@ class Start(NamedTuple):
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
-    """Return what a command line starts; None if it is no program that starts ranks."""
+    """Return what a command line starts; None if it is no program that starts ranks, or prints torchrun's help."""
     program, options = find_starter(words)
     if program == TORCHRUN:
-        meeting = read_meeting(options, environ, nproc)
-        return Start(program, whole(meeting[COUNT]), meeting, EACH in read_program_options(options, FLAGS))
+        typed = read_program_options(options, FLAGS)
+        if not HELP.isdisjoint(typed):
+            return None
+        meeting = read_meeting(typed, environ, nproc)
+        return Start(program, whole(meeting[COUNT]), meeting, EACH in typed)
     if program == ACCELERATE:
         from entrypoint.tuning.accelerate import count_processes, read_asked
 
@@ -132,14 +136,17 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
     return "", "".join(left[:1]), left
 
 
-def read_meeting(options: list[str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
-    """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
+def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
+    """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node.
+
+    Raise Refusal for several nodes of a standalone one.
+    """
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
         found[COUNT] = str(nproc)
-    typed = read_program_options(options, FLAGS)
     found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
-    if found.get("PET_STANDALONE", "0") != "0":
+    if is_standalone(found):
+        check_standalone(found, parse_nodes(found.get("PET_NNODES", "1"))[1])
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
     several = found.get("PET_NNODES", "1") != "1"
     node = environ.get(INDEX, "").strip() if several else ""

@@ -343,7 +343,11 @@ def test_a_range_of_nodes_at_a_master_is_their_largest_number(
         ("smoke", {**WORKER, "PET_MAX_RESTARTS": "abc"}, "PET_MAX_RESTARTS is not a number: 'abc'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "x"}, "PET_MONITOR_INTERVAL is not a number of seconds: 'x'"),
         ("smoke", {**WORKER, "PET_MONITOR_INTERVAL": "0"}, "PET_MONITOR_INTERVAL is not a number of seconds: '0'"),
-        ("smoke", {**WORKER, "PET_STANDALONE": "1"}, "with PET_STANDALONE torchrun trains alone on each node: "),
+        ("smoke", {**WORKER, "PET_STANDALONE": "1"}, "a standalone torchrun meets no other node: "),
+        ("smoke", {**WORKER, "PET_STANDALONE": "yes"}, "PET_STANDALONE is not a number: 'yes'"),
+        ("torchrun --standalone x.py", {"PET_NNODES": "2"}, "a standalone torchrun meets no other node: 2 nodes"),
+        ("torchrun --nnodes 1:2 x.py", {"PET_STANDALONE": "1"}, "a standalone torchrun meets no other node: 2 nodes"),
+        ("torchrun --standalone --nnodes 2 --help", {}, ""),
         ("torchrun --rdzv_conf=timeout=x x.py", {}, "'timeout=x'"),
         ("torchrun --monitor_interval 5 x.py", {"PET_MONITOR_INTERVAL": "x"}, ""),
         ("smoke", {**WORKER, "PET_RDZV_CONF": " timeout=9, is_host=true", "PET_MONITOR_INTERVAL": "0.5"}, ""),
@@ -404,7 +408,6 @@ def test_a_typed_torchrun_may_meet_others_on_this_machine(
         ("torchrun --nnodes 2 --nproc-per-node 1 x.py", {}, True),
         ("torchrun --nnodes 1:2 --rdzv-backend c10d x.py", {}, True),
         ("torchrun x.py", {"PET_NNODES": "2"}, True),
-        ("torchrun --standalone x.py", {"PET_NNODES": "2"}, False),
         ("torchrun --help", {}, False),
         ("torchrun --nnodes 2 --master-addr 127.0.0.1 x.py", {}, False),
         ("torchrun --nnodes 2 --help", {}, False),
@@ -418,6 +421,22 @@ def test_a_typed_torchrun_of_several_nodes_without_a_place_to_meet_is_refused(
 
     assert (done.code == 2) == refused
     assert ("nothing says where the nodes of this torchrun meet: --nnodes" in done.err) == refused
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ("--nnodes 2 --node-rank 5 --master-addr node0", "the node's rank is not below the number of nodes: 5 of 2"),
+        ("--nnodes 2 --node-rank 0 --master-addr node0:29500", "MASTER_ADDR"),
+        ("--nnodes 2 --node-rank 0 --master-addr node0 --master-port abc", "'abc'"),
+        ("--nnodes two --node-rank 0 --master-addr node0", "PET_NNODES is neither a number nor a range: 'two'"),
+    ],
+)
+def test_what_is_wrong_with_a_typed_torchrun_is_said(start: Start, options: str, fact: str) -> None:
+    done = start("torchrun", *options.split(), "x.py")
+
+    assert done.code == 2 and fact in done.err
+    assert "nothing says where the nodes" not in done.err
 
 
 APART = "torchrun would train a model of its own in each process of a launcher: "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from entrypoint.errors import Refusal
@@ -9,7 +11,9 @@ from entrypoint.launchers.table import detect, read_world
 from entrypoint.launchers.torchrun import (
     check_loopback,
     check_meeting,
+    check_standalone,
     count_by_hand,
+    is_standalone,
     split_endpoint,
 )
 from entrypoint.launchers.world import World, name_job
@@ -98,6 +102,25 @@ def test_a_typed_torchrun_of_several_nodes_says_where_they_meet(environ: dict[st
     with pytest.raises(Refusal, match="nothing says where the nodes of this torchrun meet") as caught:
         check_meeting(environ, World("alone", ""))
     assert (caught.value.value, caught.value.code) == (f"--nnodes {environ['PET_NNODES']}", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "fact"),
+    [
+        ("1", 4, "a standalone torchrun meets no other node"),
+        ("01", 2, "a standalone torchrun meets no other node"),
+        ("true", 1, "PET_STANDALONE is not a number"),
+        ("1", 1, ""),
+        ("0", 4, ""),
+        (" 00", 4, ""),
+        ("", 4, ""),  # of a PyTorchJob
+    ],
+)
+def test_several_nodes_do_not_stand_alone(text: str, nodes: int, fact: str) -> None:
+    environ = {"PET_STANDALONE": text}
+    with pytest.raises(Refusal, match=fact) if fact else contextlib.nullcontext():
+        is_standalone(environ)
+        check_standalone(environ, nodes)
 
 
 @pytest.mark.parametrize(

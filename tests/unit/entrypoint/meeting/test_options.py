@@ -11,34 +11,12 @@ from entrypoint.launchers.table import detect, read_world
 from entrypoint.meeting.options import (
     check_options,
     check_rendezvous_backend,
-    check_standalone,
     read_conf,
     warn_range,
 )
 
 ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
 MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
-
-
-@pytest.mark.parametrize(
-    ("environ", "value"),
-    [
-        ({**ELASTIC, "PET_STANDALONE": "1"}, "PET_STANDALONE=1, and 4 nodes"),
-        ({**MASTER, "PET_STANDALONE": "true"}, "PET_STANDALONE=true, and 2 nodes"),
-        ({**ELASTIC, "PET_STANDALONE": ""}, ""),  # of a PyTorchJob
-        ({**ELASTIC, "PET_STANDALONE": "0"}, ""),
-        ({**ELASTIC, "PET_STANDALONE": "1", "PET_NNODES": "1"}, ""),
-        ({"PET_STANDALONE": "1"}, ""),
-    ],
-)
-def test_several_nodes_do_not_train_alone_each(environ: dict[str, str], value: str) -> None:
-    world = read_world(environ, detect(environ), None)
-    if not value:
-        check_standalone(environ, world)
-        return
-    with pytest.raises(Refusal, match="with PET_STANDALONE torchrun trains alone") as caught:
-        check_standalone(environ, world)
-    assert (caught.value.value, caught.value.code) == (value, USER)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_program_that_starts_no_ranks(line: str) -> None:
     ("line", "left", "kind", "nodes", "master"),
     [
         ("torchrun --nproc-per-node 2 x.py", (), "alone", (1, 1), None),
-        ("torchrun --standalone x.py", ("pytorchjob-master",), "alone", (1, 1), None),
+        ("torchrun --standalone --nnodes 1 x.py", ("pytorchjob-master",), "alone", (1, 1), None),
         ("torchrun x.py", ("pytorchjob-master",), "torchrun", (2, 2), "job-master-0"),
         ("torchrun --nnodes 2 --node-rank 1 --master-addr m --master-port 7 x.py", (), "torchrun", (2, 2), "m"),
         ("torchrun --nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=m:7 x.py", (), "torchrun", (1, 4), "m"),
@@ -120,7 +120,7 @@ def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
         ("torchrun x.py", {"PET_NNODES": ""}, "0", False),
         ("torchrun --nnodes 1 x.py", {}, "0", False),
         ("torchrun x.py", {"JOB_COMPLETION_INDEX": "0"}, "0", False),
-        ("torchrun --standalone x.py", {}, None, False),
+        ("torchrun --standalone --nnodes 1 x.py", {}, None, False),
         ("mpirun -n 2 x.py", {}, None, False),
     ],
 )
