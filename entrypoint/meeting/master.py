@@ -20,22 +20,13 @@ if TYPE_CHECKING:
 def check_master(world: World) -> None:
     """Raise Refusal for a rank 0 that is not where the others expect it, or whose port is taken.
 
-    The agents of an elastic rendezvous find out among themselves who binds the port, so only a rank 0 that is known
-    beforehand is asked for it.
+    Print a note where that may be meant. The agents of an elastic rendezvous find out among themselves who binds the
+    port, so only a rank 0 that is known beforehand is asked for it.
     """
     if world.launcher == TORCHRUN_WORKER or world.master is None:
         return
-    if world.rank == 0 and "master" in world.guessed and not is_here(world.master):
-        here = socket.gethostname()
-        remedy = f"export MASTER_ADDR={here} on every node, or let the launcher put rank 0 on {world.master}"
-        raise Refusal("rank 0 is not on the first node of the list", f"{here}, not {world.master}", remedy)
-    if world.rank == 0 and world.launcher == SLURM and world.several_nodes and not is_here(world.master):
-        value = f"MASTER_ADDR={world.master}, and rank 0 is on {socket.gethostname()}"
-        raise Refusal("MASTER_ADDR is not the node of rank 0", value, "unset MASTER_ADDR before srun, which exports it")
-    if world.rank == 0 and world.launcher == MPI and world.several_nodes and not is_here(world.master):
-        here = socket.gethostname()
-        remedy = f"unset MASTER_ADDR before `launch`, or name {here} in the MASTER_ADDR that mpirun gets"
-        print_note(f"MASTER_ADDR={world.master}, and rank 0 is on {here}; unless that leads here, {remedy}")
+    if world.rank == 0 and not is_here(world.master):
+        check_place(world, world.master, socket.gethostname())
     if not world.port or is_free(world.port):
         return
     name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
@@ -45,6 +36,19 @@ def check_master(world: World) -> None:
     if world.launcher == TORCHRUN and is_here(world.master):
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
+
+
+def check_place(world: World, master: str, here: str) -> None:
+    """Raise Refusal or print a note for a rank 0 on a node, `here`, that does not have the address of the master."""
+    if "master" in world.guessed:
+        remedy = f"export MASTER_ADDR={here} on every node, or let the launcher put rank 0 on {master}"
+        raise Refusal("rank 0 is not on the first node of the list", f"{here}, not {master}", remedy)
+    if world.launcher == SLURM and world.several_nodes:
+        value = f"MASTER_ADDR={master}, and rank 0 is on {here}"
+        raise Refusal("MASTER_ADDR is not the node of rank 0", value, "unset MASTER_ADDR before srun, which exports it")
+    if world.launcher == MPI and world.several_nodes:
+        remedy = f"unset MASTER_ADDR before `launch`, or name {here} in the MASTER_ADDR that mpirun gets"
+        print_note(f"MASTER_ADDR={master}, and rank 0 is on {here}; unless that leads here, {remedy}")
 
 
 def warn_choice(world: World, interface: str | None) -> None:
