@@ -9,8 +9,12 @@ from entrypoint.container.limits import read_memory_limit, read_total, write_siz
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from entrypoint.container.cgroup import Files
 
+# Says to a training how many had been killed before it began, in a container that runs one job after the other.
+KILLS = "MULTINODE_KILLS"
 REMEDY = (
     "fewer examples at once (--per_device_train_batch_size N --gradient_accumulation_steps M), or more memory "
     "(docker run --memory, limits.memory of a pod)"
@@ -29,6 +33,17 @@ def count_kills(files: Files) -> int:
             if name == "oom_kill":
                 return whole(count) or 0
     return 0
+
+
+def remember_kills(files: Files) -> dict[str, str]:
+    """Return the variable by which a training knows how many there had been before it; empty where there were none."""
+    count = count_kills(files)
+    return {KILLS: str(count)} if count else {}
+
+
+def has_killed(files: Files, environ: Mapping[str, str]) -> bool:
+    """Return whether the kernel has killed for want of memory since this training began; environ: its variables."""
+    return count_kills(files) > (whole(environ.get(KILLS, "")) or 0)
 
 
 def explain_memory(files: Files) -> str:

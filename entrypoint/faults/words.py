@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from entrypoint.container.limits import SHM, WITHOUT, write_size
 from entrypoint.errors import WORLD, Refusal, list_causes
 from entrypoint.faults.disks import MORE_DISK, Disk, write_disk
-from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
+from entrypoint.faults.memory import REMEDY, explain_memory, has_killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,7 +100,7 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal | None:
     code, name = int(getattr(failure, "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
     if code >= 0:
         return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
-    if code == -9 and count_kills(place.files):
+    if code == -9 and has_killed(place.files, place.environ):
         return Refusal(f"{name} was killed by signal 9", explain_memory(place.files), REMEDY, WORLD)
     return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", WORLD)
 
@@ -127,7 +127,7 @@ def explain_shm(text: str, found: str, place: Place) -> Refusal:
 
 def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     """Return why a worker of a DataLoader was killed, if that was for want of memory."""
-    if not count_kills(place.files):
+    if not has_killed(place.files, place.environ):
         return None
     name = f"a DataLoader worker of {name_rank(place.environ)} was killed by signal 9"
     return Refusal(name, explain_memory(place.files), f"{REMEDY}, or fewer --dataloader_num_workers", WORLD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.faults.memory import count_kills, explain_memory
+from entrypoint.faults.memory import count_kills, explain_memory, has_killed, remember_kills
 
 V2 = {"/proc/self/cgroup": "0::/\n"}
 V1 = {"/proc/self/cgroup": "4:memory:/docker/1\n0::/\n"}
@@ -23,6 +23,15 @@ ROOT = "/sys/fs/cgroup"
 )
 def test_kills_are_counted(files: dict[str, str], kills: int) -> None:
     assert count_kills(files.get) == kills
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_kill_of_an_earlier_job_is_not_one_of_this(before: int) -> None:
+    events = f"{ROOT}/memory.events"
+    files = {**V2, events: f"oom_kill {before}\n"}
+    environ = remember_kills(files.get)
+    assert bool(environ) == bool(before) and not has_killed(files.get, environ)
+    assert has_killed({**V2, events: f"oom_kill {before + 1}\n"}.get, environ)
 
 
 @pytest.mark.parametrize(
