@@ -67,7 +67,7 @@ def is_loaded(name: str) -> bool:
 
 
 def is_damaged(path: str) -> bool:
-    """Return whether a file is not whole that the Trainer loads; one that may not be read counts as whole."""
+    """Return whether a file that the Trainer loads is cut or empty; a file that may not be read counts as whole."""
     is_whole = choose_check(path)
     if is_whole is None or not os.path.isfile(path):
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
-from entrypoint.printing.streams import print_error
+from entrypoint.printing.streams import print_note
 from entrypoint.runs.record import find_last
 from entrypoint.training.command import Program, set_argument
 
@@ -31,7 +31,7 @@ def add_resume(
         return words
     last, note = find_last(directory, world.nodes[1])
     if not world.rank and note:
-        print_error(f"multinode: {note}")
+        print_note(note)
     if last is None:
         return words
     # The first start of a run pays nothing for these.
@@ -43,7 +43,7 @@ def add_resume(
     program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, f"{directory}/{last.name}")
     program, note = keep_steps(FLAG, program, directory, last.name, world.sizes[1])
     if not world.rank and note:
-        print_error(f"multinode: {note}")
+        print_note(note)
     for path, text in program.files.items():
         write(path, text)
     return [*words[:begin], *program.words]

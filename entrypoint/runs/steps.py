@@ -41,12 +41,9 @@ def keep_steps(name: str, program: Program, directory: str, checkpoint: str, ran
 
 
 def names_steps(given: Mapping[str, object]) -> bool:
-    """Return whether the user said how many steps there are; -1 is how the Trainer says that nobody did.
-
-    Argparse takes the beginning of a flag for it.
-    """
-    typed = [value for name, value in given.items() if name.startswith("max_s") and MAX_STEPS.startswith(name)]
-    return any(not str(value).strip().startswith("-") and value is not None for value in typed)
+    """Return whether the user said how many steps there are; -1 is how the Trainer says that nobody did."""
+    value = given.get(MAX_STEPS)
+    return value is not None and not str(value).strip().startswith("-")
 
 
 def count_ranks(directory: str, checkpoint: str) -> int | None:

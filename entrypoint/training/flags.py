@@ -24,6 +24,7 @@ NEARLY_ALL = "0.9999999"
 READ = {
     "output_dir": "o", "do_train": "do_t", "overwrite_output_dir": "overwrite_o", "resume_from_checkpoint": "resu",
     "predict_with_generate": "predict_", "save_only_model": "save_onl", "save_strategy": "save_str",
+    "max_steps": "max_s",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from entrypoint.faults import feeder
+from entrypoint.faults.words import Place, explain
 
 FULL = "unable to allocate shared memory(shm) for file </torch_12_34>: No space left on device (28)"
 TOO_MANY = "unable to open shared memory object </torch_12_34> in read-write mode: Too many open files (24)"
@@ -50,6 +51,16 @@ def test_only_a_worker_ends_and_only_without_shared_memory(
 
     assert queue.told == [(error, "a batch")]
     assert queue.ends == ([(os.getpid(), signal.SIGBUS)] if ends else [])
+
+
+@pytest.mark.parametrize("verb", ["allocate shared memory(shm) for", "write to", "mmap 8 bytes from"])
+def test_what_ends_a_worker_is_explained_below_the_traceback(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setitem(sys.modules, feeder.WORKER, SimpleNamespace(_worker_info="this one"))
+    error = RuntimeError(FULL.replace("allocate shared memory(shm) for", verb))
+    found = explain(error, Place({}, lambda path: None, lambda path: None, list))
+
+    assert feeder.is_lost(error, sys.modules)
+    assert found is not None and found.fact.startswith("no shared memory is left")
 
 
 def test_the_queues_of_python_are_armed_and_say_what_they_said(capsys: pytest.CaptureFixture[str]) -> None:

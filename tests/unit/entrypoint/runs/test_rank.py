@@ -33,6 +33,18 @@ def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pyte
         assert capsys.readouterr().err == ""
 
 
+def test_a_note_is_one_row_whatever_the_directory_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "a\nb\033[31m"
+    (directory / OWN).mkdir(parents=True)
+    (directory / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(directory))))
+    checkpoint(directory, 2)
+
+    add_resume(WORDS, {RESUME: str(directory)}, WORLD, never)
+
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "\033" not in err
+
+
 def test_without_the_variable_nothing_changes() -> None:
     assert add_resume(WORDS, {}, WORLD, never) == WORDS
 

@@ -89,6 +89,12 @@ def test_a_beginning_of_the_directory_for_results_is_spelled_out(name: str, type
     assert not [word for word in words if word.startswith("--out") and not word.startswith("--output_dir")]
 
 
+def test_a_beginning_of_the_number_of_steps_is_spelled_out() -> None:
+    """Else a run that goes on would get the number of its checkpoint beside it."""
+    words = make("clm", "--max_st 40").words
+    assert read_given(words, read_file, strict=True)["max_steps"] == "40" and "--max_st" not in words
+
+
 @pytest.mark.parametrize("flag", ["--ddp_backend ccl", "--ddp-backend=gloo", "--xpu_backend ccl"])
 def test_one_process_has_no_backend(flag: str) -> None:
     made = make("qa", f"{flag} --seed 1", GUIDE)
