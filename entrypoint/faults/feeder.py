@@ -1,7 +1,7 @@
 """End a worker of a DataLoader that finds no room in shared memory for a batch: the training waits for it for ever.
 
-A thread of the worker puts a batch into the queue, and with it into shared memory if its collator has not done so
-before, as those of the Trainer. Where that fails, Python prints a traceback, drops the batch and goes on
+A thread of the worker puts a batch into the queue, and thereby into shared memory, where the collators of the Trainer
+have not put it yet. Where that fails, Python prints a traceback, drops the batch and goes on
 (multiprocessing/queues.py, _feed). So the worker ends by the signal of a process that writes to a full /dev/shm, which
 torch knows (torch/utils/data/_utils/signal_handling.py), and `words` too.
 """

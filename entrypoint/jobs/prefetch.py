@@ -41,12 +41,12 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     try:
         for each in plan["wanted"]:
             fetch(Wanted(**each), environ, home)
+        print_output(f"prefetch: {describe_end(plan['task'], home, whole=plan['whole'])}")
     except Refusal as refusal:
         print_error(refusal)
         return refusal.code
     except KeyboardInterrupt:
         return 130
-    print_output(f"prefetch: {describe_end(plan['task'], home, whole=plan['whole'])}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Programs that take the place of this process, and its own end when that of its parent comes."""
+"""Let a program take the place of this process, and let this process end with its parent."""
 
 from __future__ import annotations
 
