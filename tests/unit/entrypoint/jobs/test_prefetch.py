@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.jobs import prefetch
 from entrypoint.jobs.prefetch import choose_files, main
 
 SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
@@ -38,3 +40,15 @@ def test_only_what_is_whole_is_said_to_run_offline(
         assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == 0
     last = capsys.readouterr().out
     assert "qa is in /hf; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
+
+
+def test_an_end_that_nobody_can_read_is_an_error_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(text: str) -> None:
+        raise Refusal("cannot write the output", "No space left on device", "another place", WORLD)
+
+    monkeypatch.setattr(prefetch, "print_output", refuse)
+    with mock.patch.dict(os.environ):
+        assert main([json.dumps({"task": "qa", "wanted": [], "whole": True})], {"HF_HOME": "/hf"}, "/") == WORLD
+    assert "cannot write the output" in capsys.readouterr().err
