@@ -22,6 +22,7 @@ from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
 from entrypoint.training import command
 from entrypoint.training import job as jobs
+from entrypoint.training.task import TRAINER
 from entrypoint.training.tasks import TASKS
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
@@ -79,7 +80,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
     notes = [*here.notes, *warn_stack(stack, environ), *faults, *moved, *program.notes]
-    notes += warn_early(job, program.given, here.world, stack.torch)
+    notes += warn_early(job, program.given, here.world, stack)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), {each.name: each.why for each in [*forced, *defaults]}
     return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
@@ -220,17 +221,19 @@ def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
     return saves_ranks(TASKS[job.name].kind, given, os.path.isdir(output))
 
 
-def warn_early(job: jobs.Job, given: Mapping[str, object], world: World, torch: str) -> list[str]:
+def warn_early(job: jobs.Job, given: Mapping[str, object], world: World, stack: Stack) -> list[str]:
     """Return notes on the limits that a training will reach on this machine: shared memory, memory, bf16.
 
-    Raise Refusal where the processor ends it.
+    Raise Refusal where IPEX or the Trainer would end it because of the processor.
     """
     if not job.trains:
         return []
-    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Demand, check_ipex, read_limits, warn
+    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, read_limits, warn
 
     limits = read_limits(read_text, file_system_size)
-    check_ipex(limits.flags, given, torch)
+    check_ipex(limits.flags, given, stack.torch)
+    if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and TASKS[job.name].kind == TRAINER):
+        check_fp16(given, stack)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
     demand = Demand(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
     return warn(limits, demand)

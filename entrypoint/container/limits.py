@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.container.cgroup import Files
+    from entrypoint.container.image import Stack
 
 SHM = "/dev/shm"
 # The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
@@ -27,11 +28,16 @@ BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 # Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
 # bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
 AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
-# What IPEX wants for bf16, and refuses to train without: one of these sets, and the release of torch, whose number it
-# has, since which that is known (intel_extension_for_pytorch/frontend.py, optimize, and onednn_has_bf16_support).
+# What IPEX wants for bf16, and refuses to train without: one of these sets (intel_extension_for_pytorch/frontend.py,
+# optimize, and onednn_has_bf16_support). IPEX has the version number of its torch; before 2.1 it is not known to
+# refuse.
 OF_IPEX = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
 REFUSES_SINCE = (2, 1)
 WITHOUT = "the same command without --bf16, or without --use_ipex"
+# The flags that TrainingArguments of older releases refuse on a CPU, and the first releases of transformers that take
+# them: with a torch of at least this release, and with any (transformers/training_args.py, __post_init__).
+FP16 = ("fp16", "fp16_full_eval")
+TAKES_FP16, WITH_TORCH, WITH_ANY = (4, 41), (2, 3), (4, 42)
 
 
 class Limits(NamedTuple):
@@ -136,7 +142,7 @@ def warn_bf16(limits: Limits, demand: Demand) -> str | None:
 
 def warn_fp16(limits: Limits, demand: Demand) -> str | None:
     """Warn of fp16, which accelerate leaves out on a CPU without a word (accelerate/accelerator.py, native_amp)."""
-    if not is_true(demand.given.get("fp16")):
+    if not (demand.known and is_true(demand.given.get("fp16"))):
         return None
     return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
 
@@ -149,6 +155,16 @@ def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -
         lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)
         value = f"--use_ipex --bf16, and this processor has neither {lacking}"
         raise Refusal("IPEX cannot train in bf16 on this processor", value, WITHOUT)
+
+
+def check_fp16(given: Mapping[str, object], stack: Stack) -> None:
+    """Raise Refusal for a half precision that the Trainer of this image refuses on a CPU, after it has been loaded."""
+    name = next((each for each in FP16 if is_true(given.get(each))), None)
+    takes = WITH_ANY if release(stack.torch) < WITH_TORCH else TAKES_FP16
+    if name and release(stack.transformers) < takes:
+        value = f"--{name}, transformers {stack.transformers}"
+        remedy = f"--{name.replace('fp16', 'bf16')}, or leave it out"
+        raise Refusal("this Trainer refuses half precision on a CPU", value, remedy)
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

@@ -133,7 +133,7 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
 ) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
     monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: small)
-    notes = warn_early(Job(kind, "x", []), {}, World("alone", ""), "2.13.0")
+    notes = warn_early(Job(kind, "x", []), {}, World("alone", ""), GLOO)
     assert ["/dev/shm" in note for note in notes] == [True] * is_warned
 
 
@@ -146,7 +146,24 @@ def test_a_training_that_ipex_will_refuse_is_refused_first(
     monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: plenty)
     given = {"use_ipex": True, "bf16": True}
     with pytest.raises(Refusal, match="IPEX cannot train in bf16") if refused else contextlib.nullcontext():
-        warn_early(Job(kind, "x", []), given, World("alone", ""), torch)
+        warn_early(Job(kind, "x", []), given, World("alone", ""), GLOO._replace(torch=torch))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "refused"),
+    [
+        ("smoke", "smoke", True),
+        ("task", "qa", True),
+        ("task", "qa-no-trainer", False),
+        ("script", "train.py", False),
+        ("plain", "ls", False),
+    ],
+)
+def test_only_what_is_the_trainer_s_is_refused_for_half_precision(kind: str, name: str, refused: bool) -> None:
+    """A script of the user's may have a flag of this name that its own code reads."""
+    old = GLOO._replace(transformers="4.40.2")
+    with pytest.raises(Refusal, match="refuses half precision") if refused else contextlib.nullcontext():
+        warn_early(Job(kind, name, []), {"fp16": True}, World("alone", ""), old)
 
 
 OLD = GLOO._replace(transformers="4.46.3")

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.container.image import Stack
 from entrypoint.container.limits import (
     DEFAULT_SHM,
     MEMORY,
     SMOKE_MEMORY,
     Demand,
     Limits,
+    check_fp16,
     check_ipex,
     read_flags,
     read_limits,
@@ -93,6 +95,7 @@ TASK = Demand({}, 1, MEMORY, known=True)
         (PLENTY, TASK._replace(given={"fp16": "True"}), ["fp16 was asked for"]),
         (PLENTY, TASK._replace(given={"fp16": "False"}), []),
         (PLENTY, TASK._replace(given={"fp16": False}), []),
+        (PLENTY, TASK._replace(given={"fp16": True}, known=False), []),
         (PLENTY._replace(flags=read_flags(GRAVITON)), TASK._replace(given={"bf16": "true"}), []),
     ],
 )
@@ -124,3 +127,27 @@ def test_what_ipex_refuses_is_refused_before(
     """Where nothing is known of the processor, or of the release, IPEX has the last word."""
     with pytest.raises(Refusal, match="neither avx512bw, avx512dq, avx512vl nor avx_ne_convert") if refused else does():
         check_ipex(frozenset(flags.split()), arguments, torch)
+
+
+@pytest.mark.parametrize(
+    ("transformers", "torch", "arguments", "value", "remedy"),
+    [
+        ("4.40.2", "2.4.0+cpu", {"fp16": True}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
+        ("4.40.2", "2.4.0", {"fp16": "True"}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
+        ("4.40.2", "2.4.0", {"fp16_full_eval": "y"}, "--fp16_full_eval, transformers 4.40.2", "--bf16_full_eval, or"),
+        ("4.40.2", "2.4.0", {"fp16": "False", "fp16_full_eval": False}, "", ""),
+        ("4.40.2", "2.4.0", {"bf16": True}, "", ""),
+        ("4.41.2", "2.2.2+cpu", {"fp16": True}, "--fp16, transformers 4.41.2", "--bf16, or leave it out"),
+        ("4.41.2", "2.3.0+cpu", {"fp16": True}, "", ""),
+        ("4.42.4", "2.2.2", {"fp16": True}, "", ""),
+        ("5.23.0", "2.13.0", {"fp16": True, "fp16_full_eval": True}, "", ""),
+    ],
+)
+def test_half_precision_that_the_trainer_refuses_is_refused_before(
+    transformers: str, torch: str, arguments: dict[str, object], value: str, remedy: str
+) -> None:
+    stack = Stack(torch, transformers, "3.11", "gloo", None, "/site")
+    with pytest.raises(Refusal, match="refuses half precision on a CPU") if value else does() as caught:
+        check_fp16(arguments, stack)
+    if caught is not None:
+        assert caught.value.value == value and caught.value.remedy.startswith(remedy) and caught.value.code == 2
