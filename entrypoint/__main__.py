@@ -98,7 +98,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     # What only prints has ended.
     from entrypoint.carry_out import await_master, carry_out, check_named_interfaces, trains_with_others
 
-    if trains_with_others(job, decision):
+    if trains_with_others(decision):
         check_named_interfaces(decision, environ)
         late = await_master(decision, environ)
         # What was unknown before the master had a name, as the interface that leads to it, is decided now.

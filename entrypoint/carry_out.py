@@ -48,7 +48,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
         from entrypoint.cluster.launch import launch
 
         return launch(job.words, environ, root, decision.machine)
-    elif trains_with_others(job, decision):
+    elif trains_with_others(decision):
         from entrypoint.meeting.master import check_master, warn_choice
         from entrypoint.meeting.rendezvous import describe_wait
 
@@ -108,9 +108,9 @@ def open_directory(decision: Decision) -> dict[str, str]:
     return open_run(decision.run, Clock(), print_note)
 
 
-def trains_with_others(job: jobs.Job, decision: Decision) -> bool:
+def trains_with_others(decision: Decision) -> bool:
     """Return whether the command is one of several ranks, or starts them."""
-    return (job.trains or job.name == TORCHRUN) and decision.world.sizes[1] > 1
+    return decision.starts and decision.world.sizes[1] > 1
 
 
 def check_named_interfaces(decision: Decision, environ: Mapping[str, str]) -> None:

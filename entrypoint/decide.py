@@ -43,7 +43,8 @@ class Decision(NamedTuple):
     """All that was found and decided; backend is the one the image was planned for.
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
-    files that are written before the command starts, by path; run: a training and its directory, if it has one.
+    files that are written before the command starts, by path; run: a training and its directory, if it has one; starts:
+    whether the command becomes ranks of this world, as in Situation.
     """
 
     world: World
@@ -56,6 +57,7 @@ class Decision(NamedTuple):
     batch: int | None = None
     files: Mapping[str, str] = {}
     run: Run | None = None
+    starts: bool = False
 
 
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
@@ -83,7 +85,10 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     notes += warn_early(job, program.given, here.world, stack)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), {each.name: each.why for each in [*forced, *defaults]}
-    return Decision(here.world, here.machine, prepared, argv, notes, reasons, stack.backend, batch, program.files, run)
+    return Decision(
+        here.world, here.machine, prepared, argv, notes, reasons, stack.backend,
+        batch, program.files, run, starts=here.starts,
+    )  # fmt: skip
 
 
 def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack: Stack) -> list[Setting]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from entrypoint import decide, situation
+from entrypoint.carry_out import trains_with_others
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
@@ -186,3 +187,28 @@ def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
 ) -> None:
     found, _ = decided(environ, stack, job)
     assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
+
+
+MODULE = ["-m", "torch.distributed.run"]
+NODES = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "pod0", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("torchrun", NODES, True),
+        ("/usr/local/bin/torchrun", NODES, True),
+        ("python3", [*MODULE, *NODES], True),
+        ("python3", [*MODULE, "train.py"], False),
+        ("torchrun", ["train.py"], False),
+        ("python3", ["train.py"], False),
+        ("ls", NODES, False),
+    ],
+)
+@pytest.mark.usefixtures("decided")
+def test_a_torchrun_of_several_nodes_trains_with_others_however_it_is_typed(
+    name: str, words: list[str], expected: bool
+) -> None:
+    """It waits for the name of its master, and looks whether it can be reached."""
+    found = decide.decide(Job("plain", name, words), {}, GLOO, None, "/opt/multinode")
+    assert trains_with_others(found) is expected

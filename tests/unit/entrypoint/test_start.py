@@ -371,6 +371,7 @@ def test_what_torchrun_cannot_read_is_refused_where_it_is_started(
         ("smoke", {**MASTER, "PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at late:29500, 20 s at most"),
         ("smoke", {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "m:7"}, "waiting for 1 to 4 nodes at m:7, 600 s at most"),
         ("torchrun --rdzv_conf timeout=30 x.py", MASTER, "waiting for 2 nodes at late:29500, 30 s at most"),
+        ("python3 -m torch.distributed.run x.py", MASTER, "waiting for 2 nodes at late:29500, 900 s at most"),
         ("smoke", left_by("intel-mpi-1"), None),
         ("true", MASTER, None),
         ("--nproc 2 smoke", {}, None),
