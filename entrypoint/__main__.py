@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.container.files import make_private, read_file, read_text, which, write_private
+from entrypoint.container.files import read_file, read_text, which, write_in_private
 from entrypoint.container.image import list_sites, read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import USER, WORLD, Refusal
@@ -113,7 +113,7 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
     from entrypoint.tuning.bind import start_rank
 
     world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
-    start_rank(add_resume(words, environ, world, write_copy), environ, world, read_this_machine(), stack)
+    start_rank(add_resume(words, environ, world, write_in_private), environ, world, read_this_machine(), stack)
 
 
 def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], options: jobs.Options) -> jobs.Job:
@@ -123,12 +123,6 @@ def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], opt
     if job.kind == jobs.LAUNCH and options.nproc is not None:
         raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
     return job
-
-
-def write_copy(path: str, text: str) -> None:
-    """Write a private file, in a directory that nobody else may read."""
-    make_private(os.path.dirname(path))
-    write_private(path, text)
 
 
 def shell() -> list[str]:

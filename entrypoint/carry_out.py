@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import NETWORK, list_directory, make_private, read_text, write_private
+from entrypoint.container.files import NETWORK, list_directory, read_text, write_in_private
 from entrypoint.launchers.world import TORCHRUN
 from entrypoint.printing.streams import print_note
 from entrypoint.processes.programs import execute
@@ -29,8 +29,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
     """
     environ, argv = decision.prepared.environ, decision.argv
     for path, text in decision.files.items():
-        make_private(os.path.dirname(path))
-        write_private(path, text)
+        write_in_private(path, text)
     if os.path.isdir(METRICS) and not decision.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
         from entrypoint.hub.metrics import place_metrics
 

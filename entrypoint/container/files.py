@@ -115,6 +115,12 @@ def write_private(path: str, text: str) -> str:
     return path
 
 
+def write_in_private(path: str, text: str) -> None:
+    """Write a private file; its directory is made where it is missing, and nobody else may read that either."""
+    make_private(os.path.dirname(path))
+    write_private(path, text)
+
+
 def explain_private(directory: str, error: OSError) -> Refusal:
     """Return why a private directory could not be made, or no file in it."""
     import errno  # only a failure pays for it

@@ -201,8 +201,7 @@ def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None
 
 def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, str] = {}
-    monkeypatch.setattr(carry_out, "make_private", lambda path: path)
-    monkeypatch.setattr(carry_out, "write_private", written.__setitem__)
+    monkeypatch.setattr(carry_out, "write_in_private", written.__setitem__)
     (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home)}))
 
     done = start("--nproc", "1", "ner", str(home / "args.json"))
@@ -214,8 +213,7 @@ def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monke
 
 def test_a_script_gets_the_owners_of_its_data_sets(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, str] = {}
-    monkeypatch.setattr(carry_out, "make_private", lambda path: path)
-    monkeypatch.setattr(carry_out, "write_private", written.__setitem__)
+    monkeypatch.setattr(carry_out, "write_in_private", written.__setitem__)
     (home / "scikit_learn-1.9.dist-info").mkdir()
     (home / "examples/pytorch/text-classification/run_xnli.py").write_text("load_dataset('xnli', 'de')")
     (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home), "do_train": True}))

@@ -18,6 +18,7 @@ from entrypoint.container.files import (
     read_file,
     read_text,
     which,
+    write_in_private,
     write_private,
 )
 from entrypoint.errors import Refusal
@@ -99,6 +100,13 @@ def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) ->
     assert path.read_bytes() == b"a\xff"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        write_in_private(f"{tmp_path}/mine/file", text)
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
+    assert (tmp_path / "mine/file").read_text() == "second"
 
 
 @pytest.mark.parametrize(
