@@ -18,17 +18,10 @@ OPENMP = "/usr/local/lib/libiomp5.so"
 class Cores(NamedTuple):
     """How the cores that this process sees are divided: among ranks, and in a rank between threads and workers.
 
-    own: whether all of them are those of one rank; each: how many one rank has; workers: how many workers of oneCCL
-    run beside the threads of a rank; busy: the processors of these workers, where they are known; lost: how many
-    cores of a rank the workers take. The others are values of variables, None where the variable is not set: threads
-    of OMP_NUM_THREADS, affinity of KMP_AFFINITY, offload of CCL_WORKER_OFFLOAD, worker_cpus of CCL_WORKER_AFFINITY.
+    These are values of variables, None where the variable is not set: threads of OMP_NUM_THREADS, affinity of
+    KMP_AFFINITY, offload of CCL_WORKER_OFFLOAD, worker_cpus of CCL_WORKER_AFFINITY.
     """
 
-    own: bool
-    each: int
-    workers: int
-    busy: frozenset[int]
-    lost: int
     threads: str | None
     affinity: str | None
     offload: str | None
@@ -48,10 +41,9 @@ def divide_cores(scene: Scene) -> Cores:
     worker_cpus = place_workers(scene, workers, own=own)
     places = (scene.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
     busy = read_cpus(places)
-    lost = count_lost(scene, workers, busy, own=own)
-    threads = count_threads(scene, each - lost)
+    threads = count_threads(scene, each - count_lost(scene, workers, busy, own=own))
     affinity = bind_threads(scene, busy) if own and each >= scene.machine.cores else None
-    return Cores(own, each, workers, busy, lost, threads, affinity, offload, worker_cpus)
+    return Cores(threads, affinity, offload, worker_cpus)
 
 
 def has_own_cores(scene: Scene) -> bool:

@@ -28,11 +28,12 @@ def test_processors_that_are_too_few_for_all_tasks_are_those_of_one(cpus: str, i
 
 
 @pytest.mark.parametrize(
-    ("world", "places", "lost"),
-    [(APART, "0,1,2", 3), (BOTH, "0,1,2", 2), (BOTH, "0,1", 1), (BOTH, "0", 1), (APART, "0,8", 1), (BOTH, "99", 0)],
+    ("world", "places", "threads"),
+    [(APART, "0,1,2", 5), (BOTH, "0,1,2", 2), (BOTH, "0,1", 3), (BOTH, "0", 3), (APART, "0,8", 7), (BOTH, "99", 4)],
 )
-def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, places: str, lost: int) -> None:
-    assert divide_cores(scene(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places)).lost == lost
+def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, places: str, threads: int) -> None:
+    found = divide_cores(scene(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places))
+    assert found.threads == str(threads)
 
 
 @pytest.mark.parametrize(
