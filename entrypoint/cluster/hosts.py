@@ -48,25 +48,16 @@ def read_hostfile(text: str, path: str) -> list[Host]:
 
 
 def read_host(word: str, where: str) -> Host:
-    """Return one host; an address of IPv6 has no slots behind it. Raise Refusal for what is no name.
-
-    With slots it is written in brackets, which hydra's hostfile takes as little.
-    """
-    name, colon, slots = (word, "", "") if word.count(":") > 1 else word.partition(":")
-    letters = LETTERS + ":%" if word.count(":") > 1 else LETTERS
+    """Return one host; raise Refusal for what is no name, and for an address of IPv6, in brackets or without."""
+    if word.count(":") > 1:
+        remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
+        raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", where, remedy)
+    name, colon, slots = word.partition(":")
     # A name that begins with a dash would be an option to ssh.
-    good = name and name[0] not in "-." and all(letter in letters for letter in name)
-    if word.startswith("[") and word.count(":") > 1:
-        raise refuse_ipv6(where)
+    good = name and name[0] not in "-." and all(letter in LETTERS for letter in name)
     if not good or (colon and not whole(slots)):
         raise Refusal("this is not the name of a host", where, FORMS)
     return Host(name, whole(slots) if colon else None)
-
-
-def refuse_ipv6(where: str) -> Refusal:
-    """Return what is said of an address of IPv6, in brackets or without."""
-    remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
-    return Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", where, remedy)
 
 
 def merge(hosts: list[Host]) -> list[Host]:

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.addresses import is_loopback
 from entrypoint.cluster.follow import run_ranks
-from entrypoint.cluster.hosts import (
-    Host,
-    default_hostfile,
-    fill_hosts,
-    place_ranks,
-    read_hostfile,
-    read_hosts,
-    refuse_ipv6,
-)
+from entrypoint.cluster.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
 from entrypoint.cluster.hydra import (
     find_hydra_interface,
     list_shared_variables,
@@ -94,9 +86,6 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
         hosts = read_hostfile(text, path)
     if not hosts:
         raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
-    address = next((host.name for host in hosts if ":" in host.name), None)
-    if address:
-        raise refuse_ipv6(address)
     if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
         raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
     return hosts

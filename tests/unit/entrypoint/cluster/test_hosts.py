@@ -18,7 +18,7 @@ A, B = Host("a", None), Host("b", None)
         ("a\nb\n", [A, B]),
         ("# all\n\na  # first\nb:2\n", [A, Host("b", 2)]),
         ("a.job.ns.svc slots=2\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
-        ("192.0.2.1\nfe80::1\n", [Host("192.0.2.1", None), Host("fe80::1", None)]),
+        ("192.0.2.1\n192.0.2.2:2\n", [Host("192.0.2.1", None), Host("192.0.2.2", 2)]),
         ("a\na\nb\n", [Host("a", 2), Host("b", 1)]),
         ("", []),
     ],
@@ -34,11 +34,14 @@ def test_garbage_is_named_with_its_line(text: str) -> None:
     assert "f line" in caught.value.value
 
 
-@pytest.mark.parametrize("text", ["[fd00::1]:2", "[fd00::1]"])
-def test_an_address_of_ipv6_in_brackets_is_called_one(text: str) -> None:
+@pytest.mark.parametrize("text", ["[fd00::1]:2", "[fd00::1]", "fd00::1", "::1", "fe80::1%eth0"])
+def test_an_address_of_ipv6_is_named_with_its_line(text: str) -> None:
     with pytest.raises(Refusal, match="takes no address of IPv6") as caught:
         read_hosts(f"{text},node1")
     assert caught.value.value == f"--hosts {text},node1"
+    with pytest.raises(Refusal, match="takes no address of IPv6") as caught:
+        read_hostfile(f"node0\n{text}\n", "f")
+    assert caught.value.value == f"f line 2: {text}"
 
 
 def test_a_line_without_an_end_is_not_shown_whole() -> None:
