@@ -54,7 +54,7 @@ class Scratch:
 
 @contextlib.contextmanager
 def opened() -> Iterator[Scratch]:
-    """Yield a scratch; whatever happens, and also after ^C or SIGTERM, nothing of it stays."""
+    """Yield a scratch directory with its names; whatever happens, and also after ^C or SIGTERM, nothing of it stays."""
     before = signal.signal(signal.SIGTERM, _interrupt)
     records = _build_records()
     try:

@@ -142,8 +142,8 @@ TRAIN = (
         (
             Row("share of a step that the other rank costs, 12 x 384", ("share 12x384",)),
             Row("that share, 8 x 128", ("share 8x128",)),
-            Row("the slower of the two apart, 12 x 384", ("slower 12x384",)),
-            Row("that of the slower, 8 x 128", ("slower 8x128",)),
+            Row("seconds of a step of the slower one alone, 12 x 384", ("slower 12x384",)),
+            Row("seconds of a step of the slower one alone, 8 x 128", ("slower 8x128",)),
             Row("one container with both cores, 8 x 128", ("one container 8x128",)),
             Row("two containers of a core each, 8 x 128", ("two containers 8x128",)),
             Row("loss of the model of `smoke` after 80 steps in two containers", ("loss float32",)),

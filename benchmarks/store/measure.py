@@ -48,7 +48,7 @@ def keep(figures: Figures, curve: list[list[float]]) -> None:
 
 
 def releases(table: Catalog, most: int) -> list[str]:
-    """Return the newest releases of transformers that work with the newest torch and are not yanked, newest first."""
+    """Return the newest releases of transformers that work with the default torch and are not yanked, newest first."""
     found = list[str]()
     for version in sorted(table.transformers, reverse=True):
         if len(found) == most:

@@ -192,7 +192,10 @@ def read_pipeline(call: ast.Call, values: Values) -> list[Wanted | None]:
 
 
 def read_configured(kind: str, name: str, call: ast.Call, values: Values) -> list[Wanted | None]:
-    """Return a data set or metric with its configuration; one named in the script is left out without one."""
+    """Return a data set or metric with its configuration.
+
+    A name that the script itself has is left out if the script asks for a configuration and none is given.
+    """
     second = find_argument(call, 1, ("name",))
     config = values.find(second) if second is not None else None
     unknown: list[Wanted | None] = [None] if isinstance(config, Unknown) else []
