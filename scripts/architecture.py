@@ -71,7 +71,7 @@ def sections(program: str) -> dict[str, list[str]]:
 def fill(text: str, programs: Iterable[str] = tuple(LAYERS)) -> str:
     """Return the page with its generated parts written anew."""
     for name, lines in (part for program in programs for part in sections(program).items()):
-        text = markers.fill(text, name, lines)
+        text = markers.fill(text, name, lines, PAGE.name)
     return text
 
 

@@ -59,7 +59,7 @@ def write_row(row: Fault) -> str:
 
 def fill(text: str, rows: Iterable[Fault]) -> str:
     """Return the page with the table written anew."""
-    return markers.fill(text, "faults", [*HEAD, *map(write_row, rows)])
+    return markers.fill(text, "faults", [*HEAD, *map(write_row, rows)], PAGE.name)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -35,7 +35,7 @@ def read_cases() -> list[dict[str, Any]]:
 
 def fill(text: str, cases: Iterable[Mapping[str, Any]]) -> str:
     """Return the page with one row for each form."""
-    return markers.fill(text, "launchers", [*HEAD, *map(write_row, cases)])
+    return markers.fill(text, "launchers", [*HEAD, *map(write_row, cases)], PAGE.name)
 
 
 def write_row(case: Mapping[str, Any]) -> str:

@@ -25,19 +25,22 @@ REMEDY = "git checkout docs/benchmarks.json"
 def write() -> None:
     """Write both pages anew, and draw the plots.
 
-    Raises UserFault when figures are missing or damaged; then nothing is written.
+    Raises UserFault when figures are missing or damaged, and ends the program where a page lacks the markers of a part;
+    then nothing is written.
     """
     parts = file.whole(FIGURES, REMEDY)
+    texts = {page: fill(page, names, parts) for page, names in PAGES.items()}
     plots.draw(parts, FIGURES.parent)
-    for page, names in PAGES.items():
-        page.write_text(fill(page.read_text(), names, parts))
+    for page, text in texts.items():
+        page.write_text(text)
 
 
-def fill(text: str, names: Sequence[str], parts: Mapping[str, Any]) -> str:
-    """Return a page with these parts written anew."""
+def fill(page: Path, names: Sequence[str], parts: Mapping[str, Any]) -> str:
+    """Return the text of a page with these parts written anew."""
+    text = page.read_text()
     for name in names:
         lines = summary(parts) if name == "summary" else section(name, parts)
-        text = markers.fill(text, f"figures of {name}", [lines])
+        text = markers.fill(text, f"figures of {name}", [lines], page.name)
     return text
 
 

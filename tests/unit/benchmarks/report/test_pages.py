@@ -35,13 +35,15 @@ def image(size: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
 def test_the_pages_are_as_the_figures_make_them(page: Path) -> None:
-    text, figures = page.read_text(), file.read(pages.FIGURES)
+    figures = file.read(pages.FIGURES)
 
-    assert pages.fill(text, pages.PAGES[page], figures) == text, "python -m benchmarks write writes it anew"
+    assert pages.fill(page, pages.PAGES[page], figures) == page.read_text(), "python -m benchmarks write writes it anew"
 
 
-def test_a_section_is_replaced_and_the_rest_stays() -> None:
-    text = pages.fill(MARKED.format("image"), ["image"], {"image": image(300_000_000)})
+def test_a_section_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(MARKED.format("image"))
+
+    text = pages.fill(tmp_path / "page.md", ["image"], {"image": image(300_000_000)})
 
     assert text.startswith("before\n<!-- figures of image -->\n") and text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
@@ -77,10 +79,12 @@ def test_several_machines_are_named_with_their_parts() -> None:
     )
 
 
-def test_without_figures_the_pages_say_so() -> None:
-    assert pages.fill(MARKED.format("summary"), ["summary"], {}) == MARKED.format("summary").replace(
-        "old", pages.NOTHING
-    )
+def test_without_figures_the_pages_say_so(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(MARKED.format("summary"))
+
+    text = pages.fill(tmp_path / "page.md", ["summary"], {})
+
+    assert text == MARKED.format("summary").replace("old", pages.NOTHING)
 
 
 @pytest.fixture
@@ -139,3 +143,15 @@ def test_figures_that_are_whole_are_written_into_the_pages(places: Path) -> None
     pages.write()
 
     assert "| ≤ 320.0 MB | 300.0 MB | kept |" in (places / "PAGE.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["PAGE.md", "README.md"])
+def test_a_page_without_markers_leaves_both_as_they_are(places: Path, name: str) -> None:
+    (places / "benchmarks.json").write_text(json.dumps({"image": image(300_000_000)}))
+    (places / name).write_text("no markers")
+    before = {each: (places / each).read_text() for each in ("PAGE.md", "README.md")}
+
+    with pytest.raises(SystemExit, match=f"{name}: figures of image"):
+        pages.write()
+
+    assert {each: (places / each).read_text() for each in before} == before
