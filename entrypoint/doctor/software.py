@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.certificates import BEGIN
-from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX
+from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX, release
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
 from entrypoint.faults.interfaces import BACKENDS, find_wrong
 from entrypoint.launchers.world import MPIJOB_LAUNCHER
+from entrypoint.needs.data import WITHOUT_SCRIPTS
+from entrypoint.needs.packages import OLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from entrypoint.doctor.view import View
 
 NAMED = "correct what is named; the other rows may say why"
@@ -41,17 +45,35 @@ def check_packages(view: View) -> Finding:
     if view.probe.path and view.stack.site not in view.probe.path:
         return Finding(f"the python3 in PATH does not read {view.stack.site}", WRONG, OWN_PYTHON)
     differing = {
-        f"{name}=={version}": f"{name} {' and '.join(have) or 'missing'} instead of {version}"
+        name: f"{name} {' and '.join(have) or 'missing'} instead of {version}"
         for name, version in sorted(view.locked.items())
         if name not in TOOLS and (have := view.installed.get(name, ())) != (version,)
     }
+    value, chosen = "; ".join(differing.values()), list_chosen(view)
+    damaged = [name for name in differing if name not in chosen]
+    if damaged:
+        return Finding(value, WRONG, install_again(view, damaged))
     if differing:
-        local = any(each.startswith("torch==") and "+" in each for each in differing)
-        index = f"--extra-index-url {TORCH_INDEX} " if local else ""
-        remedy = f"pip install --no-deps --force-reinstall {index}{' '.join(differing)}"
-        return Finding("; ".join(differing.values()), WRONG, remedy)
+        remedy = f"leave it for data sets that need an older datasets; else {install_again(view, differing)}"
+        return Finding(value, WARNING, remedy)
     more = len(view.installed.keys() - view.locked.keys())
     return Finding(f"{len(view.locked.keys() - TOOLS)} as locked" + (f", {more} more" if more else ""))
+
+
+def list_chosen(view: View) -> set[str]:
+    """List packages whose other release is no damage: an older datasets, which a task may need, and what it brings."""
+    have, locked = view.installed.get("datasets", ()), view.locked.get("datasets", "")
+    if len(have) != 1 or not release(have[0]) < WITHOUT_SCRIPTS <= release(locked):
+        return set()
+    return {name for name in OLDER if len(view.installed.get(name, ())) == 1}
+
+
+def install_again(view: View, names: Iterable[str]) -> str:
+    """Return the command that installs packages as they are locked."""
+    pins = [f"{name}=={view.locked[name]}" for name in names]
+    local = any(pin.startswith("torch==") and "+" in pin for pin in pins)
+    index = f"--extra-index-url {TORCH_INDEX} " if local else ""
+    return f"pip install --no-deps --force-reinstall {index}{' '.join(pins)}"
 
 
 def check_python(view: View) -> Finding:

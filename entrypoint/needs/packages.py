@@ -43,6 +43,8 @@ BUILT = (
 # The directories whose data are sound, and what datasets decodes it with since a release (datasets/features/audio.py).
 SOUND = ("audio-classification", "speech-pretraining", "speech-recognition")
 CODEC, SINCE_CODEC = "torchcodec", (4, 0)
+# What changes with an older datasets, which the remedies here and in data.py install: it takes older releases of these.
+OLDER = frozenset({"datasets", "dill", "fsspec", "multiprocess"})
 # Any other user than root installs into a home of its own, where no other user of the image finds a package.
 FROM_THIS = "as USER root in an image FROM this one"
 

@@ -96,6 +96,37 @@ def test_packages_are_installed_again_from_where_they_are(locked: dict[str, str]
     assert found.remedy == f"pip install --no-deps --force-reinstall {remedy}"
 
 
+LOCKED = {"datasets": "4.4.1", "dill": "0.4.0", "fsspec": "2025.10.0", "six": "1.17.0"}
+OLD = {"datasets": ("3.6.0",), "dill": ("0.3.8",), "fsspec": ("2025.3.0",), "six": ("1.17.0",)}
+PINS = "datasets==4.4.1 dill==0.4.0 fsspec==2025.10.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "remedy"),
+    [
+        ({}, WARNING, f"leave it for data sets that need an older datasets; else pip install * {PINS}"),
+        ({"six": ("1.16.0",)}, WRONG, "pip install * six==1.17.0"),
+        ({"dill": ()}, WRONG, "pip install * dill==0.4.0"),
+        ({"dill": ("0.3.8", "0.4.0")}, WRONG, "pip install * dill==0.4.0"),
+        ({"datasets": ()}, WRONG, f"pip install * {PINS}"),
+        ({"datasets": ("3.6.0", "4.4.1")}, WRONG, f"pip install * {PINS}"),
+        ({"datasets": ("4.3.0",)}, WRONG, f"pip install * {PINS}"),
+        ({"datasets": ("4.4.1",)}, WRONG, "pip install * dill==0.4.0 fsspec==2025.10.0"),
+    ],
+)
+def test_an_older_datasets_that_a_remedy_installs_is_no_damage(
+    change: dict[str, tuple[str, ...]], state: str, remedy: str
+) -> None:
+    (found,) = find_faults(HEALTHY._replace(locked=LOCKED, installed={**OLD, **change}))
+    assert (found.name, found.state) == ("packages", state)
+    assert found.remedy == remedy.replace("*", "--no-deps --force-reinstall")
+
+
+def test_an_older_datasets_than_that_of_an_old_lock_is_wrong() -> None:
+    (found,) = find_faults(HEALTHY._replace(locked={"datasets": "3.6.0"}, installed={"datasets": ("2.21.0",)}))
+    assert (found.state, found.value) == (WRONG, "datasets 2.21.0 instead of 3.6.0")
+
+
 def test_a_virtual_environment_has_tools_of_its_own() -> None:
     locked = {"pip": "26.1.2", "setuptools": "83.0.0", "six": "1.17.0"}
     installed = {"pip": ("23.0.1",), "setuptools": ("66.1.1",), "six": ("1.17.0",)}
