@@ -108,7 +108,7 @@ def test_a_full_disk_is_the_stores() -> None:
 @pytest.mark.parametrize(
     ("told", "value"),
     [
-        ("error: failed to create directory `/store/uv`", "/store/uv (Permission denied)"),
+        ("error: failed to create directory `/store/uv`", "/store (Permission denied)"),
         ("error: Failed to read `--find-links` directory: /wheels\n  cause", "/wheels (Permission denied)"),
         ("error: Failed to download `a==1`\n  cause: failed to open file `/w/a.whl`", "/w/a.whl (Permission denied)"),
     ],

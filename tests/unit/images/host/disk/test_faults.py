@@ -41,19 +41,30 @@ def test_a_disk_that_lets_no_program_start_is_named(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("number", "names", "named"),
+    ("number", "names", "closed", "named"),
     [
-        (errno.EACCES, ("/store/blobs/0",), "/store/blobs/0 (Permission denied)"),
-        (errno.EACCES, ("/wheel", "/store/blobs/0"), "/store/blobs/0 (Permission denied)"),
-        (errno.EACCES, ("/store",), "/store (Permission denied)"),
-        (errno.EACCES, (), "/store (Permission denied)"),
-        (errno.ENOSPC, ("/store/aside/xyz",), "/store (No space left on device)"),
+        (errno.EACCES, ("store/aside",), "store", "store (Permission denied)"),
+        (errno.EACCES, ("store/blobs/0/.new-x",), "store/blobs", "store/blobs (Permission denied)"),
+        (errno.EACCES, ("wheel", "store/blobs/0/blob"), "store/blobs", "store/blobs (Permission denied)"),
+        (errno.EACCES, ("store/blobs/held",), "store/blobs/held", "store/blobs/held (Permission denied)"),
+        (errno.EPERM, ("store/blobs/held",), None, "store/blobs/held (Operation not permitted)"),
+        (errno.EACCES, ("store",), "store", "store (Permission denied)"),
+        (errno.EACCES, (), "store", "store (Permission denied)"),
+        (errno.ENOSPC, ("store/blobs/0",), None, "store (No space left on device)"),
     ],
 )
-def test_what_is_somebody_elses_in_a_store_is_named(number: int, names: tuple[str, ...], named: str) -> None:
-    first, second = (*names, None, None)[:2]
+def test_what_is_somebody_elses_in_a_store_is_named(
+    tmp_path: Path, number: int, names: tuple[str, ...], closed: str | None, named: str
+) -> None:
+    """Whatever an error names: often that is what was about to be made, and is not there."""
+    (tmp_path / "store/blobs").mkdir(parents=True)
+    (tmp_path / "store/blobs/held").touch()
+    first, second = (*(str(tmp_path / name) for name in names), None, None)[:2]
 
-    fault = disk_fault(Path("/store"), OSError(number, "no", first, None, second))
+    def access(path: Path, mode: int) -> bool:  # root may do anything
+        return os.access(path, mode) and (mode == os.F_OK or closed is None or path != tmp_path / closed)
 
-    assert fault.value == named
-    assert ("chown" in fault.remedy) == ("0" in named)
+    fault = disk_fault(tmp_path / "store", OSError(number, "no", first, None, second), access)
+
+    assert fault.value == f"{tmp_path}/{named}"
+    assert ("chown" in fault.remedy) == (number != errno.ENOSPC and any("store/" in name for name in names))
