@@ -169,9 +169,7 @@ def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str
     nowhere = ""  # neither a suite nor a mirror: the first hook brings them
     done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY, apart=True)
     if done.code:
-        remedy = f"check that the disk and {temporary(env)} have 1 GB free; not root? " + (
-            "newuidmap (package uidmap) and a range in /etc/subuid are needed, or build once as root"
-        )
+        remedy = f"check that the disk and {temporary(env)} have 1 GB free; not root? {unshared.ALLOW}"
         raise WorldFault("mmdebstrap could not make the base", shortened(done.complaint), remedy)
 
 

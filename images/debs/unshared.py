@@ -1,11 +1,12 @@
-"""mmdebstrap in namespaces: its own mounts; for who is not root, other user ids and directories that they may pass."""
+"""mmdebstrap in namespaces: its own mounts; what a user who is not root needs for that."""
 
 from __future__ import annotations
 
 import pwd
+import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from images.debs.mirrors import REMEDY, search_path
@@ -15,7 +16,13 @@ from images.host.errors import WorldFault
 
 ETC = Path("/etc")
 ROOT = "build once as root"
-RANGE = "100000-165535"  # what useradd(8) gives the first user
+FIRST, COUNT = 100000, 65536  # the first id of all ranges, and ids of one: SUB_UID_MIN and SUB_UID_COUNT, login.defs(5)
+ROW = re.compile("^([^:\n]+):([0-9]+):([0-9]+)", re.MULTILINE)  # of subuid(5): whose, the first id, how many
+# What is still missing where a user has all that `fault` asks for.
+ALLOW = (
+    "allow user namespaces (sysctl user.max_user_namespaces; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+    f", or {ROOT}"
+)
 
 
 def fault(environ: Mapping[str, str], uid: int, etc: Path = ETC) -> WorldFault | None:
@@ -31,35 +38,51 @@ def fault(environ: Mapping[str, str], uid: int, etc: Path = ETC) -> WorldFault |
 
 
 def require(environ: Mapping[str, str], uid: int) -> None:
-    """Raise that fault where there is one."""
+    """Raise the fault that `fault` returns, if any."""
     if found := fault(environ, uid):
         raise found
 
 
 def _no_range(environ: Mapping[str, str], uid: int, etc: Path) -> WorldFault | None:
-    """Return what is missing of newuidmap(1) and of the rows in subuid(5) and subgid(5)."""
+    """Return what is missing of newuidmap(1) and of the rows in subuid(5) and subgid(5).
+
+    newuidmap takes a row that has the user's number, too; mmdebstrap looks for the name alone.
+    """
     fact = "mmdebstrap cannot make the base without root: it needs other user ids"
+    if (name := _name(uid)) is None:
+        return WorldFault(fact, f"uid {uid} has no name, and its row is looked for by name", ROOT)
     if shutil.which("newuidmap", path=search_path(environ)) is None:
         return WorldFault(fact, "no newuidmap in PATH", f"sudo apt-get install uidmap, or {ROOT}")
-    name = _name(uid)
-    if absent := [str(etc / file) for file in ("subuid", "subgid") if not {name, str(uid)} & _owners(etc / file)]:
-        remedy = f"sudo usermod --add-subuids {RANGE} --add-subgids {RANGE} {name}, or {ROOT}"
+    rows = {str(etc / file): _rows(etc / file) for file in ("subuid", "subgid")}
+    if absent := [file for file, found in rows.items() if name not in (row[0] for row in found)]:
+        free = _free([row for found in rows.values() for row in found])
+        remedy = f"sudo usermod --add-subuids {free} --add-subgids {free} {name}, or {ROOT}"
         return WorldFault(fact, f"no row of {name} in {' and '.join(absent)}", remedy)
     return None
 
 
-def _name(uid: int) -> str:
+def _name(uid: int) -> str | None:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:  # a user of a container, by number only
-        return str(uid)
+        return None
 
 
-def _owners(file: Path) -> set[str]:
+def _rows(file: Path) -> list[tuple[str, int, int]]:
     try:
-        return {line.partition(":")[0] for line in file.read_text(errors="replace").splitlines()}
+        found = ROW.findall(file.read_text(errors="replace"))
     except OSError:
-        return set()
+        return []
+    return [(name, int(first), int(count)) for name, first, count in found]
+
+
+def _free(rows: Sequence[tuple[str, int, int]]) -> str:
+    """Return the lowest range of ids that nobody has."""
+    free = FIRST
+    for _, first, count in sorted(rows, key=lambda row: row[1]):
+        if first < free + COUNT:
+            free = max(free, first + count)
+    return f"{free}-{free + COUNT - 1}"
 
 
 def _closed(place: Path) -> WorldFault | None:

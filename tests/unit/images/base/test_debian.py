@@ -175,6 +175,7 @@ def test_where_room_for_temporary_files_may_lack_is_named(
     with pytest.raises(WorldFault, match="mmdebstrap could not make the base") as caught:
         debian._bootstrap((), tmp_path / "parts", tmp_path / "raw", env)
     assert f"the disk and {place} have 1 GB free" in caught.value.remedy
+    assert "not root? allow user namespaces" in caught.value.remedy and "newuidmap" not in caught.value.remedy
 
 
 def test_no_base_is_begun_where_temporary_files_lie_on_a_disk_without_programs(
