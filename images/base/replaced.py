@@ -58,15 +58,16 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
 
 
 def shadowing(facts: Facts, planned: Sequence[tuple[str, str]]) -> tuple[Distribution, ...]:
-    """Return the packages in directories of PYTHONPATH that are found before planned ones of another version.
+    """Return the packages in directories of PYTHONPATH that are found before planned ones, and are not exactly those.
 
+    Exactly, as in the import check: 2.4.0+cpu is not 2.4.0, which may be nowhere else in the base and is added then.
     Of their files only those in the directory count: `pip install --target` lists programs where they are not.
     """
     versions = {str(canonicalize_name(project)): version for project, version in planned}
     return tuple(
         replace(old, files=old.files and tuple(path for path in old.files if path.startswith(f"{old.directory}/")))
         for old in facts.distributions
-        if old.directory in facts.ahead and old.name in versions and not fits(old.version, versions[old.name])
+        if old.directory in facts.ahead and old.name in versions and old.version != versions[old.name]
     )
 
 
