@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
 
+from images.base import replaced
 from images.base.base import Base, Facts
 from images.debs.apt import Deb
 from images.host.store import Store
@@ -61,5 +62,7 @@ def _distro(facts: Facts) -> str:
 def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
     """List the Python packages of the base that are still found in the image, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
-    sites = (*facts.ahead, *facts.sites[locked.python])
-    return sorted({(d.name, d.version) for d in facts.distributions if d.directory in sites and d.name not in added})
+    hidden = replaced.shadowing(facts, [(artifact.name, artifact.version) for artifact in locked.artifacts])
+    infos, sites = {old.info for old in hidden}, (*facts.ahead, *facts.sites[locked.python])
+    found = (d for d in facts.distributions if d.directory in sites and d.info not in infos)
+    return sorted({(d.name, d.version) for d in found if d.name not in added})

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from images.base.installed import Distribution
 from images.host.store import Store
 from images.inspection import sbom
-from images.lock.lock import Examples
-from tests.support.bases import base
+from images.lock.lock import BaseImage, Examples
+from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
 
@@ -57,6 +58,18 @@ def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> Non
 
     assert not [purl for purl in found if purl.startswith("pkg:pypi/")]
     assert "pkg:deb/debian/tini" not in found  # dpkg in the stand-in does not have it
+
+
+@pytest.mark.parametrize("ahead", ["1.26.4", "2.1.0+x", "2.1.0", None])
+def test_what_the_image_hides_of_the_base_is_not_listed(tmp_path: Path, ahead: str | None) -> None:
+    places = [("2.1.0", UBUNTU.facts.sites["3.10"][0]), *([(ahead, "opt/libs")] if ahead else [])]
+    numpy = [Distribution("numpy", version, at, f"{at}/numpy-{version}.dist-info", ()) for version, at in places]
+    facts = replace(UBUNTU.facts, ahead=("opt/libs",), distributions=(*UBUNTU.facts.distributions, *numpy))
+    locked = lock([artifact("numpy", "2.1.0")], python="3.10", base_image=BaseImage(MANIFEST, ("numpy",)))
+
+    rows = json.loads(sbom.write(locked, [], replace(UBUNTU, facts=facts), Store(tmp_path)))["components"]
+
+    assert [row["version"] for row in rows if row["name"] == "numpy"] == ["2.1.0"]
 
 
 def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
