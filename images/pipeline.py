@@ -146,7 +146,9 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     lock = locked.lock
     if lock.base_image and lock.bytecode:
         _refuse_unprotected(lock.base, context)
-    base = locked.base or (_locked_base(lock, lock.base_image, context) if lock.base_image else None)
+    base = locked.base if locked.base and locked.base.is_in(context.store) else None
+    if base is None and lock.base_image:
+        base = _locked_base(lock, lock.base_image, context)
     if base is None:
         debian.require_makeable(context.store, lock.debian, lock.python, context.environ)  # else after the downloads
     taken = _locked_examples(lock, context)
@@ -190,7 +192,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
     unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
         base = locked.making() if locked.making else None
-        if base is None or not context.store.blob(base.layers[0].written.digest):
+        if base is None or not base.is_in(context.store):
             base = debian.make(context.store, lock.debian, lock.python, context.environ)
     if unsigned and not base.layers[0].reused:
         few = f"{len(unsigned)} of its {len(lock.debian.debs)} packages, such as {unsigned[0].filename}"

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from images.base.installed import Distribution
 from images.host.errors import UserFault
-from images.host.store import key_of
+from images.host.store import Store, key_of
 from images.oci.layer import Directories, Layer
 from images.oci.manifest import Manifest
 
@@ -140,6 +140,10 @@ class Base:
     def identity(self) -> str:
         """Return what bytecode depends on: the layers, and which Python of them."""
         return key_of([[layer.written.diff_id for layer in self.layers], self.interpreter, self.site.directory])
+
+    def is_in(self, store: Store) -> bool:
+        """Return whether a store has every layer; one that turned out to be damaged was removed."""
+        return all(store.has(layer.written.digest) for layer in self.layers)
 
 
 def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:

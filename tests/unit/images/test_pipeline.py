@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,37 @@ def test_a_base_that_nobody_names_is_missed_with_its_digest(tmp_path: Path, lock
         WorldFault, match=f"a part of the base is missing: .*{locked.base_image.manifest.config.digest}"
     ):
         pipeline.download(Locked(locked), context(tmp_path))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_layer_of_a_base_that_was_damaged_and_removed_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: Lock, is_damaged: bool
+) -> None:
+    class Reached(Exception):
+        pass
+
+    def reached(*_: object) -> None:
+        raise Reached
+
+    at_hand = context(tmp_path, base=f"oci:{tmp_path}/layout")
+    named, fetched, fetch = reference.parse(at_hand.base or ""), list[reference.Reference](), pulled.fetch
+    parts = fetch(named, at_hand.store, at_hand.access, lambda _: None)
+    base = pulled.read_base(parts, "3.10", "2.35", at_hand.store)
+
+    def counted(named: reference.Reference, *rest: Any) -> pulled.Parts:
+        fetched.append(named)
+        return fetch(named, *rest)
+
+    monkeypatch.setattr(pulled, "fetch", counted)
+    monkeypatch.setattr(collect, "packages", reached)
+    if is_damaged:
+        at_hand.store.drop(at_hand.store.place(base.layers[0].written.digest))
+
+    with pytest.raises(Reached):
+        pipeline.image(Locked(replace(locked, python="3.10", glibc="2.35"), base), ("a:1",), at_hand, "zstd")
+
+    assert fetched == [named] * is_damaged
+    assert base.is_in(at_hand.store)
 
 
 def with_examples(directory: Path, text: bytes) -> Path:
