@@ -161,7 +161,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
     ]
     return _layer(
         store,
-        "multinode",
+        entrypoint_layer.NAME,
         inputs,
         base.facts.directories,
         lambda layer: entrypoint_layer.write(layer, files, pyc, texts, base),

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from images.base.base import Base, Site
+from images.base.base import GID, UID, Base, Site
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import bytecode, oneccl
@@ -19,6 +19,7 @@ from images.lock.lock import Lock
 from images.oci.layer import LayerWriter
 
 HERE = Path(__file__).parents[1]
+NAME = "multinode"  # of the layer
 MULTINODE = "opt/multinode"
 # Programs that every Python of the image runs when it starts, if the variable is set.
 IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),)
@@ -27,7 +28,7 @@ CHANGES = {
     "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
     "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/jobs/gradients.py",
 }
-USER = "multinode:x:1000:0:multinode:/home/multinode:/bin/bash"
+USER = f"multinode:x:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 
 def _line(file: str, **values: object) -> str:
@@ -35,26 +36,30 @@ def _line(file: str, **values: object) -> str:
     return Template((HERE / "layers/programs" / file).read_text()).substitute(values)
 
 
-# Read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and no torchrun
-# started. It registers a function first, so that atexit calls it last, after all of the user's; most programs never
-# import torch and read no more than this line. Packages may be read where the entrypoint is not, as by
-# the import check without an engine, or in an image that copied them.
-# The line of IF_SET: `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes.
-AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py") + "".join(
-    _line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET
-)
+# These lines are read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and
+# no torchrun started. Packages may be read where the entrypoint is not, as by the import check without an engine, or in
+# an image that copied them.
 
-# Most programs never import one of these modules.
+# It registers a function first, so that atexit calls it last, after all of the user's; most programs never import
+# torch, and this line does no more for them.
+AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py")
+
+# `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes.
+AT_START = "".join(_line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET)
+
+# Changes the modules of CHANGES when they are imported; most programs import none.
 ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
 
-# A full collection looks at every object that lives, and comes with every tenth of the younger generation. While torch
-# and transformers are imported there are seven of them, which free next to nothing and take a seventh of the CPU time
-# to the first step. So a collection during an import does not count towards the first full one, up to MOST of them.
-# What a program makes outside of imports is collected as ever, and after the first full collection all is. What a
-# program itself has set stays. Python 3.14, which collects in steps, has no threshold for it.
+# A full collection looks at every object that lives, and comes after every tenth collection of the younger generation.
+# While torch and transformers are imported there are seven of them, which free next to nothing and take a seventh of
+# the CPU time to the first step. So a collection during an import does not count towards the first full one, up to MOST
+# of them. What a program makes outside of imports is collected as ever, and after the first full collection all is.
+# What a program itself has set stays. Python 3.14, which collects in steps, has no threshold for it.
 USUAL = 10
 MOST = 290
 FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, most=MOST)
+
+LINES = (AT_END, AT_START, ON_IMPORT, FIRST_COLLECTION)
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -79,7 +84,7 @@ def settings(lock: Lock, base: Base) -> dict[str, Any]:
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
     variables = {**below, **ENVIRONMENT, **more, **joined, "PATH": _path(below.get("PATH", ""))}
     return {
-        "User": "1000:0",
+        "User": f"{UID}:{GID}",
         "WorkingDir": "/workspace",
         # -s: it reaps where it is not process 1 either, as below `docker run --init` and in a shared process namespace.
         "Entrypoint": ["tini", "-s", "-g", "--", "python3", "-I", "-S", f"/{MULTINODE}"],
@@ -141,7 +146,7 @@ def _python_release(python: str, base: Base) -> str:
 def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     sources = {HERE.parent / "entrypoint": f"{MULTINODE}/entrypoint", HERE / "rootfs": ""}
-    found = {f"{site.directory}/multinode.pth": (AT_END + ON_IMPORT + FIRST_COLLECTION).encode()}
+    found = {f"{site.directory}/multinode.pth": "".join(LINES).encode()}
     for directory, place in sources.items():
         for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
             found[f"{place}/{path.relative_to(directory).as_posix()}".lstrip("/")] = path.read_bytes()
@@ -192,7 +197,7 @@ def write(
 ) -> None:
     """Fill the layer."""
     for path in DIRECTORIES:
-        layer.directory(path, 0o775, 1000, 0)
+        layer.directory(path, 0o775, UID, GID)
     layer.directory("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
     if passwd := with_user(base.facts.passwd):
         layer.file("etc/passwd", passwd.encode())

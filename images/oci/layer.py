@@ -158,7 +158,7 @@ class LayerWriter:
         return self._add(self._place(path), data, mode)
 
     def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
-        """Add a file as `file` does, and not hold it in memory: `content` names its bytes, which are there once."""
+        """Add a file as `file` does, not held in memory: files with equal `content` become links to the first."""
         is_needed, hashed = self._begin(self._place(path), size, (content, mode)), hashlib.sha256()
         for chunk in chunks:
             hashed.update(chunk)

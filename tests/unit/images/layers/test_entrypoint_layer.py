@@ -23,9 +23,11 @@ from images.host import process
 from images.host.store import Store
 from images.layers.entrypoint_layer import (
     AT_END,
+    AT_START,
     CHANGES,
     FIRST_COLLECTION,
     IF_SET,
+    LINES,
     MOST,
     MULTINODE,
     ON_IMPORT,
@@ -47,7 +49,7 @@ def test_it_lies_where_this_python_imports_from() -> None:
         files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))[
             "opt/lib/python3.10/site-packages/multinode.pth"
         ]
-        == (AT_END + ON_IMPORT + FIRST_COLLECTION).encode()
+        == "".join(LINES).encode()
     )
 
 
@@ -60,7 +62,7 @@ def test_the_label_has_debians_release_of_debians_python_only(path: str, release
 
 
 def test_it_is_lines_that_site_runs() -> None:
-    lines = (AT_END + ON_IMPORT + FIRST_COLLECTION).splitlines()
+    lines = "".join(LINES).splitlines()
 
     assert len(lines) == 4
     assert [line for line in lines if not line.startswith("import ")] == []
@@ -79,7 +81,7 @@ def test_a_program_runs_where_its_variable_is_set(
     if value is not None:
         monkeypatch.setenv(name, value)
 
-    for line in AT_END.splitlines()[1:]:
+    for line in AT_START.splitlines():
         exec(line, {})
 
     assert [path for path, _ in ran] == [path for each, path in IF_SET if each == name and value and there]
