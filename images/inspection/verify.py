@@ -15,7 +15,7 @@ from typing import IO
 from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
-from images.layers.entrypoint_layer import MULTINODE
+from images.layers.entrypoint_layer import NAME
 from images.lock.lock import Lock
 from images.oci import compression, manifest
 from images.oci.image import Image
@@ -46,8 +46,8 @@ class Difference:
 
     @property
     def remedy(self) -> str:
-        """Return what to do about it; the entrypoint comes from the release of multinode that builds."""
-        if self.path.startswith(f"/{MULTINODE}/entrypoint/"):
+        """Return what to do about it; our own layer comes from the release of multinode that builds."""
+        if self.part == f"layer {NAME}":
             return "build.py verify of the release of multinode that made the image; else find out who changed it"
         return "find out who changed it; build.py --lock builds what the lock says"
 

@@ -182,10 +182,19 @@ def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_sa
 
 
 @pytest.mark.parametrize(
-    ("path", "word"), [("/opt/multinode/entrypoint/decide.py", "the release of multinode"), ("/usr/bin/x", "--lock")]
+    ("part", "path", "word"),
+    [
+        ("layer multinode", "/opt/multinode/entrypoint/decide.py", "the release of multinode"),
+        ("layer multinode", "/opt/multinode/smoke.py", "the release of multinode"),
+        ("layer multinode", "/usr/lib/python3/dist-packages/multinode.pth", "the release of multinode"),
+        ("layer multinode", "", "the release of multinode"),
+        ("layer torch", "/opt/multinode/entrypoint/decide.py", "--lock"),
+        ("layer debian base", "/usr/bin/x", "--lock"),
+        ("configuration", "config.User", "--lock"),
+    ],
 )
-def test_another_release_of_the_entrypoint_is_told_from_a_change(path: str, word: str) -> None:
-    assert word in verify.Difference("layer multinode", path, "1", "2").remedy
+def test_another_release_of_our_own_layer_is_told_from_a_change(part: str, path: str, word: str) -> None:
+    assert word in verify.Difference(part, path, "1", "2").remedy
 
 
 COMPILED: Files = {
