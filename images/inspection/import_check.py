@@ -1,4 +1,4 @@
-"""The import check: every top-level package is imported once in the finished image."""
+"""The import check: the finished image imports every top-level package once, and finds the releases of the lock."""
 
 from __future__ import annotations
 
@@ -38,13 +38,20 @@ SKIPPED = {
 SCRIPT = """
 import importlib, importlib.metadata, sys, warnings
 warnings.simplefilter("ignore")
+
+def release(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
 failed = []
 for argument in sys.argv[1:]:
     name, _, wanted = argument.partition("==")
     try:
         if not wanted:
             importlib.import_module(name)
-        elif (found := importlib.metadata.version(name)) != wanted:
+        elif (found := release(name)) != wanted:
             failed.append(f"{name} ({found} instead of {wanted})")
     except BaseException as error:
         failed.append(f"{name} ({type(error).__name__}: {error})")
@@ -58,7 +65,7 @@ import site, sys
 for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
-OTHER = re.compile(r"\(\S+ instead of \S+\)")
+OTHER = re.compile(r"\((\S+) instead of \S+\)")
 NEXT = "another --base, or --base debian: this one has them in a directory that comes first (PYTHONPATH, a .pth file)"
 ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
 ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
@@ -122,24 +129,29 @@ def _module(path: str) -> str | None:
 def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    Raises WorldFault that names every module that cannot be imported, and every package that is found in another
-    release; `remedy` is for modules that are there and fail.
+    Raises WorldFault that names every module that cannot be imported, and every package whose release is not
+    found; `remedy` is for modules that are there and fail.
     """
     names = wanted.modules
 
     def check() -> list[str]:
-        said = run([SCRIPT, *names, *wanted.releases])
-        if said is not None and OTHER.search(said):
-            raise WorldFault("the image's Python finds other releases than those of the lock", said, NEXT)
-        if said is not None and names and all(ABSENT.format(name) in said for name in names):
-            fact = "the image's Python does not look into the directory that the packages are in"
-            raise WorldFault(fact, f"it finds none of their {len(names)} modules, such as {names[0]}", ELSEWHERE)
-        if said is not None:
-            raise WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
+        if (said := run([SCRIPT, *names, *wanted.releases])) is not None:
+            raise _fault(said, names, remedy)
         return [*names, *wanted.releases]
 
     diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]  # the last layer is our own
     return not store.cached("import checks", [diff_ids, [*names, *wanted.releases]], check).reused
+
+
+def _fault(said: str, names: Sequence[str], remedy: str) -> WorldFault:
+    """Return what is wrong with an image, of whose modules and releases Python said something."""
+    if names and all(ABSENT.format(name) in said for name in names):
+        fact = "the image's Python does not look into the directory that the packages are in"
+        return WorldFault(fact, f"it finds none of their {len(names)} modules, such as {names[0]}", ELSEWHERE)
+    if found := set(OTHER.findall(said)):
+        place = ELSEWHERE if found == {"none"} else NEXT
+        return WorldFault("the image's Python does not find the releases of the lock", said, place)
+    return WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
 
 
 def _of_missing(said: str) -> str | None:
