@@ -8,11 +8,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from images.host.errors import WorldFault
 
@@ -116,12 +116,7 @@ def run(
     Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
-    try:
-        child = subprocess.Popen(
-            command, env=env, cwd=cwd, stdin=pipe, stdout=out or pipe, stderr=pipe, start_new_session=apart
-        )
-    except OSError as error:
-        raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
+    child = _start(command, env, remedy, cwd=cwd, stdin=pipe, stdout=out or pipe, start_new_session=apart)
     try:
         said, err = _communicate(child, feed.encode(), _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
@@ -132,6 +127,32 @@ def run(
         child.communicate()
         raise
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
+
+
+def answer(command: Sequence[str], env: Mapping[str, str], remedy: str, seconds: float) -> Result | None:
+    """Run a command that only asks; return None where it has not ended after so many seconds.
+
+    It is killed then, with all its processes: one that waits for a lock may not listen to anything else.
+    Raises WorldFault with `remedy` if the program is not there.
+    """
+    child = _start(command, env, remedy, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    with child:  # closes the pipes in the end, and waits for it
+        try:
+            said, err = child.communicate(timeout=seconds)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None
+            raise
+    return Result(child.returncode, said.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _start(command: Sequence[str], env: Mapping[str, str], remedy: str, **options: Any) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **options)
+    except OSError as error:
+        raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
 
 
 def _watching(*ticks: Callable[[], None] | None) -> Callable[[], None] | None:

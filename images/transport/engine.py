@@ -73,7 +73,7 @@ def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
     except (DockerException, OSError):
         if shutil.which("podman", path=environ.get("PATH")) is None:
             return Search(None)
-        why = podman.refusal(environ)
+        why = podman.refusal(environ, seconds)
         return Search(None, why) if why else Search(Engine("podman", environ))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         place = docker_config.path(environ)

@@ -19,9 +19,14 @@ ABSENT = 1  # of podman-image-exists(1): the image is not there; any other but 0
 LONGEST = 300  # characters of what is shown of a message
 
 
-def refusal(environ: Mapping[str, str]) -> str | None:
-    """Return why podman does not work here, None where it does: one that is installed may lack a range of user ids."""
-    done = process.run(["podman", "info", "--format", "{{.Host.Arch}}"], environ, INSTALL)
+def refusal(environ: Mapping[str, str], seconds: float) -> str | None:
+    """Return why podman does not work here, None where it does: one that is installed may lack a range of user ids.
+
+    It may also wait for the lock of its storage; it has so many seconds to answer.
+    """
+    done = process.answer(["podman", "info", "--format", "{{.Host.Arch}}"], environ, INSTALL, seconds)
+    if done is None:
+        return f"podman does not answer ({seconds} seconds)"
     return f"podman does not work: {_complaint(done)}" if done.code else None
 
 

@@ -303,7 +303,7 @@ def test_podman_is_taken_where_it_works(
 ) -> None:
     (tmp_path / "podman").touch(mode=0o755)
     monkeypatch.setattr(docker, "from_env", refusing)
-    monkeypatch.setattr(podman, "refusal", lambda _: why)
+    monkeypatch.setattr(podman, "refusal", lambda _, seconds: why if seconds == 10 else pytest.fail())
     told = list[str]()
 
     taken = engine.choose(None, {**ENVIRON, "PATH": str(tmp_path)}, told.append, elsewhere=True)

@@ -60,15 +60,17 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
         (0, "a warning", None),
         (125, "", "podman does not work: exit code 125"),
         (125, "Error: no subuid\nranges found\n", "podman does not work: Error: no subuid ranges found"),
+        (None, "", "podman does not answer (10 seconds)"),
         (125, "advice " * 50 + "the cause", "podman does not work: ... " + "advice " * 41 + "the cause"),
     ],
 )
 def test_a_podman_that_does_not_work_says_why_in_whole_words(
-    monkeypatch: pytest.MonkeyPatch, code: int, err: str, why: str | None
+    monkeypatch: pytest.MonkeyPatch, code: int | None, err: str, why: str | None
 ) -> None:
-    monkeypatch.setattr(process, "run", lambda *_: process.Result(code, "amd64", err))
+    said = None if code is None else process.Result(code, "amd64", err)
+    monkeypatch.setattr(process, "answer", lambda *_: said)
 
-    assert podman.refusal({}) == why
+    assert podman.refusal({}, seconds=10) == why
 
 
 @pytest.mark.parametrize(("exists", "saves", "has"), [(0, 0, True), (1, 125, False), (125, 0, None), (0, 125, None)])
