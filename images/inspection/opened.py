@@ -90,12 +90,12 @@ def _find(name: str, place: Path, environ: Mapping[str, str]) -> tuple[reference
         return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
     named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
     if isinstance(named, reference.Remote):
-        found, unusable = engine.search(environ)
-        if unusable:  # it may have the image: another one of that name is not to be taken for it
-            remedy = f"make `podman info` work; {REGISTRY}{name} is the one in the registry"
-            raise WorldFault("whether podman has the image cannot be known", f"{name} ({unusable})", remedy)
-        if found and engine.save(found, name, place):
-            return reference.Archive(str(place)), f"in {found.name}"
+        found = engine.search(environ)
+        if found.engine and engine.save(found.engine, name, place):
+            return reference.Archive(str(place)), f"in {found.engine.name}"
+        if not found.engine and found.closed:  # it may have the image: another one of that name is not taken for it
+            remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
+            raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.closed})", remedy)
         return _in_registry(named, name)
     return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
 

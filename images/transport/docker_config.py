@@ -20,6 +20,8 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import home_of
 
 SOCKET = "/var/run/docker.sock"  # where nothing names another one
+JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET
+NO_CONTEXT = "unset DOCKER_CONTEXT, or docker context use default"
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
 
@@ -52,6 +54,18 @@ class Daemon(NamedTuple):
     address: str
     named_by: str
 
+    @property
+    def instead(self) -> str:
+        """Return how the usual socket is used instead."""
+        return "unset DOCKER_HOST" if self.named_by.startswith("DOCKER_HOST=") else NO_CONTEXT
+
+
+class Denied(NamedTuple):
+    """Why a user cannot use a socket, and what helps."""
+
+    why: str
+    remedy: str
+
 
 def daemon(environ: Mapping[str, str]) -> Daemon | None:
     """Return where the command `docker` finds its daemon: DOCKER_HOST, else a context; None for the usual socket.
@@ -67,17 +81,20 @@ def daemon(environ: Mapping[str, str]) -> Daemon | None:
     try:
         address = str(json.loads((place / "meta.json").read_bytes())["Endpoints"]["docker"]["Host"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        remedy = "docker context ls shows them; unset DOCKER_CONTEXT, or docker context use default"
+        remedy = f"docker context ls shows them; {NO_CONTEXT}"
         raise UserFault("there is no such context of Docker", repr(name), remedy) from error
     return Daemon(_checked(address, f"context {name}"), f"context {name}: {address}")
 
 
-def denied(named: Daemon | None) -> str | None:
-    """Return that this user may not write to the socket of a daemon (None: the usual one), if it is so."""
+def denied(named: Daemon | None) -> Denied | None:
+    """Return why this user cannot use the socket; None if it can. A daemon that nothing names has the usual one."""
     scheme, _, path = named.address.partition("://") if named else ("unix", "", SOCKET)
     if scheme != "unix" or not os.access(path, os.F_OK) or os.access(path, os.W_OK):
         return None
-    return f"permission denied on {path}"
+    why = f"permission denied on {path}"
+    if named is None or os.path.realpath(path) == os.path.realpath(SOCKET):
+        return Denied(why, JOIN)
+    return Denied(why, f"chmod or chown it, or {named.instead}")
 
 
 def _checked(address: str, named_by: str) -> str:

@@ -23,7 +23,6 @@ from images.transport import docker_config, podman
 
 # What to do where no engine answers.
 START = "start Docker (or install podman)"
-MAY_USE = "join the group docker (sudo usermod -aG docker $USER, then log in again)"
 MAKE_WORK = "make `podman info` work"
 KEEP = "--output FILE"
 NONE = "no Docker, no podman"
@@ -43,10 +42,21 @@ class Engine:
 
 
 class Search(NamedTuple):
-    """The engine that was found; else None, and why podman is none, where it is installed."""
+    """The engine that was found, or None; why podman does not work, and why Docker's socket is closed to this user."""
 
     engine: Engine | None
-    why: str | None = None
+    unusable: str | None = None
+    denied: docker_config.Denied | None = None
+
+    @property
+    def closed(self) -> str:
+        """Return why an engine that is there cannot be asked; empty where there is none."""
+        return "; ".join(filter(None, (self.denied and self.denied.why, self.unusable)))
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do where no engine was found."""
+        return self.denied.remedy if self.denied else MAKE_WORK if self.unusable else START
 
 
 def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
@@ -58,7 +68,7 @@ def find(environ: Mapping[str, str], seconds: int = 10) -> Engine | None:
 
 
 def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
-    """Return what `find` does, and why an installed podman is not taken.
+    """Return what `find` does, and why an engine that is there is not taken.
 
     Raises UserFault as `find` does.
     """
@@ -71,10 +81,9 @@ def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
         client.api.timeout = PATIENCE
         return Search(Engine("docker", environ, client))
     except (DockerException, OSError):
-        if shutil.which("podman", path=environ.get("PATH")) is None:
-            return Search(None)
-        why = podman.refusal(environ, seconds)
-        return Search(None, why) if why else Search(Engine("podman", environ))
+        denied, has_podman = docker_config.denied(named), shutil.which("podman", path=environ.get("PATH"))
+        unusable = podman.refusal(environ, seconds) if has_podman else None
+        return Search(None if unusable or not has_podman else Engine("podman", environ), unusable, denied)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         place = docker_config.path(environ)
         fault = UserFault("Docker's configuration is damaged", place, docker_config.remedy_for(place))
@@ -91,23 +100,18 @@ def choose(
     """
     if asked is False:
         return None
-    engine, unusable = search(environ)
-    if engine and engine.client:
+    found, named = search(environ), docker_config.daemon(environ)
+    if engine := found.engine:
+        if named and not engine.client:
+            say(f"note: no Docker daemon answers, it goes into {engine.name}: {named.named_by}")
         return engine
-    named = docker_config.daemon(environ)
-    denied = docker_config.denied(named)
-    if engine and named:
-        say(f"note: no Docker daemon answers, it goes into {engine.name}: {named.named_by}")
-    if engine:
-        return engine
-    remedy = MAY_USE if denied else MAKE_WORK if unusable else START
-    silent = denied or (named and (named.address if asked else named.named_by))
-    why = "; ".join(reason for reason in (silent, unusable) if reason) or NONE
+    silent = None if found.denied or named is None else named.address if asked else named.named_by
+    why = "; ".join(filter(None, (silent, found.closed))) or NONE
     if asked:
-        raise Fault("no engine to load the image into", why, f"{remedy}, or --no-load {KEEP}")
+        raise Fault("no engine to load the image into", why, f"{found.remedy}, or --no-load {KEEP}")
     if not elsewhere:
-        say(f"note: no engine answers, the image is kept nowhere: {why}; {remedy}, or {KEEP}")
-    elif named or unusable:
+        say(f"note: no engine answers, the image is kept nowhere: {why}; {found.remedy}, or {KEEP}")
+    elif named or found.unusable:
         say(f"note: no engine answers, the image is not loaded: {why}")
     return None
 

@@ -12,6 +12,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.inspection import opened
 from images.transport import engine
+from images.transport.docker_config import Denied
 from images.transport.engine import Engine, Search
 
 HAS = "host:5000/a/b:1"  # what the engine has
@@ -58,14 +59,34 @@ def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -
         pass
 
 
-def test_another_image_of_that_name_is_not_taken_where_podman_cannot_be_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "search", lambda _: Search(None, "podman does not work: no subuid"))
+DENIED = Denied("permission denied on /x", "join the group")
 
-    with (
-        pytest.raises(WorldFault, match="no subuid") as caught,
-        opened.opened("a:1", Store(tmp_path), Access(environ={})),
-    ):
+
+@pytest.mark.parametrize(
+    ("found", "why", "remedy"),
+    [
+        (Search(None, "podman does not work: no subuid"), "podman does not work: no subuid", "make `podman info` work"),
+        (Search(None, None, DENIED), "permission denied on /x", "join the group"),
+        (Search(None, "no subuid", DENIED), "permission denied on /x; no subuid", "join the group"),
+    ],
+)
+def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Search, why: str, remedy: str
+) -> None:
+    monkeypatch.setattr(engine, "search", lambda _: found)
+
+    with pytest.raises(WorldFault) as caught, opened.opened("a:1", Store(tmp_path), Access(environ={})):
         pass
-    assert "docker://a:1" in caught.value.remedy
+
+    assert caught.value.value == f"a:1 ({why})"
+    assert caught.value.remedy == f"{remedy}; docker://a:1 is the one in the registry"
+
+
+@pytest.mark.parametrize("found", [Search(None), Search(Engine("podman", {}), None, DENIED)])
+def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Search
+) -> None:
+    monkeypatch.setattr(engine, "search", lambda _: found)
+
+    with opened.opened("a:1", Store(tmp_path), Access(environ={})) as image:
+        assert image.where == "in the registry docker.io"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault
 from images.host.text import shown
+from images.transport.docker_config import SOCKET as USUAL
 from images.transport.docker_config import Daemon, daemon, login, path
 from images.transport.docker_config import denied as denied_socket
 
@@ -196,14 +197,28 @@ def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, 
     assert path(environ) == expected
 
 
+def at(address: str, named_by: str) -> Daemon:
+    return Daemon(address, named_by.format(address))
+
+
+@pytest.mark.parametrize(("allowed", "is_denied"), [(os.F_OK | os.W_OK, False), (os.F_OK, True), (None, False)])
 @pytest.mark.parametrize(
-    ("allowed", "told"), [(os.F_OK | os.W_OK, None), (os.F_OK, "permission denied on {}"), (None, None)]
+    ("named", "place", "remedy"),
+    [
+        (None, USUAL, "join the group docker"),
+        (at(f"unix://{USUAL}", "DOCKER_HOST={}"), USUAL, "join the group docker"),
+        (at("unix:///a/b.sock", "DOCKER_HOST={}"), "/a/b.sock", "chmod or chown it, or unset DOCKER_HOST"),
+        (at("unix:///a/b.sock", "context x: {}"), "/a/b.sock", "chmod or chown it, or unset DOCKER_CONTEXT, or docker"),
+        (at("tcp://host:2375", "DOCKER_HOST={}"), None, ""),
+    ],
 )
 def test_a_socket_that_refuses_this_user_is_named(
-    monkeypatch: pytest.MonkeyPatch, allowed: int | None, told: str | None
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, allowed: int | None, is_denied: bool, named: Daemon | None, place: str | None,
+    remedy: str,
+) -> None:  # fmt: skip
     monkeypatch.setattr(os, "access", lambda _, mode: allowed is not None and mode & ~allowed == 0)
 
-    for named, place in ((None, "/var/run/docker.sock"), (Daemon("unix:///a/b.sock", "x"), "/a/b.sock")):
-        assert denied_socket(named) == (told and told.format(place))
-    assert denied_socket(Daemon("tcp://host:2375", "x")) is None
+    found = denied_socket(named)
+
+    assert (found is not None) == (is_denied and place is not None)
+    assert found is None or (found.why == f"permission denied on {place}" and found.remedy.startswith(remedy))

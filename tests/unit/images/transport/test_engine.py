@@ -240,14 +240,20 @@ def refusing(**_: object) -> None:
     raise DockerException("nobody there")
 
 
-DENIED = "permission denied on /var/run/docker.sock"
-JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again), or --output FILE"
+REFUSED = "permission denied on /var/run/docker.sock"
+DENIED = docker_config.Denied(REFUSED, "join the group")
 
 
 @pytest.mark.parametrize(
     ("asked", "elsewhere", "denied", "host", "said"),
     [
-        (None, False, DENIED, {}, [f"note: no engine answers, the image is kept nowhere: {DENIED}; {JOIN}"]),
+        (
+            None,
+            False,
+            DENIED,
+            {},
+            [f"the image is kept nowhere: {REFUSED}; join the group, or --output FILE"],
+        ),
         (None, False, None, {}, ["no Docker, no podman; start Docker (or install podman), or --output FILE"]),
         (None, False, None, {"DOCKER_HOST": "unix:///x"}, ["kept nowhere: DOCKER_HOST=unix:///x; start Docker"]),
         (None, True, None, {"DOCKER_HOST": "unix:///x"}, ["the image is not loaded: DOCKER_HOST=unix:///x"]),
@@ -259,7 +265,7 @@ def test_an_image_that_is_kept_nowhere_is_said_to_be(
     monkeypatch: pytest.MonkeyPatch,
     asked: bool | None,
     elsewhere: bool,
-    denied: str | None,
+    denied: docker_config.Denied | None,
     host: dict[str, str],
     said: Sequence[str],
 ) -> None:
@@ -279,7 +285,7 @@ def test_an_engine_that_has_to_be_there_and_refuses_this_user_is_named(monkeypat
 
     with pytest.raises(Fault) as caught:
         engine.choose(True, ENVIRON, pytest.fail)
-    assert caught.value.value == DENIED and "group docker" in caught.value.remedy
+    assert (caught.value.value, caught.value.remedy) == (REFUSED, "join the group, or --no-load --output FILE")
 
 
 def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
