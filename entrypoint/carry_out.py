@@ -16,6 +16,7 @@ from entrypoint.tuning.starters import read_start
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from entrypoint.container.cgroup import Files
     from entrypoint.decide import Decision
 
 # Where metrics are mounted, a directory each.
@@ -58,7 +59,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
             print_note(wait)
     lease = open_directory(decision)
     try:
-        return train(job, argv, {**environ, **lease}, decision.world.rank)
+        return train(job, argv, {**environ, **lease, **list_kills(decision, read_text)}, decision.world.rank)
     finally:  # where the training was a process of its own, or could not be started
         if lease:
             import time
@@ -95,6 +96,15 @@ def has_limit(job: jobs.Job) -> bool:
     from entrypoint.container.limits import read_memory_limit  # other commands pay nothing for it
 
     return read_memory_limit(read_text) is not None
+
+
+def list_kills(decision: Decision, files: Files) -> dict[str, str]:
+    """Return what a training has to know of processes that were killed in this container before it began."""
+    if not decision.starts:
+        return {}
+    from entrypoint.faults.memory import remember_kills  # other commands pay nothing for it
+
+    return remember_kills(files)
 
 
 def open_directory(decision: Decision) -> dict[str, str]:

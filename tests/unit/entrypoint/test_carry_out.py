@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from entrypoint import carry_out
-from entrypoint.carry_out import train
+from entrypoint.carry_out import list_kills, train
 from entrypoint.launchers.world import TORCHRUN
 from entrypoint.training.job import PLAIN, SMOKE, Job
 
@@ -63,3 +65,11 @@ def test_a_torchrun_that_launch_started_is_supervised(
     assert train(Job(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, rank) == (0 if supervised is None else 7)
 
     assert ran == ([] if supervised is None else [(["/usr/local/bin/torchrun", "x.py"], supervised)])
+
+
+@pytest.mark.parametrize(
+    ("starts", "kills", "left"), [(True, 2, {"MULTINODE_KILLS": "2"}), (True, 0, {}), (False, 2, {})]
+)
+def test_a_training_knows_how_many_were_killed_before(starts: bool, kills: int, left: dict[str, str]) -> None:
+    files = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.events": f"oom_kill {kills}\n"}
+    assert list_kills(mock.Mock(starts=starts), files.get) == left
