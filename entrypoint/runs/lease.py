@@ -145,8 +145,13 @@ def refuse(path: str, held: Lease) -> Refusal:
     return Refusal("another job writes to the directory for results", f"{path}: a job on {held.host}", remedy)
 
 
-def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None]) -> bool:
-    """Take the lease, and return False if our job had it already; raise Refusal if another job renews it."""
+def take(
+    path: str, owner: str, host: str, clock: Clock, say: Callable[[str], None], *, shares: bool = False
+) -> Lease | None:
+    """Take the lease, and return that of our job if it was there already; raise Refusal if another job renews it.
+
+    shares: whether other nodes of our job take it too, maybe while this one waits for the end of another job's lease.
+    """
     end = clock.now() + EXPIRES
     while not create(path, make_text(owner, host)):
         held = read_lease(path)
@@ -156,12 +161,15 @@ def take(path: str, owner: str, host: str, clock: Clock, say: Callable[[str], No
             clock.sleep(LOOK)
             continue
         if held.owner == owner and renew(path, owner, host):
-            return False
+            return held
         say(f"a job on {held.host} has left its lease {path}; {EXPIRES:.0f} s will tell whether it still runs")
-        if is_renewed(path, held, clock, EXPIRES):
-            raise refuse(path, held)
-        steal(path, held)
-    return True
+        if not is_renewed(path, held, clock, EXPIRES):
+            steal(path, held)
+            continue
+        now = read_lease(path) or held
+        if now.owner and not (shares and now.owner == owner):  # the owner of a half-written one is asked for again
+            raise refuse(path, now)
+    return None
 
 
 def is_renewed(path: str, held: Lease, clock: Clock, seconds: float) -> bool:

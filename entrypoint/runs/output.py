@@ -12,7 +12,17 @@ from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import KEEPER, start_keeper
-from entrypoint.runs.lease import Clock, check_other, check_twin, create, find_twin, release, take, write_whole
+from entrypoint.runs.lease import (
+    Clock,
+    check_other,
+    check_twin,
+    create,
+    find_twin,
+    read_lease,
+    release,
+    take,
+    write_whole,
+)
 from entrypoint.runs.record import (
     OWN,
     PROOF,
@@ -160,18 +170,22 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
 def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
     """Sign the directory, take its lease and leave the record of the run; return the number of the keeper.
 
-    Candidates of one job share the lease. One that finds it renewed leaves the proof that they share the directory: it
-    has not met the others yet, so all ranks will find the proof when they look for a checkpoint together.
+    Candidates of one job share the lease. One that finds it renewed, or taken while it looked, leaves the proof that
+    they share the directory: it has not met the others yet, so all ranks will find the proof when they look for a
+    checkpoint together.
     """
     sign(run)
-    if run.role is Role.LEADER:
+    before, shares = read_lease(lease), run.role is Role.CANDIDATE
+    unproven = shares and not is_shared(run.directory, run.nodes)
+    if not shares:
         check_twin(lease, run.owner, clock, say)
-    elif not is_shared(run.directory) and find_twin(lease, run.owner, clock, say):
-        create(f"{run.directory}/{OWN}/{PROOF}", "")
-    taken = take(lease, run.owner, run.host, clock, say)
+    met = unproven and find_twin(lease, run.owner, clock, say) is not None
+    there = take(lease, run.owner, run.host, clock, say, shares=shares)
     try:
+        if met or (unproven and there not in (None, before)):
+            create(f"{run.directory}/{OWN}/{PROOF}", "")
         check_run(run)
-        leave_record(run, replaces=taken or run.role is Role.LEADER)
+        leave_record(run, say, replaces=there is None or not shares)
     except (Refusal, OSError):
         with contextlib.suppress(OSError):
             release(lease, run.owner)
@@ -194,10 +208,13 @@ def make_shared(directory: str) -> None:
             os.chmod(each, 0o775)
 
 
-def leave_record(run: Run, *, replaces: bool) -> None:
+def leave_record(run: Run, say: Callable[[str], None], *, replaces: bool) -> None:
     """Write the record of a run that begins; replaces: whether it may take the place of another record."""
     old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
     path = f"{run.directory}/{OWN}/run.json"
-    begins = run.anew or old is None or compare(old, new) or (old.nodes == 1 and run.nodes > 1)
+    grows = old is not None and old.nodes == 1 and run.nodes > 1
+    begins = run.anew or old is None or compare(old, new) or grows
     if begins and (replaces or not os.path.exists(path)):
+        if grows and new.before and not run.anew:
+            say(f"{run.directory}/{new.before[-1].name} is not used: one node wrote it, and others may not see it")
         write_whole(path, as_text(new))

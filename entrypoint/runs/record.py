@@ -104,7 +104,7 @@ def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
     if record is None:
         return None, ""
     found = [each for each in list_checkpoints(directory) if each not in record.before]
-    if found and nodes > 1 and (record.nodes == 1 or not is_shared(directory)):
+    if found and nodes > 1 and (record.nodes == 1 or not is_shared(directory, record.nodes)):
         return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
     last, faults = pass_damaged(directory, found)
     if last is None and not faults:
@@ -136,10 +136,11 @@ def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | 
     return last, [f"{name} {faults[name]}" for name in sorted(faults, key=read_step, reverse=True)]
 
 
-def is_shared(directory: str) -> bool:
-    """Return whether several nodes are known to share a directory: by the proof that one left, or by their marks."""
+def is_shared(directory: str, nodes: int) -> bool:
+    """Return whether as many nodes are known to share a directory: by the proof that one left, or by their marks."""
     place = f"{directory}/{OWN}/nodes"
-    return os.path.exists(f"{directory}/{OWN}/{PROOF}") or (os.path.isdir(place) and are_several(os.listdir(place)))
+    marks = os.listdir(place) if os.path.isdir(place) else []
+    return os.path.exists(f"{directory}/{OWN}/{PROOF}") or have_met(marks, nodes)
 
 
 def make_mark(host: str, place: str) -> str:
@@ -147,13 +148,13 @@ def make_mark(host: str, place: str) -> str:
     return f"{place}{AT}{host}" if place else host
 
 
-def are_several(marks: list[str]) -> bool:
-    """Return whether several nodes have left their marks in one directory.
+def have_met(marks: list[str], nodes: int) -> bool:
+    """Return whether as many nodes, two at least, have left their marks in one directory.
 
-    A container that is started again may have another name, and a machine may be another node of the next job. So two
-    marks prove it only if both their places and their hosts differ. Marks without a place, as older images left them,
-    prove it by two hosts.
+    A container that is started again may have another name, and a machine may be another node of the next job. So
+    the places of the nodes have to differ, and their hosts. Marks without a place count by their hosts, and two of them
+    are enough: on how many nodes such ranks are is unknown.
     """
     placed = [mark.split(AT, 1) for mark in marks if AT in mark]
-    several = any(one != other and here != there for one, here in placed for other, there in placed)
-    return several or len(marks) - len(placed) > 1
+    places, hosts = {place for place, _ in placed}, {host for _, host in placed}
+    return min(len(places), len(hosts)) >= max(2, nodes) or len(marks) - len(placed) > 1

@@ -52,7 +52,7 @@ def count_ranks(directory: str, checkpoint: str) -> int | None:
     if names == {ALONE}:
         return 1
     record = read_record(directory)
-    if ALONE in names or record is None or (record.nodes > 1 and not is_shared(directory)):
+    if ALONE in names or record is None or (record.nodes > 1 and not is_shared(directory, record.nodes)):
         return None
     return len(names) if len(names) > 1 and names == {RANKED.format(rank) for rank in range(len(names))} else None
 

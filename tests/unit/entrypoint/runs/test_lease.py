@@ -56,14 +56,14 @@ def owner(path: str) -> str:
 
 def test_a_free_directory_is_taken_at_once(path: str) -> None:
     time = Time()
-    assert take(path, "a", "host", time.clock, pytest.fail)
+    assert take(path, "a", "host", time.clock, pytest.fail) is None
     assert owner(path) == "a" and time.seconds == 0
 
 
 def test_a_restarted_job_has_its_lease_already(path: str) -> None:
     create(path, make_text("a", "host"))
     before, time = read_lease(path), Time()
-    assert not take(path, "a", "other", time.clock, pytest.fail)
+    assert take(path, "a", "other", time.clock, pytest.fail) is not None
     assert read_lease(path) != before and owner(path) == "a" and time.seconds == 0
 
 
@@ -129,7 +129,7 @@ def test_a_job_that_renews_its_lease_keeps_it(path: str) -> None:
 def test_a_lease_that_was_left_behind_expires(path: str) -> None:
     create(path, make_text("a", "host"))
     time, said = Time(), list[str]()
-    assert take(path, "b", "host", time.clock, said.append)
+    assert take(path, "b", "host", time.clock, said.append) is None
     assert owner(path) == "b" and EXPIRES <= time.seconds < EXPIRES + 2 and len(said) == 1
 
 
@@ -151,6 +151,24 @@ def test_a_file_system_that_stood_still_says_nothing_of_the_other_job(
     assert owner(path) == "a"
 
 
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_lease_that_a_node_of_our_job_takes_meanwhile_is_shared(path: str, shares: bool) -> None:
+    """Both waited for the end of a dead job's lease, and one was faster; two jobs of one name do not share."""
+    create(path, make_text("dead", "host-d"))
+
+    def other() -> None:
+        if time.seconds >= EXPIRES / 2:
+            Path(path).write_text("" if time.seconds < EXPIRES / 2 + 1 else make_text("a", "host-a"))
+
+    time = Time(other)
+    if not shares:
+        with pytest.raises(Refusal, match="another job writes"):
+            take(path, "a", "host-b", time.clock, lambda _: None)
+        return
+    held = take(path, "a", "host-b", time.clock, lambda _: None, shares=True)
+    assert held is not None and (held.owner, held.host) == ("a", "host-a")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 200_000, '{"owner": "a"', "null"])
 def test_a_file_that_is_no_lease_belongs_to_somebody_unknown(path: str, text: str) -> None:
     Path(path).write_text(text)
@@ -160,7 +178,7 @@ def test_a_file_that_is_no_lease_belongs_to_somebody_unknown(path: str, text: st
 def test_a_name_that_can_be_neither_made_nor_read_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create(path, make_text("a", "host"))
     monkeypatch.setattr(lease, "read_lease", lambda path: None)
-    assert take(path, "b", "host", Time(Path(path).unlink).clock, pytest.fail)
+    assert take(path, "b", "host", Time(Path(path).unlink).clock, pytest.fail) is None
 
 
 def test_a_lease_that_may_not_be_read_is_said_to_be_that(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +220,7 @@ def test_what_another_has_made_is_not_removed(path: str) -> None:
 def test_a_job_that_ends_makes_room(path: str) -> None:
     create(path, make_text("a", "host"))
     time = Time(lambda: release(path, "a"))
-    assert take(path, "b", "host", time.clock, lambda _: None)
+    assert take(path, "b", "host", time.clock, lambda _: None) is None
     assert owner(path) == "b" and time.seconds < 1
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, MPI, SLURM, TORCHRUN, World
-from entrypoint.runs import output
-from entrypoint.runs.lease import Clock, read_lease, renew
+from entrypoint.runs import lease, output
+from entrypoint.runs.lease import Clock, make_text, read_lease, renew
 from entrypoint.runs.output import Role, Run, check_run, find_resume, make_run, name_mark, name_owner, open_run
-from entrypoint.runs.record import OWN, read_record
+from entrypoint.runs.record import OWN, is_shared, read_record
 from tests.support.runs import checkpoint
 
 POD = World(TORCHRUN, "", (2, 2), 0, port=29500, job="qa")
@@ -172,6 +172,28 @@ def test_nodes_of_an_elastic_job_go_on_where_they_have_met_in_the_directory(
     assert [last.name if last else None for last in found] == (["checkpoint-500"] * 2 if shared else [None] * 2)
 
 
+@pytest.mark.parametrize("left", [False, True], ids=["at once", "beside a dead job's lease"])
+def test_a_node_that_finds_the_lease_taken_while_it_looks_has_met_another(
+    tmp_path: Path, kept: list[str], monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    path, made = tmp_path / OWN / "lease.json", run(tmp_path, ELASTIC, host="b", mark="")
+    if left:
+        path.parent.mkdir()
+        path.write_text(make_text("another job", "host"))
+    else:
+        monkeypatch.setattr(output, "take", lambda *words, **more: take_first(*words, **more))
+
+    def take_first(path: str, owner: str, *words: Any, **more: Any) -> object:
+        Path(path).write_text(make_text(owner, "a"))
+        return lease.take(path, owner, *words, **more)
+
+    def other(seconds: float) -> None:
+        path.write_text(make_text(made.owner, "a"))
+
+    open_run(made, Clock(itertools.count().__next__, other), lambda _: None)
+    assert is_shared(str(tmp_path), 2)
+
+
 def test_a_proof_is_not_waited_for_twice(tmp_path: Path, kept: list[str]) -> None:
     start_elastic(tmp_path, "a", [])
     start_elastic(tmp_path, "b", ["a"])
@@ -277,6 +299,14 @@ def test_a_run_that_grows_beyond_its_node_begins_a_new_record(
     record = read_record(str(tmp_path))
     assert record is not None and record.nodes == nodes
     assert [each.step for each in record.before] == ([500] if (first, then) == (ALONE_HERE, POD) else [])
+
+
+def test_a_checkpoint_of_one_node_is_said_to_be_left_out(tmp_path: Path, kept: list[str]) -> None:
+    restart(run(tmp_path, ALONE_HERE, owner="job"))
+    checkpoint(tmp_path, 500)
+    said: list[str] = []
+    open_run(run(tmp_path, owner="other"), Clock(itertools.count(0, 4).__next__, lambda _: None), said.append)
+    assert said[-1] == f"{tmp_path}/checkpoint-500 is not used: one node wrote it, and others may not see it"
 
 
 def test_a_run_that_left_nothing_makes_room_for_another(tmp_path: Path, kept: list[str]) -> None:

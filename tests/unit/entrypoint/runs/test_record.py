@@ -97,6 +97,10 @@ def test_checkpoints_without_a_record_belong_to_nobody_known(tmp_path: Path) -> 
         (2, ("node-0@a", "node-0@b"), 2, False),  # a container has a new name at each start
         (2, ("node-0@a", "node-1@a"), 2, False),  # a machine was another node before
         (2, ("node-0@a", "rank-2@b", "node-0@c"), 4, True),
+        (3, ("node-0@a", "node-1@b"), 3, False),  # the third has a directory of its own
+        (3, ("node-0@a", "node-1@b", "node-2@c"), 3, True),
+        (3, ("node-0@a", "node-1@b", "node-2@b"), 3, False),
+        (4, ("node-0@a", "node-1@b", "node-2@c", "node-3@d"), 2, True),
         (2, ("a", "node-0@b"), 2, False),  # an older image has left the first of them
         (2, ("a", "b", "node-0@c"), 2, True),
     ],
