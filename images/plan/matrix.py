@@ -17,6 +17,8 @@ from images.plan.catalog import Catalog, Torch
 from images.plan.compatibility import Constraints
 from images.plan.planner import Plan
 
+# From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
+USUAL_WIDTH = 80
 HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
 
 
@@ -150,19 +152,20 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
 
 def show_list(catalog: Catalog, out: Console) -> None:
     """Print which versions go together."""
-    out.print(_table(HEADINGS, matrix(catalog)))
+    out.print(_table(HEADINGS, matrix(catalog), out.width))
     rows = [
         (era["era"], era["python"], era["torch"], era["accelerate"], "yes" if era["ccl"] else "no",
          ", ".join(era["yanked"]) or "-", "; ".join(era["flags"]) or "-")
         for era in reversed(eras(catalog))
     ]  # fmt: skip
-    out.print(_table(("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags"), rows))
+    out.print(_table(("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags"), rows, out.width))
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
     for heading in headings:
-        table.add_column(heading, overflow="fold")  # nothing is left out of a narrow table
+        whole = max(map(len, heading.split())) if width >= USUAL_WIDTH else None
+        table.add_column(heading, overflow="fold", min_width=whole)  # nothing is left out of a narrow table
     for row in rows:
         table.add_row(*map(escape, row))
     return table

@@ -60,3 +60,11 @@ def test_a_narrow_table_leaves_nothing_out() -> None:
     matrix.show_list(TABLE, Console(file=out, width=60))
 
     assert out.getvalue().isascii()
+
+
+def test_a_usual_table_cuts_no_word_of_its_head() -> None:
+    out = StringIO()
+
+    matrix.show_list(TABLE, Console(file=out, width=80))
+
+    assert " transformers " in out.getvalue()
