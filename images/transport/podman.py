@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,10 @@ INSTALL = "apt-get install podman"
 NOT_STARTED = (125, 126, 127)
 ABSENT = 1  # of podman-image-exists(1): the image is not there; any other but 0 is a failure
 LONGEST = 300  # characters of what is shown of a message
+# A user without root has the user ids that podman found in these files when it was first asked, until this command
+# (podman-system-migrate(1)).
+MAPPING = re.compile(r"/etc/sub[ug]id|system[ -]migrate")
+MIGRATE = "look for your name in /etc/subuid and /etc/subgid, run `podman system migrate`, then the same command again"
 
 
 def refusal(environ: Mapping[str, str], seconds: float) -> str | None:
@@ -39,7 +44,8 @@ def load(environ: Mapping[str, str], image: Image, store: Store) -> None:
         write_archive(path, image, store)
         done = process.run(["podman", "load", "--quiet", "--input", str(path)], environ, INSTALL)
     if done.code:
-        remedy = "run `podman info`; --output FILE keeps the image as a file"
+        first = MIGRATE if MAPPING.search(done.err) else "run `podman info`"
+        remedy = f"{first}; --output FILE keeps the image as a file"
         raise WorldFault("podman could not load the image", _complaint(done), remedy)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from images.host import process
 from images.host.errors import WorldFault
+from images.host.store import Store
 from images.oci.image import Image, config
 from images.transport import podman
 
@@ -71,6 +72,30 @@ def test_a_podman_that_does_not_work_says_why_in_whole_words(
     monkeypatch.setattr(process, "answer", lambda *_: said)
 
     assert podman.refusal({}, seconds=10) == why
+
+
+MIGRATE = (
+    "Error: insufficient UIDs: Check /etc/subuid and /etc/subgid if configured locally and run podman-system-migrate"
+)
+
+
+@pytest.mark.parametrize(
+    ("err", "remedy"),
+    [
+        (f"{MIGRATE}: lchown /etc/gshadow: invalid argument", podman.MIGRATE),
+        ("Error: run podman system migrate", podman.MIGRATE),
+        ("Error: no space left", "run `podman info`"),
+    ],
+)
+def test_podman_that_keeps_an_old_range_of_user_ids_has_to_migrate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, err: str, remedy: str
+) -> None:
+    monkeypatch.setattr(process, "run", lambda *_: process.Result(125, "", err))
+    monkeypatch.setattr(podman, "write_archive", lambda *_: None)
+
+    with pytest.raises(WorldFault, match="podman could not load the image") as caught:
+        podman.load({}, IMAGE, Store(tmp_path))
+    assert (caught.value.value, caught.value.remedy.partition(";")[0]) == (err, remedy)
 
 
 @pytest.mark.parametrize(("exists", "saves", "has"), [(0, 0, True), (1, 125, False), (125, 0, None), (0, 125, None)])
