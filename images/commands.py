@@ -160,7 +160,7 @@ def _push(image: oci.Image, target: reference.Remote, context: Context, compress
 def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
     """Import every package once: in the engine, or where there is none, by the base's own interpreter in a sandbox."""
     if engine:
-        run = import_check.in_engine(engine, made.image)
+        place = import_check.in_engine(engine, made.image)
         remedy = "another --transformers; the image stays loaded, so that you can examine it"
     elif load is False and engines.answers(context.environ):
         return  # the image is not for the engine here, and unpacking it costs as much as building it
@@ -170,10 +170,10 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
             said = f"no engine to import the packages in, and no sandbox ({found.refusal})"
             context.progress.say(f"note: the packages were not imported once: {said}; {found.remedy}")
             return
-        run = import_check.unpacked(made.base, made.image, context.store, found)
+        place = import_check.unpacked(made.base, made.image, context.store, found)
         remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
     with context.progress.step("importing every package once"):
-        import_check.imports(made.image, made.wanted, run, context.store, remedy)
+        import_check.imports(made.image, made.wanted, place, context.store, remedy)
 
 
 def _context(options: argparse.Namespace, world: World) -> Context:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +75,16 @@ MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 
 # Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
+ENGINE, SANDBOX = "engine", "sandbox"
+DECISIVE = ("Env", "User", "WorkingDir")  # what in an image's configuration decides what Python imports
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the check is made: in an ENGINE, or in a SANDBOX, which sees less of the image; `run` runs Python there."""
+
+    kind: str
+    run: Run
 
 
 class Wanted(NamedTuple):
@@ -126,21 +138,23 @@ def _module(path: str) -> str | None:
     return None
 
 
-def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -> bool:
+def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
+    What was done in an engine counts for a sandbox too, but not the other way round.
     Raises WorldFault that names every module that cannot be imported, and every package whose release is not
     found; `remedy` is for modules that are there and fail.
     """
-    names = wanted.modules
 
-    def check() -> list[str]:
-        if (said := run([SCRIPT, *names, *wanted.releases])) is not None:
-            raise _fault(said, names, remedy)
-        return [*names, *wanted.releases]
+    def check() -> str:
+        if (said := place.run([SCRIPT, *wanted.modules, *wanted.releases])) is not None:
+            raise _fault(said, wanted.modules, remedy)
+        return place.kind
 
     diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]  # the last layer is our own
-    return not store.cached("import checks", [diff_ids, [*names, *wanted.releases]], check).reused
+    settings = json.loads(image.config).get("config", {})
+    inputs = [diff_ids, [settings.get(name) for name in DECISIVE], wanted.modules, wanted.releases]
+    return not store.cached("import checks", inputs, check, lambda kind: kind in (place.kind, ENGINE)).reused
 
 
 def _fault(said: str, names: Sequence[str], remedy: str) -> WorldFault:
@@ -166,13 +180,17 @@ def _of_missing(said: str) -> str | None:
     return f"{place}; `requires` names the package that has the module {', '.join(missing)}"
 
 
-def in_engine(engine: Engine, image: Image) -> Run:
+def in_engine(engine: Engine, image: Image) -> Place:
     """Run Python in a container of the image, without network."""
-    return lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments])
+    return Place(ENGINE, lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments]))
 
 
-def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
-    """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root."""
+def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Place:
+    """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root.
+
+    It sees the directories of PYTHONPATH and of the interpreter, but neither ~/.local of the image's user, nor the
+    working directory, nor other variables of the base.
+    """
 
     def run(arguments: Sequence[str]) -> str | None:
         with store.aside(directory=True) as root:
@@ -184,6 +202,7 @@ def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Run:
             directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
             environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}
             given = Given(environment, (root,))
-            return python.run([*ALONE, "-c", SITES + script, directories, *names], given, REMOVE_TREES).failure
+            said = python.run([*ALONE, "-c", SITES + script, directories, *names], given, REMOVE_TREES).failure
+            return said.replace(str(root), "") if said else said
 
-    return run
+    return Place(SANDBOX, run)

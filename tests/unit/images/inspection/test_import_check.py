@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,16 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def look(store: Store, python: Python, parts: tuple[Layer, ...] = PARTS) -> bool:
+def look(
+    store: Store,
+    python: Python,
+    parts: tuple[Layer, ...] = PARTS,
+    settings: Mapping[str, object] | None = None,
+    kind: str = import_check.ENGINE,
+) -> bool:
     wanted = import_check.Wanted(["six", "torch"], ["six==1.17.0"])
-    return import_check.imports(Image(("a:b",), b"{}", b"{}", parts), wanted, python, store, "what to do")
+    image = Image(("a:b",), json.dumps({"config": settings or {}}).encode(), b"{}", parts)
+    return import_check.imports(image, wanted, import_check.Place(kind, python), store, "what to do")
 
 
 def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
@@ -49,6 +57,37 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
 
     assert done == [True, False, False, True]
     assert python.asked == [["six", "torch", "six==1.17.0"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "again"),
+    [
+        ({"Env": ["PYTHONPATH=/opt/co"], "User": "1000:0", "WorkingDir": "/workspace"}, True),
+        ({"Env": ["A=b"], "User": "0:0", "WorkingDir": "/workspace"}, True),
+        ({"Env": ["A=b"], "User": "1000:0", "WorkingDir": "/opt"}, True),
+        ({"Env": ["A=b"], "User": "1000:0", "WorkingDir": "/workspace", "Labels": {"a": "b"}}, False),
+    ],
+)
+def test_equal_layers_are_looked_at_again_where_settings_differ_that_decide_what_is_imported(
+    store: Store, settings: dict[str, object], again: bool
+) -> None:
+    first: dict[str, object] = {"Env": ["A=b"], "User": "1000:0", "WorkingDir": "/workspace", "Labels": {}}
+
+    assert look(store, Python(None), settings=first)
+    assert look(store, Python(None), settings=settings) == again
+
+
+@pytest.mark.parametrize(
+    ("kinds", "done"),
+    [
+        (("sandbox", "sandbox", "engine", "engine", "sandbox"), [True, False, True, False, False]),
+        (("engine", "sandbox", "engine"), [True, False, False]),
+    ],
+)
+def test_an_engine_looks_again_at_what_was_looked_at_in_a_sandbox(
+    store: Store, kinds: Sequence[str], done: list[bool]
+) -> None:
+    assert [look(store, Python(None), kind=kind) for kind in kinds] == done
 
 
 def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
