@@ -37,26 +37,50 @@ SKIPPED = {
     "_distutils_hack": "part of setuptools",
     "distutils-precedence": "part of setuptools",
 }
+# Packages bring these by mistake and never import them; a project of the base may have its own.
+ANYBODYS = {"benchmarks", "docs", "examples", "scripts", "test", "tests"}
+# Its arguments are modules, and releases, each with the modules of the package behind it. A module has to come from the
+# directory that the package's metadata is in; where that has no such module, the package is installed in another way
+# (`pip install -e`). Modules are located before anything is imported, which may change sys.path.
 SCRIPT = """
-import importlib, importlib.metadata, sys, warnings
+import importlib, importlib.machinery, importlib.metadata, importlib.util, os, sys, warnings
 warnings.simplefilter("ignore")
 
-def release(name):
+def file(find, *arguments):
     try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
+        spec = find(*arguments)
+    except Exception:
+        return None
+    return os.path.realpath(spec.origin) if spec and spec.has_location else None
 
-failed = []
-for argument in sys.argv[1:]:
-    name, _, wanted = argument.partition("==")
+def installed(name):
+    try:
+        package = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "none", None
+    return package.version, str(package.locate_file(""))
+
+rows = [argument.split() for argument in sys.argv[1:]]
+own = getattr(sys, "stdlib_module_names", ())
+found = {name: file(importlib.util.find_spec, name) for name, *_ in rows if "==" not in name and name not in own}
+failed, right = [], {}
+for first, *modules in rows:
+    name, _, wanted = first.partition("==")
     try:
         if not wanted:
             importlib.import_module(name)
-        elif (found := release(name)) != wanted:
-            failed.append(f"{name} ({found} instead of {wanted})")
+            continue
+        version, directory = installed(name)
+        if version != wanted:
+            failed.append(f"{name} ({version} instead of {wanted})")
+            continue
+        for module in modules:
+            place = file(importlib.machinery.PathFinder.find_spec, module, [directory])
+            right.setdefault(module, {None}).add(place)
     except BaseException as error:
         failed.append(f"{name} ({type(error).__name__}: {error})")
+others = [name for name, places in right.items() if places > {None} and found.get(name) not in places]
+failed[:0] = [f"{name} ({found[name]})" for name in others]
 print("; ".join(failed), file=sys.stderr)
 sys.exit(bool(failed))
 """
@@ -68,7 +92,11 @@ for directory in sys.argv.pop(1).split(":"):
     site.addsitedir(directory)
 """
 OTHER = re.compile(r"\((\S+) instead of \S+\)")
-NEXT = "another --base, or --base debian: this one has them in a directory that comes first (PYTHONPATH, a .pth file)"
+OTHERS = re.compile(r"(?:^|; )\w+ \(/")
+NEXT = (
+    "another --base, or --base debian: this one has them in a directory that comes first "
+    "(PYTHONPATH, a .pth file, ~/.local of the image's user)"
+)
 ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
 ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
@@ -88,7 +116,10 @@ class Place:
 
 
 class Wanted(NamedTuple):
-    """What an image must have: the modules that can be imported, and releases, each as NAME==RELEASE; both in order."""
+    """What an image must have: the modules that can be imported, and releases, both in order.
+
+    Each release is NAME==RELEASE, and behind it the modules that must be of that package, with spaces between.
+    """
 
     modules: list[str]
     releases: list[str]
@@ -101,8 +132,11 @@ def wanted_of(store: Store, wheels: Sequence[tuple[str, Path]]) -> Wanted:
 
 def modules_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
     """Return the top-level modules of wheels, given as (sha256, path); a wheel is opened once."""
-    made = (store.cached("modules", digest, partial(modules, path)) for digest, path in wheels)
-    return sorted({module for one in made for module in one.value})
+    return sorted({module for digest, path in wheels for module in _modules_of(store, digest, path)})
+
+
+def _modules_of(store: Store, digest: str, path: Path) -> list[str]:
+    return list(store.cached("modules", digest, partial(modules, path)).value)
 
 
 def modules(wheel: Path) -> list[str]:
@@ -115,9 +149,13 @@ def modules(wheel: Path) -> list[str]:
 
 
 def releases_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
-    """Return what wheels, given as (sha256, path), are, each as NAME==RELEASE; a wheel is opened once."""
-    made = (store.cached("releases", digest, partial(_releases, path)) for digest, path in wheels)
-    return sorted(release for one in made for release in one.value)
+    """Return what wheels, given as (sha256, path), are, each as NAME==RELEASE MODULE...; a wheel is opened once."""
+    found = []
+    for digest, path in wheels:
+        own = [module for module in _modules_of(store, digest, path) if module not in ANYBODYS]
+        names = store.cached("releases", digest, partial(_releases, path)).value
+        found += [" ".join((name, *own)) for name in names]
+    return sorted(found)
 
 
 def _releases(wheel: Path) -> list[str]:
@@ -142,8 +180,8 @@ def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: st
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
     What was done in an engine counts for a sandbox too, but not the other way round.
-    Raises WorldFault that names every module that cannot be imported, and every package whose release is not
-    found; `remedy` is for modules that are there and fail.
+    Raises WorldFault that names every module that cannot be imported or is another one, and every package whose release
+    is not found; `remedy` is for modules that are there and fail.
     """
 
     def check() -> str:
@@ -165,6 +203,8 @@ def _fault(said: str, names: Sequence[str], remedy: str) -> WorldFault:
     if found := set(OTHER.findall(said)):
         place = ELSEWHERE if found == {"none"} else NEXT
         return WorldFault("the image's Python does not find the releases of the lock", said, place)
+    if OTHERS.search(said):
+        return WorldFault("the image's Python finds other modules than those of the lock", said, NEXT)
     return WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -43,7 +45,7 @@ def look(
     settings: Mapping[str, object] | None = None,
     kind: str = import_check.ENGINE,
 ) -> bool:
-    wanted = import_check.Wanted(["six", "torch"], ["six==1.17.0"])
+    wanted = import_check.Wanted(["six", "torch"], ["six==1.17.0 six"])
     image = Image(("a:b",), json.dumps({"config": settings or {}}).encode(), b"{}", parts)
     return import_check.imports(image, wanted, import_check.Place(kind, python), store, "what to do")
 
@@ -56,7 +58,7 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
     done = [look(store, python, parts) for parts in (PARTS, PARTS, (*PARTS[:2], ours), (PARTS[0], new, ours))]
 
     assert done == [True, False, False, True]
-    assert python.asked == [["six", "torch", "six==1.17.0"]] * 2
+    assert python.asked == [["six", "torch", "six==1.17.0 six"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,54 @@ def test_a_release_that_is_not_the_one_of_the_lock_is_named(store: Store, said: 
     assert (caught.value.value, caught.value.remedy) == (said, remedy)
 
 
+@pytest.mark.parametrize("more", ["", "; torch (ImportError: no)"])
+def test_modules_that_are_not_those_of_the_lock_are_named(store: Store, more: str) -> None:
+    said = f"six (/opt/six/src/six.py){more}"
+
+    with pytest.raises(WorldFault, match="the image's Python finds other modules than those of the lock") as caught:
+        look(store, Python(said))
+    assert (caught.value.value, caught.value.remedy) == (said, import_check.NEXT)
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "said"),
+    [
+        pytest.param(["site/a_b/__init__.py"], ["A.b==1 a_b"], "", id="as planned"),
+        pytest.param(
+            ["site/a_b/__init__.py", "ahead/a_b/__init__.py"],
+            ["A.b==1 a_b"],
+            "a_b (ahead/a_b/__init__.py)",
+            id="source",
+        ),
+        pytest.param(
+            ["site/a_b.py", "ahead/a_b/__init__.py"], ["A.b==1 a_b"], "a_b (ahead/a_b/__init__.py)", id="file"
+        ),
+        pytest.param(["site/a_b.abi3.so", "ahead/a_b.py"], ["A.b==1 a_b"], "a_b (ahead/a_b.py)", id="extension"),
+        pytest.param(["site/a_b/__init__.py", "ahead/a_b/part.py"], ["A.b==1 a_b"], "", id="namespace ahead"),
+        pytest.param(["site/a_b/part.py", "ahead/a_b.py"], ["A.b==1 a_b"], "", id="namespace of the package"),
+        pytest.param(["ahead/a_b.py"], ["A.b==1 a_b"], "", id="installed in another way"),
+        pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==1"], "", id="module of no planned package"),
+        pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==1 a_b", "c==1 a_b"], "", id="shared with one ahead"),
+        pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==2 a_b"], "A.b (1 instead of 2)", id="other release"),
+    ],
+)
+def test_python_says_which_modules_come_from_elsewhere(
+    tmp_path: Path, files: Sequence[str], wanted: Sequence[str], said: str
+) -> None:
+    infos = [f"{place}-1.dist-info/METADATA" for place in ("site/A.b", "ahead/c")]
+    for name in (*files, *infos):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"Name: {Path(name).parent.name.split('-')[0]}\nVersion: 1\n" * (name in infos))
+    start = f"import sys; sys.path[:0] = {[str(tmp_path / 'ahead'), str(tmp_path / 'site')]}\n"
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", start + import_check.SCRIPT, "a_b", *wanted],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr.strip().replace(f"{tmp_path}/", "")) == (int(bool(said)), said)
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -175,10 +225,10 @@ def test_python_says_which_release_it_finds(
 def test_releases_are_read_as_metadata_writes_them(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "a_b-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a_b-1.dist-info/RECORD", "a_b.py,,\n")
+        archive.writestr("a_b-1.dist-info/RECORD", "a_b.py,,\nc/__init__.py,,\ntests/__init__.py,,\n")
         archive.writestr("a_b-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: A.b\nVersion: 1.0\n\nVersion: 2\n")
 
-    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b"], ["A.b==1.0"])
+    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b", "c", "tests"], ["A.b==1.0 a_b c"])
 
 
 def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
