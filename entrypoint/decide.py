@@ -136,10 +136,11 @@ def prepare_program(
     program = program._replace(defaults=defaults)
     if job.kind != jobs.TASK:
         return program, None
-    from entrypoint.runs.task import prepare_run  # only a task pays for it
+    from entrypoint.needs.copies import copy_script  # only a task pays for these
+    from entrypoint.runs.task import prepare_run
 
     program, run = prepare_run(job, program, world, environ, stack)
-    return command.copy_script(job.name, program, source, stack), run
+    return copy_script(job.name, program, source, stack), run
 
 
 def add_data(

@@ -12,12 +12,13 @@ from entrypoint.container.places import is_mounted, list_caches, mount_points
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import Script, read_script
 from entrypoint.hub.wanted import METRIC, NLTK, Wanted
+from entrypoint.needs.copies import name_owners
 from entrypoint.needs.data import check_data, find_switched_on
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source
 from entrypoint.printing.streams import print_note
 from entrypoint.training import job as jobs
-from entrypoint.training.command import name_owners, read_program
+from entrypoint.training.command import read_program
 from entrypoint.training.task import place_script
 from entrypoint.training.tasks import TASKS
 

@@ -15,7 +15,7 @@ from entrypoint.training.task import ACCELERATE, TRAINER, place_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from entrypoint.container.image import Stack
     from entrypoint.launchers.world import World
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 PYTHON = "python3"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
 FRONT = "/usr/local/sbin"
-# Where a script itself says which data set it loads: load_dataset("xnli", ...).
-LOADS = r"""(\bload_dataset\(\s*["'])([\w.-]+)(?=["'])"""
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = (Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU"),)
 # Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
@@ -135,39 +133,6 @@ def name_copy(name: str, text: str, kind: str) -> str:
     import zlib
 
     return f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.{kind}"
-
-
-def copy_script(name: str, program: Program, source: str, stack: Stack) -> Program:
-    """Return the program of a task with a private copy of its script, where that names data sets without their owners.
-
-    source: that of the script. Those that need a copy import no file of their own directory.
-    """
-    text, moved = name_owners(source, stack, os.path.isdir)
-    if text == source:
-        return program
-    why = "in a private copy of the script: datasets finds no data set without its owner"
-    notes = [f"load_dataset({old!r}) became load_dataset({new!r}) {why}" for old, new in moved.items()]
-    copy = name_copy(name, text, "py")
-    files = {**program.files, copy: text}
-    return program._replace(words=[copy, *program.words[1:]], notes=[*program.notes, *notes], files=files)
-
-
-def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
-    """Return the source of a script whose data sets have their owners, as in flags, and their names: old -> new."""
-    import re  # json has loaded it already
-
-    from entrypoint.training.flags import Flag, translate
-
-    moved: dict[str, str] = {}
-
-    def replace(match: re.Match[str]) -> str:
-        (flag,) = translate([Flag("dataset_name", (match[2],))], stack, exists=exists).flags
-        if flag.values[0] == match[2]:
-            return match[0]
-        moved[match[2]] = flag.values[0]
-        return match[1] + flag.values[0]
-
-    return re.sub(LOADS, replace, source), moved
 
 
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:

@@ -14,7 +14,7 @@ from entrypoint.launchers.world import World
 from entrypoint.settings import Setting
 from entrypoint.training import command as module
 from entrypoint.training.arguments import read_given
-from entrypoint.training.command import clean, command, expand_home, find_torchrun, meet_here, name_owners, read_program
+from entrypoint.training.command import clean, command, expand_home, find_torchrun, meet_here, read_program
 from entrypoint.training.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
@@ -85,24 +85,6 @@ def test_a_file_of_arguments_gets_the_home_too(tmp_path: Path) -> None:
     (text,) = program.files.values()
     assert json.loads(text) == program.given == {"output_dir": "/home/me/run", "seed": 1}
     assert program.words[1:] == [*program.files]
-
-
-@pytest.mark.parametrize(
-    ("source", "there", "transformers", "copy"),
-    [
-        ('load_dataset("xnli", language)', "", "5.0.0", 'load_dataset("facebook/xnli", language)'),
-        ("datasets.load_dataset(\n    'swag',\n)", "", "5.23.0", "datasets.load_dataset(\n    'allenai/swag',\n)"),
-        ('load_dataset("xnli", language)', "", "4.57.6", None),
-        ('load_dataset("xnli", language)', "xnli", "5.0.0", None),
-        ('load_dataset("csv", data_files=files)', "", "5.0.0", None),
-        ('load_dataset("nyu-mll/glue", name)', "", "5.0.0", None),
-        ('load_dataset(dataset_name); evaluate.load("xnli"); print("xnli")', "", "5.0.0", None),
-    ],
-)
-def test_data_sets_in_a_script_get_their_owners(source: str, there: str, transformers: str, copy: str | None) -> None:
-    text, moved = name_owners(source, NEW._replace(transformers=transformers), lambda path: path == there)
-    assert text == (copy or source)
-    assert bool(moved) == (copy is not None) and all(new.endswith(f"/{old}") for old, new in moved.items())
 
 
 def test_generation_runs_once() -> None:
