@@ -25,6 +25,9 @@ SCRIPTS = {
     "mozilla-foundation/common_voice_11_0": "", "mozilla-foundation/common_voice_17_0": "",
 }  # fmt: skip
 WITHOUT_SCRIPTS = (4, 0)
+# Tasks whose scripts have cifar10 for the name of a data set, and so never load a directory of images by itself: those
+# of image-pretraining look for files of cifar10 in it, the other does not look into it.
+OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 # What the scripts of a directory look for at their import, and download (examples/pytorch/summarization); and what nltk
 # finds sentences with since a release, for which they ask when they evaluate (nltk/tokenize/punkt.py).
 PUNKT, TAB, SINCE_TAB = "tokenizers/punkt", "tokenizers/punkt_tab", [3, 8, 2]
@@ -41,9 +44,9 @@ def check_data(name: str, given: Mapping[str, object], version: str | None, exis
 
 
 def check_directory(name: str, given: Mapping[str, object]) -> None:
-    """Raise Refusal for a directory of images alone, in which these scripts look for files of their own cifar10."""
+    """Raise Refusal for a directory of images alone, beside which these scripts keep to their own cifar10."""
     flag = next((each for each in ("train_dir", "validation_dir") if given.get(each)), None)
-    if flag and TASKS[name].directory == "image-pretraining" and not given.get("dataset_name"):
+    if flag and name in OF_CIFAR10 and not given.get("dataset_name"):
         remedy = f"--dataset_name {given[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {name} does not load a directory of images", f"--{flag} {given[flag]}", remedy)
 

@@ -47,6 +47,8 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
     [
         ("mae", {"train_dir": "/d/cats"}, "--dataset_name /d/cats in its place"),
         ("mim-no-trainer", {"validation_dir": "/d/cats"}, "--dataset_name /d/cats in its place"),
+        ("image-classification-no-trainer", {"train_dir": "/d/cats"}, "--dataset_name /d/cats in its place"),
+        ("image-classification-no-trainer", {"dataset_name": "/d/cats"}, None),
         ("mim", {"train_dir": "/d/cats/**", "dataset_name": "imagefolder"}, None),
         ("mim", {"dataset_name": "/d/cats"}, None),
         ("image-classification", {"train_dir": "/d/cats"}, None),
