@@ -126,9 +126,10 @@ def prepare_program(
     """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""
     program, source = command.read_program(job, stack, root, many=world.sizes[1] > 1), ""
     if job.kind == jobs.TASK:
-        from entrypoint.needs.script import check_image  # only a task pays for it
+        from entrypoint.needs.script import check_evaluation, check_image  # only a task pays for it
 
         source = check_image(job.name, stack, environ)
+        check_evaluation(job.name, source, program.given, world.sizes[1])
         program = command.expand_home(job.name, program, environ.get("HOME", ""))
         program = add_data(job, program, source, environ, stack)
     # A variable that has our value already comes from the image; it is not the user's.

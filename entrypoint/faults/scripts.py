@@ -35,6 +35,19 @@ FLAWS = (
     Flaw("processing_classtokenizer=", "transformers", (0, 0), "processing_class="),
 )  # fmt: skip
 
+# Texts of scripts that fail as soon as several ranks evaluate, and what works in their place. They gather the labels of
+# the ranks as lists: a tensor of each image of one rank is joined to that of another image of the next rank, while the
+# predictions are those of all images (transformers/trainer.py, evaluation_loop; accelerate/utils/operations.py).
+WITHOUT_EVALUATION = "which leaves evaluation out if no other flag asks for it"
+FAIL_WITH_RANKS = {
+    'torch.tensor([x["orig_size"] for x in batch])':
+        f"`object-detection-no-trainer`, or --do_train, {WITHOUT_EVALUATION}",
+    "for masks, labels in zip(batch_masks, batch_labels)":
+        f"--do_train, {WITHOUT_EVALUATION}",
+    "inputs = accelerator.gather_for_metrics(inputs)":
+        f"`instance-segmentation --do_train`, {WITHOUT_EVALUATION}",
+}  # fmt: skip
+
 
 def find_flaws(source: str, find_version: Callable[[str], str | None]) -> Iterator[tuple[Flaw, str]]:
     """Yield each flaw of a script, with the package on which it fails and its release; find_version: returns that."""

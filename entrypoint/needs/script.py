@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from entrypoint.container.files import read_file
 from entrypoint.container.image import find_version, list_packages, list_sites
 from entrypoint.errors import Refusal
-from entrypoint.faults.scripts import find_flaws
+from entrypoint.faults.scripts import FAIL_WITH_RANKS, find_flaws
 from entrypoint.needs.packages import ask_python, check_task_packages
-from entrypoint.training.task import DIRECTORY, place_script
+from entrypoint.numbers import is_true
+from entrypoint.training.task import DIRECTORY, TRAINER, place_script
 from entrypoint.training.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from entrypoint.container.image import Stack
     from entrypoint.training.task import Task
+
+# The flags by which the Trainer evaluates; either of the last two is enough (transformers/training_args.py).
+EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 
 
 def check_image(name: str, stack: Stack, environ: Mapping[str, str]) -> str:
@@ -50,6 +54,23 @@ def check_flaws(name: str, path: str, source: str, sites: Sequence[str]) -> None
     instead = "; ".join(flaw.instead for flaw, _ in flaws)
     remedy = f"a copy of it with {instead}, mounted at {path}; or an image with another --transformers"
     raise Refusal(f"the script of {name} is known to fail in this image", found, remedy)
+
+
+def check_evaluation(name: str, source: str, given: Mapping[str, object], ranks: int) -> None:
+    """Raise Refusal for a task of several ranks that would train for an epoch, and then fail as they evaluate.
+
+    Without the Trainer, a script always evaluates.
+    """
+    remedy = next((remedy for text, remedy in FAIL_WITH_RANKS.items() if text in source), None)
+    flags = [f"--{each}" for each in EVALUATES if is_true(given.get(each))]
+    if ranks < 2 or remedy is None or (TASKS[name].kind == TRAINER and not flags):
+        return
+    value = ", ".join([*flags, f"{ranks} ranks"])
+    raise Refusal(
+        f"the script of {name} cannot evaluate with several ranks",
+        value,
+        f"{remedy}; or a single rank: --nproc 1 on one node",
+    )
 
 
 def say_script(task: Task, stack: Stack, sites: Sequence[str]) -> str:
