@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.container.image import release
 from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
-from entrypoint.needs.packages import FROM_THIS, NEEDS
+from entrypoint.needs.packages import FROM_THIS, NEEDS, OLDER_DATASETS
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
 from entrypoint.training.task import ACCELERATE
@@ -57,7 +57,7 @@ def check_dataset(given: Mapping[str, object], version: str | None, exists: Call
     if name not in SCRIPTS or version is None or release(version) < WITHOUT_SCRIPTS or exists(name):
         return
     other = SCRIPTS[name] or "NAME of one in Parquet, with its columns"
-    remedy = f"--dataset_name {other}, or PIP_CONSTRAINT= pip install 'datasets<4' {FROM_THIS}"
+    remedy = f"--dataset_name {other}, or PIP_CONSTRAINT= pip install {' '.join(OLDER_DATASETS)} {FROM_THIS}"
     raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
 
 

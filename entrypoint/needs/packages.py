@@ -43,8 +43,10 @@ BUILT = (
 # The directories whose data are sound, and what datasets decodes it with since a release (datasets/features/audio.py).
 SOUND = ("audio-classification", "speech-pretraining", "speech-recognition")
 CODEC, SINCE_CODEC = "torchcodec", (4, 0)
-# What changes with an older datasets, which the remedies here and in data.py install: it takes older releases of these.
-OLDER = frozenset({"datasets", "dill", "fsspec", "multiprocess"})
+# An older datasets, which loads scripts, and sound without the codec. With pandas 3 it finds no file_name in the
+# metadata.csv of a directory of sounds or images. With it come older releases of other packages.
+OLDER_DATASETS = ("'datasets<4'", "'pandas<3'")
+OLDER = frozenset({"datasets", "dill", "fsspec", "multiprocess", "pandas"})
 # Any other user than root installs into a home of its own, where no other user of the image finds a package.
 FROM_THIS = "as USER root in an image FROM this one"
 
@@ -84,7 +86,7 @@ def install(lacking: list[str], torch: str) -> str:
     remedy = f"pip install {index}{' '.join(lacking)} {FROM_THIS}"
     if CODEC not in lacking:
         return remedy
-    older = " ".join(["'datasets<4'", *(name for name in lacking if name != CODEC)])
+    older = " ".join([*OLDER_DATASETS, *(name for name in lacking if name != CODEC)])
     added = f"with ffmpeg and the {CODEC} for torch {'.'.join(map(str, release(torch)))}"
     return f"PIP_CONSTRAINT= pip install {older} {FROM_THIS}; or {remedy}, {added}"
 

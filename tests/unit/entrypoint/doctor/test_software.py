@@ -96,9 +96,9 @@ def test_packages_are_installed_again_from_where_they_are(locked: dict[str, str]
     assert found.remedy == f"pip install --no-deps --force-reinstall {remedy}"
 
 
-LOCKED = {"datasets": "4.4.1", "dill": "0.4.0", "fsspec": "2025.10.0", "six": "1.17.0"}
-OLD = {"datasets": ("3.6.0",), "dill": ("0.3.8",), "fsspec": ("2025.3.0",), "six": ("1.17.0",)}
-PINS = "datasets==4.4.1 dill==0.4.0 fsspec==2025.10.0"
+LOCKED = {"datasets": "4.4.1", "dill": "0.4.0", "fsspec": "2025.10.0", "pandas": "3.0.1", "six": "1.17.0"}
+OLD = {"datasets": ("3.6.0",), "dill": ("0.3.8",), "fsspec": ("2025.3.0",), "pandas": ("2.3.3",), "six": ("1.17.0",)}
+PINS = "datasets==4.4.1 dill==0.4.0 fsspec==2025.10.0 pandas==3.0.1"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ PINS = "datasets==4.4.1 dill==0.4.0 fsspec==2025.10.0"
         ({"datasets": ()}, WRONG, f"pip install * {PINS}"),
         ({"datasets": ("3.6.0", "4.4.1")}, WRONG, f"pip install * {PINS}"),
         ({"datasets": ("4.3.0",)}, WRONG, f"pip install * {PINS}"),
-        ({"datasets": ("4.4.1",)}, WRONG, "pip install * dill==0.4.0 fsspec==2025.10.0"),
+        ({"datasets": ("4.4.1",)}, WRONG, "pip install * dill==0.4.0 fsspec==2025.10.0 pandas==3.0.1"),
     ],
 )
 def test_an_older_datasets_that_a_remedy_installs_is_no_damage(

@@ -24,11 +24,11 @@ AGAIN = "python build.py --torch 2.13.0 --transformers 5.23.0 --backend gloo"
         ("ctc", "3.6.0", ["datasets"], "evaluate, jiwer, librosa",
          "pip install evaluate jiwer librosa as USER root in an image FROM this one"),
         ("ctc", "4.0.0", ["datasets", "evaluate"], "jiwer, librosa, torchcodec",
-         "PIP_CONSTRAINT= pip install 'datasets<4' jiwer librosa as USER root in an image FROM this one; or "
+         "PIP_CONSTRAINT= pip install 'datasets<4' 'pandas<3' jiwer librosa as USER root in an image FROM this one; or "
          f"pip install --extra-index-url {TORCH_INDEX} jiwer librosa torchcodec as USER root in an image FROM this one"
          ", with ffmpeg and the torchcodec for torch 2.13"),
         ("wav2vec2-no-trainer", "5.0.0", ["datasets", "librosa"], "torchcodec",
-         "PIP_CONSTRAINT= pip install 'datasets<4' as USER root in an image FROM this one; or "
+         "PIP_CONSTRAINT= pip install 'datasets<4' 'pandas<3' as USER root in an image FROM this one; or "
          f"pip install --extra-index-url {TORCH_INDEX} torchcodec as USER root in an image FROM this one, "
          "with ffmpeg and the torchcodec for torch 2.13"),
     ],
