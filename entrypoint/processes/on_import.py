@@ -18,7 +18,6 @@ def find_spec(name: str, path: Sequence[str] | None, program: str) -> ModuleSpec
 
     name, path: as in importlib's find_spec.
     """
-    import runpy
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec(name, path)
@@ -29,7 +28,16 @@ def find_spec(name: str, path: Sequence[str] | None, program: str) -> ModuleSpec
 
     def load_and_change(module: Any) -> None:
         load(module)
-        runpy.run_path(program)["change"](module)
+        load_program(program).change(module)
 
     loader.exec_module = load_and_change
     return spec
+
+
+def load_program(path: str) -> Any:
+    """Return a program as a module, loaded as the image's .pth file loads this one."""
+    import importlib
+
+    bootstrap, files = importlib._bootstrap, importlib._bootstrap_external
+    name = path.rpartition("/")[2].partition(".")[0]
+    return bootstrap._load(files.spec_from_file_location(f"multinode.{name}", path))  # type: ignore[attr-defined]

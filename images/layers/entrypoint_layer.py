@@ -38,7 +38,8 @@ def _line(file: str, **values: object) -> str:
 
 # These lines are read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and
 # no torchrun started. Packages may be read where the entrypoint is not, as by the import check without an engine, or in
-# an image that copied them.
+# an image that copied them. They load a program as import does, from its bytecode: runpy writes to sys.argv, which a
+# program that embeds Python may have left empty, or deleted. `_load` is what pydoc takes for a file.
 
 # It registers a function first, so that atexit calls it last, after all of the user's; most programs never import
 # torch, and this line does no more for them.

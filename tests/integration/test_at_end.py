@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from images.layers.entrypoint_layer import AT_END, MULTINODE
 from tests.support.harness import ROOT
 
 # As the .pth file of an image does, in a program that has imported torch.distributed, and so these modules.
 PROGRAM = """
-import atexit, contextlib, pathlib, pkgutil, runpy, sys, types, typing
+import contextlib, pathlib, pkgutil, sys, types, typing
 sys.modules["torch.distributed.distributed_c10d"] = types.ModuleType("distributed_c10d")
-atexit.register(runpy.run_path, {path!r}, run_name="multinode.at_end")
+exec({line!r})
 {last}
 """
 
@@ -31,7 +32,7 @@ atexit.register(runpy.run_path, {path!r}, run_name="multinode.at_end")
 )
 def test_the_exit_code_is_the_programs_own(tmp_path: Path, last: str, code: int) -> None:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM.format(path=str(ROOT / "entrypoint/jobs/at_end.py"), last=last))
+    program.write_text(PROGRAM.format(line=AT_END.replace(f"/{MULTINODE}/", f"{ROOT}/"), last=last))
 
     done = subprocess.run([sys.executable, str(program)], capture_output=True, timeout=60)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,13 @@ def program(tmp_path: Path) -> str:
     return str(tmp_path / "program.py")
 
 
-def test_a_module_is_changed_once_it_has_run(tmp_path: Path, program: str) -> None:
+@pytest.mark.parametrize("argv", [["x.py"], [], None], ids=str)
+def test_a_module_is_changed_once_it_has_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, argv: list[str] | None
+) -> None:
+    monkeypatch.setattr(sys, "argv", argv)
+    if argv is None:
+        monkeypatch.delattr(sys, "argv")
     spec = on_import.find_spec("stand_in", [str(tmp_path)], program)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -6,7 +6,7 @@ import atexit
 import dataclasses
 import multiprocessing
 import os
-import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from entrypoint.jobs.at_end import DISTRIBUTED
+from entrypoint.processes import on_import
 from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
@@ -42,6 +43,12 @@ from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
 
 ROOT = Path(__file__).parents[4]
+IMPORTLIB: Any = sys.modules["_frozen_importlib"]
+
+
+def here(path: str) -> str:
+    """Return where a program of an image lies here."""
+    return str(ROOT / path.removeprefix(f"/{MULTINODE}/"))
 
 
 def test_it_lies_where_this_python_imports_from() -> None:
@@ -74,7 +81,7 @@ def test_a_program_runs_where_its_variable_is_set(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, there: bool
 ) -> None:
     ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
+    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: ran.append((spec.origin, spec.name)))
     monkeypatch.setattr(os.path, "exists", lambda _: there)
     for each, _ in IF_SET:
         monkeypatch.delenv(each, raising=False)
@@ -86,15 +93,15 @@ def test_a_program_runs_where_its_variable_is_set(
 
     assert [path for path, _ in ran] == [path for each, path in IF_SET if each == name and value and there]
     for path, run_name in ran:
-        text = (ROOT / path.removeprefix(f"/{MULTINODE}/")).read_text()
+        text = Path(here(path)).read_text()
         assert f'if __name__ == "{run_name}":' in text
         assert f'VARIABLE = "{name}"' in text
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_program_takes_part_in_the_import_of_one_module(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    run, before = runpy.run_path, list(sys.meta_path)
-    monkeypatch.setattr(runpy, "run_path", lambda path: run(str(ROOT / path.removeprefix(f"/{MULTINODE}/"))))
+    before = list(sys.meta_path)
+    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: on_import)
     monkeypatch.setattr(os.path, "exists", lambda path: there and path.startswith(f"/{MULTINODE}/"))
     monkeypatch.setattr(sys, "meta_path", list(before))
 
@@ -109,7 +116,48 @@ def test_a_program_takes_part_in_the_import_of_one_module(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("path", CHANGES.values())
 def test_what_changes_a_module_is_a_program_that_can(path: str) -> None:
-    assert callable(runpy.run_path(str(ROOT / path.removeprefix(f"/{MULTINODE}/")))["change"])
+    assert callable(on_import.load_program(here(path)).change)
+
+
+# A program in the place of each of ours, with what Python itself looks up by the name of a module.
+PROGRAM = """from __future__ import annotations
+import dataclasses, typing
+@dataclasses.dataclass
+class One:
+    text: str
+class Two(typing.NamedTuple):
+    one: One
+def find_spec(*words):
+    print("found")
+print(__name__)
+"""
+# The variables of a line are none of the functions in it, as in site.
+EMBEDS = f"""
+import multiprocessing, os, sys, types
+{{argv}}
+sys.modules["{DISTRIBUTED}"] = types.ModuleType("{DISTRIBUTED}")
+os.environ["{IF_SET[0][0]}"] = "300"
+for line in {{lines!r}}:
+    exec(line, {{{{}}}}, {{{{}}}})
+sys.meta_path[0].find_spec("multiprocessing.queues", multiprocessing.__path__)
+print(getattr(sys, "argv", None))
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "left"), [("", "['-c']"), ("sys.argv = []", "[]"), ("sys.argv = ['']", "['']"), ("del sys.argv", "None")]
+)
+def test_programs_run_whatever_sys_argv_is(tmp_path: Path, argv: str, left: str) -> None:
+    lines = [line.replace(f"/{MULTINODE}/", f"{tmp_path}/") for line in LINES]
+    for path in ("jobs/at_end.py", "faults/peers.py", "processes/on_import.py"):
+        (tmp_path / "entrypoint" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "entrypoint" / path).write_text(PROGRAM)
+
+    script = EMBEDS.format(argv=argv, lines=lines)
+    done = subprocess.run([sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60)
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["multinode.peers", "multinode.on_import", "found", left, "multinode.at_end"]
 
 
 @pytest.fixture
@@ -128,7 +176,7 @@ def test_the_program_runs_where_it_is_there_and_torch_was_imported(
     monkeypatch: pytest.MonkeyPatch, at_exit: Callable[[], object], there: bool, imported: bool
 ) -> None:
     ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(runpy, "run_path", lambda path, run_name: ran.append((path, run_name)))
+    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: ran.append((spec.origin, spec.name)))
     monkeypatch.setattr(os.path, "exists", lambda _: there)
     if imported:
         monkeypatch.setitem(sys.modules, DISTRIBUTED, object())
@@ -139,7 +187,7 @@ def test_the_program_runs_where_it_is_there_and_torch_was_imported(
 
     assert len(ran) == (there and imported)
     for path, name in ran:
-        assert f'if __name__ == "{name}":' in (ROOT / path.removeprefix(f"/{MULTINODE}/")).read_text()
+        assert f'if __name__ == "{name}":' in Path(here(path)).read_text()
 
 
 @dataclass
