@@ -12,7 +12,7 @@ from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.tuning.cores import can_bind
-from entrypoint.tuning.options import read_program_options
+from entrypoint.tuning.options import FLAGS, VALUED, read_program_options, walk_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,11 +29,8 @@ MODULES = {
     "torch.distributed.run": TORCHRUN, "torch.distributed.launch": TORCHRUN,
     "accelerate.commands.launch": ACCELERATE, "deepspeed.launcher.runner": DEEPSPEED,
 }  # fmt: skip
-# Torchrun's options without a value, and those that say how its ranks meet (torch/distributed/run.py). Each option
-# has a variable, PET_ and its name, which counts where the option is not typed.
-FLAGS = (
-    "--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env", "-h", "--help",
-)  # fmt: skip
+# Torchrun's options that say how its ranks meet (torch/distributed/run.py). Each option has a variable, PET_ and its
+# name, which counts where the option is not typed.
 MEETING = (
     "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
     "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
@@ -60,7 +57,7 @@ RANK = "/opt/multinode/rank"
 BINDABLE = ("torchrun", "python3", "python")
 SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
 # Python's options whose value follows them, in the same word or the next one.
-VALUED = "cmWX"
+WITH_VALUE = "cmWX"
 
 
 class Start(NamedTuple):
@@ -85,7 +82,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """Return what a command line starts; None if it is no program that starts ranks, or prints torchrun's help."""
     program, options = find_starter(words)
     if program == TORCHRUN:
-        typed = read_program_options(options, FLAGS)
+        typed = read_program_options(options, FLAGS, VALUED)
         if not HELP.isdisjoint(typed):
             return None
         meeting = read_meeting(typed, environ, nproc)
@@ -125,7 +122,7 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
     left = list(words)
     while left and left[0].startswith("-") and left[0] not in ("-", "--"):
         option = left.pop(0)
-        place = next((place for place, letter in enumerate(option) if letter in VALUED), None)
+        place = next((place for place, letter in enumerate(option) if letter in WITH_VALUE), None)
         if option == "--check-hash-based-pycs":
             left = left[1:]  # its value
         elif place is not None and not option.startswith("--"):
@@ -180,22 +177,13 @@ def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
 
 def replace_auto(words: list[str], count: int) -> list[str]:
     """Return a torchrun's command line with a number in the place of `auto`, which is a process for each processor."""
-    new: list[str] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if equals and is_each(name) and value.lower() in WORDS:
-            word = f"{name}={count}"
-        elif new and is_each(new[-1]) and word.lower() in WORDS:
-            word = str(count)
-        new.append(word)
-        if word.endswith(".py"):  # what follows is the script's
-            break
-    return [*new, *words[len(new) :]]
-
-
-def is_each(word: str) -> bool:
-    """Return whether a word is torchrun's option for the number of processes."""
-    return word.replace("_", "-") == EACH
+    program, options = find_starter(words)
+    new, start = list(words), len(words) - len(options)
+    for name, value, place in walk_options(options, FLAGS, VALUED) if program == TORCHRUN else ():
+        if name == EACH and value.lower() in WORDS:
+            word = new[start + place]
+            new[start + place] = f"{word[: len(word) - len(value)]}{count}"
+    return new
 
 
 def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> list[Setting]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from entrypoint.tuning import accelerate, starters
+from entrypoint.tuning import accelerate
+from entrypoint.tuning.options import FLAGS, VALUED
 from tests.support.harness import call, run
 
 WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
@@ -118,16 +119,21 @@ PARSERS = """
 import json
 from accelerate.commands.launch import launch_command_parser
 from torch.distributed.run import get_args_parser
-parsers = (get_args_parser(), launch_command_parser())
-print(json.dumps([[n for a in p._actions if a.nargs == 0 for n in a.option_strings] for p in parsers]))
+def names(parser, bare):
+    return [name for each in parser._actions if (each.nargs == 0) is bare for name in each.option_strings]
+torchrun = get_args_parser()
+print(json.dumps([names(torchrun, True), names(torchrun, False), names(launch_command_parser(), True)]))
 """
 
 
-def test_the_options_without_a_value_are_known(bare_image: str) -> None:
-    """After any other option the next word is taken for its value: a number of processes behind it would be lost."""
+def test_the_options_of_programs_that_start_ranks_are_known(bare_image: str) -> None:
+    """After an option with a value the next word is that: a number of processes behind any other would be lost.
+
+    Of torchrun all are known, so that a beginning is that of one option for us where it is for torchrun.
+    """
     done = run(bare_image, "-c", PARSERS, options=["--entrypoint", "python3"])
 
-    for names, known in zip(json.loads(done.out), (starters.FLAGS, accelerate.FLAGS), strict=True):
+    for names, known in zip(json.loads(done.out), (FLAGS, VALUED, accelerate.FLAGS), strict=True):
         assert {name.replace("_", "-") for name in names} <= set(known)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.tuning import options
 from entrypoint.tuning.options import read_program_options
 
 FLAGS = ("--standalone", "-m")
@@ -36,3 +37,28 @@ def test_what_was_typed_stays_as_it_was() -> None:
     words = ["--nnodes", "2", "x.py"]
     read_program_options(words, FLAGS)
     assert words == ["--nnodes", "2", "x.py"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("--nnode 2 --nproc-per=4 x.py", {"--nnodes": "2", "--nproc-per-node": "4"}),
+        ("--nn 2 --nproc_per_ 4 x.py", {"--nnodes": "2", "--nproc-per-node": "4"}),
+        ("--standalon --nproc-per-node 2 x.py", {"--standalone": "1", "--nproc-per-node": "2"}),
+        ("--mod pkg.train --nnodes 2", {"--module": "1"}),
+        ("--rdzv-e m:7 --max 3 x.py", {"--rdzv-endpoint": "m:7", "--max-restarts": "3"}),
+        ("--he x.py", {"--help": "1"}),
+        # Several options begin so, or none does: torchrun refuses it.
+        ("--master 2 --nnodes 2 x.py", {"--master": "2", "--nnodes": "2"}),
+        ("--nodes 2 x.py", {"--nodes": "2"}),
+        # Letters are no beginnings.
+        ("-n 2 x.py", {"-n": "2"}),
+        ("-m --nnode 2", {"-m": "1", "--nnodes": "2"}),
+    ],
+)
+def test_a_beginning_of_one_option_is_that_option(line: str, found: dict[str, str]) -> None:
+    assert read_program_options(line.split(), options.FLAGS, options.VALUED) == found
+
+
+def test_a_beginning_stays_as_it_is_where_not_all_options_are_known() -> None:
+    assert read_program_options(["--standalon", "2", "x.py"], FLAGS) == {"--standalon": "2"}
