@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
+EACH = "--nproc-per-node"
 COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
@@ -58,15 +59,18 @@ def is_set_by_hand(environ: Mapping[str, str]) -> bool:
     return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and (number(environ, "WORLD_SIZE") or 0) > 1
 
 
-def read_count(environ: Mapping[str, str]) -> int | None:
-    """Return how many processes a node should run; None where the machine decides."""
+def read_count(environ: Mapping[str, str], *, typed: bool = False) -> int | None:
+    """Return how many processes a node should run; None where the machine decides.
+
+    typed: whether the number is that of a typed option. Raise Refusal for what torchrun starts no processes for.
+    """
     text = environ.get(COUNT, "").strip()
     if text.lower() in WORDS:
         return None
     value = whole(text)
     if not value or value > MOST_PROCESSES:
-        fact = f"{COUNT} is not a number of processes up to {MOST_PROCESSES}"
-        raise Refusal(fact, repr(text), f"export {COUNT}=auto")
+        name, remedy = (EACH, f"{EACH} auto") if typed else (COUNT, f"export {COUNT}=auto")
+        raise Refusal(f"{name} is not a number of processes up to {MOST_PROCESSES}", repr(text), remedy)
     return value
 
 

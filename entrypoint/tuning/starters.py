@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file
 from entrypoint.launchers.mpi import HOSTFILES
-from entrypoint.launchers.torchrun import COUNT, INDEX, WORDS, check_standalone, is_standalone, parse_nodes
+from entrypoint.launchers.torchrun import (
+    COUNT,
+    EACH,
+    INDEX,
+    WORDS,
+    check_standalone,
+    is_standalone,
+    parse_nodes,
+    read_count,
+)  # fmt: skip
 from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
@@ -36,7 +45,7 @@ MEETING = (
     "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
 )  # fmt: skip
 HELP = frozenset({"-h", "--help"})
-EACH, RESTARTS, NODE = "--nproc-per-node", "PET_MAX_RESTARTS", "PET_NODE_RANK"
+RESTARTS, NODE = "PET_MAX_RESTARTS", "PET_NODE_RANK"
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
@@ -79,14 +88,17 @@ class Start(NamedTuple):
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
-    """Return what a command line starts; None if it is no program that starts ranks, or prints torchrun's help."""
+    """Return what a command line starts; None if it is no program that starts ranks, or prints torchrun's help.
+
+    Raise Refusal for a number of processes that torchrun cannot start, and for several nodes of a standalone one.
+    """
     program, options = find_starter(words)
     if program == TORCHRUN:
         typed = read_program_options(options, FLAGS, VALUED)
         if not HELP.isdisjoint(typed):
             return None
         meeting = read_meeting(typed, environ, nproc)
-        return Start(program, whole(meeting[COUNT]), meeting, EACH in typed)
+        return Start(program, read_count(meeting, typed=EACH in typed), meeting, EACH in typed)
     if program == ACCELERATE:
         from entrypoint.tuning.accelerate import count_processes, read_asked
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,26 @@ from tests.support.launchers import left_by
 def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int | None) -> None:
     start = read_start(line.split(), {})
     assert start is not None and (start.program, start.each) == (program, count)
+
+
+@pytest.mark.parametrize(
+    ("line", "environ", "name", "remedy"),
+    [
+        ("torchrun --nproc-per-node 0 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun --nproc_per_node=two x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun --standalone --nproc-per-node -1 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun --nproc-per-node 5000 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun --nproc-per 0 x.py", {"PET_NPROC_PER_NODE": "2"}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun x.py", {"PET_NPROC_PER_NODE": "0"}, "PET_NPROC_PER_NODE", "export PET_NPROC_PER_NODE=auto"),
+    ],
+)
+def test_a_number_that_torchrun_cannot_start_is_refused(
+    line: str, environ: dict[str, str], name: str, remedy: str
+) -> None:
+    with pytest.raises(Refusal, match=f"{name} is not a number of processes up to 4096") as caught:
+        read_start(line.split(), environ)
+
+    assert (caught.value.remedy, caught.value.code) == (remedy, 2)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +253,7 @@ LINES = st.lists(
 
 @given(st.sampled_from(["torchrun", "python3", "mpirun", "accelerate", "deepspeed"]), LINES)
 def test_any_command_line_can_be_read(program: str, words: list[str]) -> None:
-    start = read_start([program, *words], {})
-    assert start is None or start.each is None or start.each >= 0
+    with contextlib.suppress(Refusal):
+        start = read_start([program, *words], {})
+        assert start is None or start.each is None or start.each >= 0
     assert len(replace_auto([program, *words], 2)) == len(words) + 1
