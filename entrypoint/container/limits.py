@@ -158,12 +158,20 @@ def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -
 
 
 def check_fp16(given: Mapping[str, object], stack: Stack) -> None:
-    """Raise Refusal for a half precision that the Trainer of this image refuses on a CPU, after it has been loaded."""
-    name = next((each for each in FP16 if is_true(given.get(each))), None)
+    """Raise Refusal for half precision that the Trainer of this image refuses on a CPU, after it has been loaded.
+
+    Every Trainer refuses two kinds of it at once.
+    """
+    asked = [each for each in FP16 if is_true(given.get(each))]
+    for name in asked:
+        other = name.replace("fp16", "bf16")
+        if is_true(given.get(other)):
+            fact = "the Trainer takes one half precision, and two were asked for"
+            raise Refusal(fact, f"--{other} --{name}", f"leave out --{name}")
     takes = WITH_ANY if release(stack.torch) < WITH_TORCH else TAKES_FP16
-    if name and release(stack.transformers) < takes:
-        value = f"--{name}, transformers {stack.transformers}"
-        remedy = f"--{name.replace('fp16', 'bf16')}, or leave it out"
+    if asked and release(stack.transformers) < takes:
+        value = f"--{asked[0]}, transformers {stack.transformers}"
+        remedy = f"--{asked[0].replace('fp16', 'bf16')}, or leave it out"
         raise Refusal("this Trainer refuses half precision on a CPU", value, remedy)
 
 

@@ -151,3 +151,22 @@ def test_half_precision_that_the_trainer_refuses_is_refused_before(
         check_fp16(arguments, stack)
     if caught is not None:
         assert caught.value.value == value and caught.value.remedy.startswith(remedy) and caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ({"bf16": True, "fp16": True}, "--bf16 --fp16"),
+        ({"bf16": "True", "fp16": "y"}, "--bf16 --fp16"),
+        ({"fp16": False, "bf16": True, "bf16_full_eval": 1, "fp16_full_eval": 1}, "--bf16_full_eval --fp16_full_eval"),
+        ({"bf16": True, "fp16": "False"}, ""),
+        ({"bf16": True, "fp16_full_eval": True}, ""),
+    ],
+)
+def test_two_half_precisions_are_refused(arguments: dict[str, object], value: str) -> None:
+    stack = Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site")
+    with pytest.raises(Refusal, match="takes one half precision") if value else does() as caught:
+        check_fp16(arguments, stack)
+    if caught is not None:
+        refusal = caught.value
+        assert (refusal.value, refusal.remedy, refusal.code) == (value, f"leave out {value.split()[1]}", 2)
