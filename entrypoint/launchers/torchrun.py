@@ -150,7 +150,8 @@ def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
         remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
         raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
     if rank is not None and rank >= nodes:
-        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
+        numbers = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
+        remedy = f"{numbers}; of a typed torchrun --node-rank and --nnodes"
         raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
     return rank
 

@@ -426,6 +426,7 @@ def test_a_typed_torchrun_of_several_nodes_without_a_place_to_meet_is_refused(
     ("options", "fact"),
     [
         ("--nnodes 2 --node-rank 5 --master-addr node0", "the node's rank is not below the number of nodes: 5 of 2"),
+        ("--nnodes 2 --node-rank 5 --master-addr node0", "of a typed torchrun --node-rank and --nnodes"),
         ("--nnodes 2 --node-rank 0 --master-addr node0:29500", "MASTER_ADDR"),
         ("--nnodes 2 --node-rank 0 --master-addr node0 --master-port abc", "'abc'"),
         ("--nnodes two --node-rank 0 --master-addr node0", "PET_NNODES is neither a number nor a range: 'two'"),
