@@ -39,51 +39,8 @@ SKIPPED = {
 }
 # Packages bring these by mistake and never import them; a project of the base may have its own.
 ANYBODYS = {"benchmarks", "docs", "examples", "scripts", "test", "tests"}
-# Its arguments are modules, and releases, each with the modules of the package behind it. A module has to come from the
-# directory that the package's metadata is in; where that has no such module, the package is installed in another way
-# (`pip install -e`). Modules are located before anything is imported, which may change sys.path.
-SCRIPT = """
-import importlib, importlib.machinery, importlib.metadata, importlib.util, os, sys, warnings
-warnings.simplefilter("ignore")
-
-def file(find, *arguments):
-    try:
-        spec = find(*arguments)
-    except Exception:
-        return None
-    return os.path.realpath(spec.origin) if spec and spec.has_location else None
-
-def installed(name):
-    try:
-        package = importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "none", None
-    return package.version, str(package.locate_file(""))
-
-rows = [argument.split() for argument in sys.argv[1:]]
-own = getattr(sys, "stdlib_module_names", ())
-found = {name: file(importlib.util.find_spec, name) for name, *_ in rows if "==" not in name and name not in own}
-failed, right = [], {}
-for first, *modules in rows:
-    name, _, wanted = first.partition("==")
-    try:
-        if not wanted:
-            importlib.import_module(name)
-            continue
-        version, directory = installed(name)
-        if version != wanted:
-            failed.append(f"{name} ({version} instead of {wanted})")
-            continue
-        for module in modules:
-            place = file(importlib.machinery.PathFinder.find_spec, module, [directory])
-            right.setdefault(module, {None}).add(place)
-    except BaseException as error:
-        failed.append(f"{name} ({type(error).__name__}: {error})")
-others = [name for name, places in right.items() if places > {None} and found.get(name) not in places]
-failed[:0] = [f"{name} ({found[name]})" for name in others]
-print("; ".join(failed), file=sys.stderr)
-sys.exit(bool(failed))
-"""
+# It gets modules, and releases with the modules of the package behind each.
+SCRIPT = (Path(interpreter.__file__).with_name("programs") / "import_all.py").read_text()
 
 # Do what Python does at its start (site), for directories that lie elsewhere.
 SITES = """

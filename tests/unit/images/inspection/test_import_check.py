@@ -217,7 +217,7 @@ def test_python_says_which_release_it_finds(
     monkeypatch.setattr("sys.argv", ["-c", "json", wanted])
 
     with pytest.raises(SystemExit) as ended, warnings.catch_warnings():
-        exec(import_check.SCRIPT, {})
+        exec(import_check.SCRIPT, {"__name__": "__main__"})
 
     assert (bool(ended.value.code), capsys.readouterr().err.strip()) == (bool(said), said)
 
