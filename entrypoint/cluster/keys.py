@@ -148,9 +148,9 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
 def read_checking(environ: Mapping[str, str]) -> str:
     """Return whether a host key that is unknown is refused (yes), as it is by default, or taken the first time."""
     value = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes"
-    if value not in ("yes", "accept-new", "no"):
+    if value not in ("yes", "accept-new"):
         remedy = "export MULTINODE_SSH_HOST_KEYS=accept-new, or unset it"
-        raise Refusal("MULTINODE_SSH_HOST_KEYS is none of yes, accept-new and no", repr(value), remedy)
+        raise Refusal("MULTINODE_SSH_HOST_KEYS is neither yes nor accept-new", repr(value), remedy)
     return value
 
 

@@ -28,8 +28,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PubkeyAuthentication yes
 AcceptEnv none
-AllowTcpForwarding no
-X11Forwarding no
+DisableForwarding yes
 PrintMotd no
 UseDNS no
 # A job of many ranks connects to all hosts at once.
