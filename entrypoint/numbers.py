@@ -35,6 +35,16 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
     return value
 
 
+def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    """Return the first of several variables that is set, a number; None if none is."""
+    return next((value for value in (number(environ, name) for name in names) if value is not None), None)
+
+
+def first_set(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Return the first of several variables that has a value; empty if none has."""
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
 def explain_reference(text: str) -> str:
     """Return what to do about a `$(NAME)`, which Kubernetes leaves as it is where it does not know the variable yet.
 

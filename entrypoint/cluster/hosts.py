@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.launchers.mpi import HOSTFILES
-from entrypoint.numbers import MOST_PROCESSES, whole
+from entrypoint.numbers import MOST_PROCESSES, first_set, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def merge(hosts: list[Host]) -> list[Host]:
 
 def default_hostfile(environ: Mapping[str, str]) -> str | None:
     """Return the path of the hostfile that an operator has written; None without one."""
-    return next((environ[name] for name in HOSTFILES if environ.get(name)), None)
+    return first_set(environ, HOSTFILES) or None
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:

@@ -48,7 +48,7 @@ def read_row(words: list[str]) -> Route | None:
     """Return the route in `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: little-endian words."""
     if len(words) < 8 or not is_up(words[3]):
         return None
-    network, mask = read_bytes(words[1], 4), read_bytes(words[7], 4)
+    network, mask = read_hex(words[1], 4), read_hex(words[7], 4)
     if network is None or mask is None:
         return None
     length = bin(int.from_bytes(mask, "big")).count("1")
@@ -59,7 +59,7 @@ def read_row6(words: list[str]) -> Route | None:
     """Return the route in `fd00... 40 0000... 00 0000... 00000100 00000001 00000000 00000001 eth0`: big-endian."""
     if len(words) < 10 or not is_up(words[8]) or words[0].lower().startswith(EVERYWHERE):
         return None
-    network, length, metric = read_bytes(words[0], 16), read_bytes(words[1], 1), read_bytes(words[5], 4)
+    network, length, metric = read_hex(words[0], 16), read_hex(words[1], 1), read_hex(words[5], 4)
     if network is None or length is None or metric is None or length[0] > 128:
         return None
     return Route(words[9], network, length[0], int.from_bytes(metric, "big"))
@@ -67,11 +67,11 @@ def read_row6(words: list[str]) -> Route | None:
 
 def is_up(flags: str) -> bool:
     """Return whether a route is in use and not a refusal (RTF_UP 1, RTF_REJECT 0x200)."""
-    value = read_bytes(flags.rjust(8, "0"), 4)
+    value = read_hex(flags.rjust(8, "0"), 4)
     return value is not None and int.from_bytes(value, "big") & 0x201 == 1
 
 
-def read_bytes(text: str, count: int) -> bytes | None:
+def read_hex(text: str, count: int) -> bytes | None:
     """Return the bytes of hexadecimal digits, two for each; None if the text is anything else."""
     digits = "0123456789abcdefABCDEF"
     return bytes.fromhex(text) if len(text) == 2 * count and all(letter in digits for letter in text) else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.container.files import can_write
 from entrypoint.container.image import release
 from entrypoint.errors import Refusal
+from entrypoint.numbers import first_set
 from entrypoint.settings import Setting
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]
     """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
     home = find_downloads(environ)
     names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
-    models = next((environ[name] for name in names if environ.get(name)), f"{home}/hub")
+    models = first_set(environ, names) or f"{home}/hub"
     data = environ.get("HF_DATASETS_CACHE") or f"{home}/datasets"
     if all(path.startswith(f"{home}/") for path in (models, data)):
         return {"caches": home}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.errors import Refusal
 from entrypoint.launchers import slurm
 from entrypoint.launchers.world import MPI, Launcher, Ranks, World, all_set, read_rank
-from entrypoint.numbers import whole
+from entrypoint.numbers import first_set, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,8 @@ JOBS = (
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 # How many processes above a rank its proxy may be: a shell or two, and a program that binds the rank to cores.
 FAR = 8
-# Where a scheduler says how many nodes there are; if no variable gives the ranks of this node, they follow from that.
+# Where a scheduler says how many nodes it gave, on not all of which an mpirun may have put ranks; if no variable gives
+# the ranks of this node, they follow from that.
 NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 
 
@@ -55,7 +56,7 @@ def find_parent(status: str) -> str:
 
 
 # What the variables of every MPI have in common.
-ANY = Ranks("", "", nodes=NODES, host=slurm.find_first_host, job=find_job)
+ANY = Ranks("", "", around=NODES, host=slurm.find_first_host, job=find_job)
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 FAMILIES = (
@@ -102,11 +103,6 @@ def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
         return False
     boxes = ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")
     return bool(first_set(environ, ranks.local_size)) or not any(whole(environ.get(name, "")) == 1 for name in boxes)
-
-
-def first_set(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """Return the first of several variables that has a value; empty if none has."""
-    return next((environ[name] for name in names if environ.get(name)), "")
 
 
 def make_several(ranks: Ranks) -> Launcher:

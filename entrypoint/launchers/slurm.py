@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.launchers.world import SLURM, Ranks, all_set, make_launcher
-from entrypoint.numbers import MOST_PROCESSES, number, whole
+from entrypoint.numbers import MOST_PROCESSES, first_set, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,8 +105,8 @@ def find_first_host(environ: Mapping[str, str]) -> str:
 def list_components(environ: Mapping[str, str]) -> list[str]:
     """Return the nodes of each component of a heterogeneous job, in order; srun has kept the older name."""
     size = min(whole(environ.get("SLURM_HET_SIZE", "")) or 0, MOST_PROCESSES)
-    names = ((f"SLURM_JOB_NODELIST_{word}_GROUP_{place}" for word in ("HET", "PACK")) for place in range(size))
-    found = [next((environ[name] for name in pair if environ.get(name)), "") for pair in names]
+    names = [tuple(f"SLURM_JOB_NODELIST_{word}_GROUP_{place}" for word in ("HET", "PACK")) for place in range(size)]
+    found = [first_set(environ, pair) for pair in names]
     return found if found and found[0] else []
 
 

@@ -15,13 +15,12 @@ from entrypoint.launchers.world import (
     World,
     all_set,
     can_be_host,
-    first_number,
     make_launcher,
     read_host,
     read_master_port,
     unbracket,
 )  # fmt: skip
-from entrypoint.numbers import MOST_PROCESSES, explain_reference, number, read_range, whole
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 EACH = "--nproc-per-node"
 COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
+RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 

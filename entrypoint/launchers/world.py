@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import first_number, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,10 +94,11 @@ class Launcher(NamedTuple):
 class Ranks(NamedTuple):
     """The names under which one launcher hands out ranks; a local name may be absent.
 
-    nodes: where the number of nodes is; ranks_of_node: how many ranks this node has where no variable says so, given
-    how many there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only the ranks of one
-    job share; remedy: how this launcher gives all ranks a variable; loopback: whether a master on loopback is right
-    for ranks on several nodes.
+    nodes: where the number of nodes is; around: where that of an allocation or step is in which this launcher was
+    started, on more or fewer nodes; ranks_of_node: how many ranks this node has where no variable says so, given how
+    many there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only the ranks of one job
+    share; remedy: how this launcher gives all ranks a variable; loopback: whether a master on loopback is right for
+    ranks on several nodes.
     """
 
     rank: str
@@ -105,6 +106,7 @@ class Ranks(NamedTuple):
     local_rank: tuple[str, ...] = ()
     local_size: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
     ranks_of_node: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
     host: Callable[[Mapping[str, str]], str] = lambda environ: ""
     job: Callable[[Mapping[str, str]], str] = lambda environ: ""
@@ -141,19 +143,30 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
     """Return the smallest and the largest number of nodes, and how many ranks this one has; all if nothing says so."""
     local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
-    count = first_number(environ, names.nodes)
-    if local is None and count:
+    count, around = first_number(environ, names.nodes), first_number(environ, names.around)
+    if local is not None:
+        count = count or count_nodes(size, local, around)
+    elif count := count or around:
         local = -(-size // count)
-    if local is None:
+    else:
         return (1, size), size
     local = min(local, size)
-    nodes = 1 if local == size else max(2, min(count or -(-size // local), size))
+    nodes = 1 if local == size else max(2, min(count, size))
     return (nodes, nodes), local
 
 
-def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    """Return the first of several variables that is set; None if none is."""
-    return next((value for value in (number(environ, name) for name in names) if value is not None), None)
+def count_nodes(size: int, local: int, around: int | None) -> int:
+    """Return how many nodes have these ranks, `local` of them this one; around: how many a scheduler gave, if known.
+
+    That number counts only where the ranks fit it as if spread over all of these nodes, some of which then have one
+    rank more than others. Else every node has as many ranks as this one, but the last.
+    """
+    same = -(-size // local)
+    if not around or not size % around:
+        return same
+    each = size // around
+    spread = local == each or (local == each + 1 and size % local)
+    return around if spread else same
 
 
 def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, bool]:

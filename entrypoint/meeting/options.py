@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.torchrun import C10D_PORT, is_standalone, parse_nodes
+from entrypoint.launchers.torchrun import C10D_PORT, RESTARTS, is_standalone, parse_nodes
 from entrypoint.launchers.world import TORCHRUN
 from entrypoint.numbers import number, whole
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from entrypoint.launchers.world import World
 
-RESTARTS, INTERVAL = "PET_MAX_RESTARTS", "PET_MONITOR_INTERVAL"
-CONF, FILTER = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER"
+CONF, FILTER, INTERVAL = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER", "PET_MONITOR_INTERVAL"
 
 # Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
 NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_ROOM, describe_disk
+from entrypoint.numbers import first_set
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import KEEPER, start_keeper
 from entrypoint.runs.lease import (
@@ -122,7 +123,7 @@ def name_mark(world: World, host: str) -> str:
 def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
     """Return the name by which other jobs know this one: the same after a restart, if a launcher has named the job."""
     if world.several_nodes and world.rank is None:
-        master = next((environ[name] for name in MASTERS if environ.get(name)), "")
+        master = first_set(environ, MASTERS)
         # Two jobs by hand may have one node of rank 0, but not one port there.
         return f"{environ.get('PET_RDZV_ENDPOINT') or f'{master}:{world.port}'} {world.job}"
     if world.job:

@@ -11,6 +11,7 @@ from entrypoint.launchers.torchrun import (
     COUNT,
     EACH,
     INDEX,
+    RESTARTS,
     WORDS,
     check_standalone,
     is_standalone,
@@ -45,7 +46,7 @@ MEETING = (
     "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
 )  # fmt: skip
 HELP = frozenset({"-h", "--help"})
-RESTARTS, NODE = "PET_MAX_RESTARTS", "PET_NODE_RANK"
+NODE = "PET_NODE_RANK"
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")

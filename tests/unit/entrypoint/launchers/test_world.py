@@ -153,6 +153,7 @@ def test_each_launcher_gives_a_rank_its_place(
         ("", "2", 5, (2, 2), 3),
         ("", "9", 4, (4, 4), 1),
         ("2", "3", 8, (3, 3), 2),  # the nodes have not all as many
+        ("5", "3", 8, (3, 3), 5),
         ("2", "1", 8, (2, 2), 2),  # a number that is left over: there are more ranks than here
         ("2", "9", 4, (4, 4), 2),  # nodes without a rank
     ],
@@ -162,6 +163,52 @@ def test_nodes_and_the_ranks_of_this_one_are_counted(
 ) -> None:
     names = Ranks("RANK", "SIZE", ("LOCAL_RANK",), ("LOCAL_SIZE",), nodes=("NODES",))
     assert read_layout({"LOCAL_SIZE": local_size, "NODES": count}, names, size) == (nodes, local)
+
+
+@pytest.mark.parametrize(
+    ("local", "around", "size", "nodes"),
+    [
+        (4, 4, 8, 2),  # mpirun on a part of the allocation
+        (4, 9, 8, 2),
+        (4, 4, 7, 2),
+        (2, 3, 4, 2),
+        (1, 3, 2, 2),
+        (4, 1, 16, 4),  # mpirun typed in a step of one node
+        (4, 2, 16, 4),
+        (3, 1, 5, 2),
+        (3, 3, 8, 3),  # 3, 3 and 2, as mpirun and srun put them, seen from each of the nodes
+        (2, 3, 8, 3),
+        (3, 2, 5, 2),
+        (2, 2, 5, 2),
+        (2, 4, 5, 4),  # 2, 1, 1 and 1
+        (1, 4, 5, 4),
+        (4, 2, 5, 2),  # 4 and 1: a node that is full, and another
+        (8, 2, 8, 1),
+        (2, None, 5, 3),
+    ],
+)
+def test_an_allocation_does_not_say_on_how_many_nodes_mpirun_has_put_its_ranks(
+    local: int, around: int | None, size: int, nodes: int
+) -> None:
+    names = Ranks("RANK", "SIZE", ("LOCAL_RANK",), ("LOCAL_SIZE",), around=("SLURM_NNODES",))
+    environ = {"LOCAL_SIZE": str(local), "SLURM_NNODES": "" if around is None else str(around)}
+
+    assert read_layout(environ, names, size) == ((nodes, nodes), local)
+
+
+@pytest.mark.parametrize(
+    ("left", "nodes"), [({"SLURM_NNODES": "4"}, 2), ({"SLURM_STEP_NUM_NODES": "1", "SLURM_NNODES": "1"}, 2)]
+)
+def test_ranks_of_launch_are_on_its_hosts_and_not_on_all_of_an_allocation(left: dict[str, str], nodes: int) -> None:
+    hydra = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "MASTER_ADDR": "n1"}
+    assert read({**hydra, **left}).nodes == (nodes, nodes)
+
+
+def test_ranks_of_an_mpirun_that_says_nothing_of_this_node_are_on_all_of_the_allocation() -> None:
+    names = Ranks("RANK", "SIZE", around=("SLURM_NNODES",))
+
+    assert read_layout({"SLURM_NNODES": "2"}, names, 5) == ((2, 2), 3)
+    assert read_layout({"SLURM_NNODES": "4"}, names, 6) == ((4, 4), 2)
 
 
 def test_nproc_is_for_those_who_start_ranks() -> None:
