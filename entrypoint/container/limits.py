@@ -89,12 +89,12 @@ def read_memory_limit(files: Files) -> int | None:
     """Return the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
     names = {True: "memory.max", False: "memory.limit_in_bytes"}
     found = [
-        read_bytes(files(f"{directory}/{names[unified]}")) for unified, directory in list_directories(files, "memory")
+        read_limit(files(f"{directory}/{names[unified]}")) for unified, directory in list_directories(files, "memory")
     ]
     return min((limit for limit in found if limit is not None), default=None)
 
 
-def read_bytes(text: str | None) -> int | None:
+def read_limit(text: str | None) -> int | None:
     """Return a number of bytes; None for `max` and for a number that no machine has, which mean no limit."""
     text = (text or "").strip()
     # Without a limit v1 shows the largest multiple of the page size below 2 to the power of 63.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
 # Kinds of file systems that have no space to run out of.
 NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")
-# A file system counts as full with less than this left: so many bytes, or this part of the whole, one 50th.
-LITTLE, SHARE = 1 << 20, 50
+# A file system counts as full with less than this left: so many bytes, or this part of the whole, one 50th. What could
+# not be written may be gone again: a file of a checkpoint that has 5 GB (transformers, max_shard_size), or several.
+LITTLE, SHARE, FILE = 1 << 20, 50, 5 << 30
+FEW_FILES = 16
 
 # What to do where a start finds no space: to ask the next run for fewer checkpoints would free none.
 ROOM = "remove what is not needed there, such as a half-written checkpoint"
@@ -27,11 +30,25 @@ MORE_DISK = (
 
 
 class Disk(NamedTuple):
-    """Where a file system is mounted, its size, and what is free for a plain user, in bytes."""
+    """A directory on a file system, the size of that, and what is free for a plain user, in bytes.
+
+    files: how many more it can have; None where it does not count them.
+    """
 
     path: str
     size: int
     free: int
+    files: int | None = None
+
+    @property
+    def has_few_files(self) -> bool:
+        """Return whether it can have next to no more files, whatever is free."""
+        return self.files is not None and self.files < FEW_FILES
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether next to nothing is left."""
+        return self.has_few_files or self.free < max(LITTLE, min(self.size // SHARE, FILE))
 
 
 def list_mounts(files: Files) -> list[str]:
@@ -48,7 +65,19 @@ def find_disk(path: str) -> Disk | None:
 
 def write_disk(disk: Disk) -> str:
     """Return where a file system is, and how much of it is free."""
-    return f"{disk.path} ({write_size(disk.size)}, {write_size(disk.free)} free)"
+    few = f", and room for {disk.files} more files" if disk.has_few_files else ""
+    return f"{disk.path} ({write_size(disk.size)}, {write_size(disk.free)} free{few})"
+
+
+def find_directory(error: BaseException) -> str:
+    """Return the directory in which an error found no space, or the nearest above it; empty where it names no file."""
+    name = getattr(error, "filename", None)
+    if not isinstance(name, str) or getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    directory = os.path.abspath(name)
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return directory
 
 
 def describe_disk(directory: str) -> str:
@@ -59,6 +88,5 @@ def describe_disk(directory: str) -> str:
 
 def find_full(paths: list[str], find: Callable[[str], Disk | None] = find_disk) -> list[Disk]:
     """Return the file systems with next to nothing left, each once."""
-    disks = [disk for path in paths if (disk := find(path))]
-    full = [disk for disk in disks if disk.free < max(LITTLE, disk.size // SHARE)]
-    return list({(disk.size, disk.free): disk for disk in reversed(full)}.values())[::-1]
+    full = [disk for path in paths if (disk := find(path)) and disk.is_full]
+    return list({disk._replace(path=""): disk for disk in reversed(full)}.values())[::-1]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.cgroup import list_directories
-from entrypoint.container.limits import read_memory_limit, read_total, write_size
+from entrypoint.container.limits import read_limit, read_memory_limit, read_total, write_size
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from entrypoint.container.cgroup import Files
 
-# Says to a training how many had been killed before it began, in a container that runs one job after the other.
+# Says to a training what there had been before it began, in a container that runs one job after the other: `2 1`.
 KILLS = "MULTINODE_KILLS"
 REMEDY = (
     "fewer examples at once (--per_device_train_batch_size N --gradient_accumulation_steps M), or more memory "
@@ -21,35 +21,62 @@ REMEDY = (
 )
 
 
-def count_kills(files: Files) -> int:
-    """Return how many processes of this container the kernel has killed for want of memory since its start.
+class Kills(NamedTuple):
+    """How many processes of this container the kernel has killed for want of memory, and how often a limit was why.
+
+    reached: of the container's own limits; None where the kernel does not count that (v1).
+    """
+
+    killed: int = 0
+    reached: int | None = None
+
+
+def count_kills(files: Files) -> Kills:
+    """Return what the kernel has counted in this container since its start.
 
     The line `oom_kill 1` is in memory.events (v2) or memory.oom_control (v1), the container's own before those above.
+    It counts what any OOM killer has killed, also that of the whole machine. `oom 1`, in v2 alone, says how often the
+    cgroup or one below it has reached its own limit (Documentation/admin-guide/cgroup-v2.rst): it is read wherever
+    there is a limit.
     """
+    kills, reached = [], []
     for unified, directory in list_directories(files, "memory"):
-        text = files(f"{directory}/{'memory.events' if unified else 'memory.oom_control'}")
-        for line in (text or "").splitlines():
-            name, _, count = line.partition(" ")
-            if name == "oom_kill":
-                return whole(count) or 0
-    return 0
+        events = read_events(files(f"{directory}/{'memory.events' if unified else 'memory.oom_control'}") or "")
+        if "oom_kill" in events:
+            kills.append(events["oom_kill"])
+        if "oom" in events and read_limit(files(f"{directory}/memory.max")) is not None:
+            reached.append(events["oom"])
+    return Kills(kills[0] if kills else 0, sum(reached) if reached else None)
+
+
+def read_events(text: str) -> dict[str, int]:
+    """Return the numbers of lines like `oom_kill 1` by their names."""
+    rows = (line.partition(" ") for line in text.splitlines())
+    return {name: whole(count) or 0 for name, _, count in rows}
 
 
 def remember_kills(files: Files) -> dict[str, str]:
-    """Return the variable by which a training knows how many there had been before it; empty where there were none."""
-    count = count_kills(files)
-    return {KILLS: str(count)} if count else {}
+    """Return the variable by which a training knows what had been before it; empty where nothing had."""
+    killed, reached = count_kills(files)
+    return {KILLS: f"{killed} {reached or 0}"} if killed or reached else {}
 
 
-def has_killed(files: Files, environ: Mapping[str, str]) -> bool:
-    """Return whether the kernel has killed for want of memory since this training began; environ: its variables."""
-    return count_kills(files) > (whole(environ.get(KILLS, "")) or 0)
+def recall_kills(environ: Mapping[str, str]) -> Kills:
+    """Return what there had been before this training began; environ: its variables."""
+    words = [whole(word) or 0 for word in environ.get(KILLS, "").split()]
+    killed, reached = (*words, 0, 0)[:2]
+    return Kills(killed, reached)
 
 
-def explain_memory(files: Files) -> str:
-    """Return which memory had run out: the container's own, or that of its pod or machine."""
-    limit = read_memory_limit(files)
-    if limit is not None:
+def has_killed(files: Files, before: Kills) -> bool:
+    """Return whether the kernel has killed for want of memory since then."""
+    return count_kills(files).killed > before.killed
+
+
+def explain_memory(files: Files, before: Kills) -> str:
+    """Return which memory has run out since then: the container's own, or that of its pod or machine."""
+    limit, reached = read_memory_limit(files), count_kills(files).reached
+    if limit is not None and (reached is None or reached > (before.reached or 0)):
         return f"the memory limit of this container, {write_size(limit)}, was reached"
     total = read_total(files("/proc/meminfo"))
     return (

@@ -7,14 +7,16 @@ a rank, and of torchrun's agent, which outlives a rank that was killed.
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrypoint.container.limits import SHM, WITHOUT, write_size
 from entrypoint.errors import WORLD, Refusal, list_causes
-from entrypoint.faults.disks import MORE_DISK, Disk, write_disk
-from entrypoint.faults.memory import REMEDY, explain_memory, has_killed
+from entrypoint.faults.disks import MORE_DISK, Disk, find_directory, write_disk
+from entrypoint.faults.memory import REMEDY, explain_memory, has_killed, recall_kills
+from entrypoint.faults.ranks import find_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,12 +28,17 @@ MORE_SHM = (
 )
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 OTHER_RANK = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
-NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded"
+QUOTA = "Disk quota exceeded"
+NO_SPACE = rf"No space left on device|os error 28|{QUOTA}"
 # What torch.save says when it cannot write, without the reason (caffe2/serialize/inline_container.cc, a C++ stream).
 NOT_WRITTEN = r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos"
 NO_SHM = r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_"
 KILLED = r"DataLoader worker .*killed by signal: Killed"
-NO_MEMORY = r"can't allocate memory|MemoryError|std::bad_alloc"
+NO_MEMORY = r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc"
+# A kernel that hands out no more memory than it has refuses to copy a large process, of which next to nothing would be
+# used: no worker of a DataLoader starts (Documentation/mm/overcommit-accounting.rst).
+OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
+NEVER = "2"
 # The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store (c10d/socket.cpp), behind a
 # word that shows that they are theirs: a hub's server may reset a connection, too.
 GONE = (
@@ -65,23 +72,29 @@ PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
 class Place(NamedTuple):
-    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full."""
+    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full.
+
+    at: the directory in which an error says that there was no space; empty where it names none.
+    """
 
     environ: Mapping[str, str]
     files: Files
     measure: Callable[[str], Disk | None]
     full: Callable[[], list[Disk]]
+    at: str = ""
 
 
 def explain(error: BaseException, place: Place) -> Refusal | None:
     """Return what to print about the error that ends this process; None where its own words are enough."""
-    text = "\n".join(f"{type(each).__name__}: {each}" for each in list_causes(error))
+    causes = list_causes(error)
+    text = "\n".join(f"{type(each).__name__}: {each}" for each in causes)
     failures = getattr(error, "failures", None)
     if isinstance(failures, dict) and failures:
         return explain_rank(failures, place)
     if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
         name = f"torchrun on {socket.gethostname()} was ended by signal"
         return Refusal(name, int(error.sigval), AGAIN, WORLD)
+    place = place._replace(at=next(filter(None, map(find_directory, causes)), ""))
     for pattern, rule in RULES:
         if found := re.search(pattern, text):
             return rule(text, found.group(found.lastindex or 0), place)
@@ -96,20 +109,27 @@ def name_rank(environ: Mapping[str, str]) -> str:
 
 def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal | None:
     """Return which rank of this node failed first, for torchrun's agent (elastic/multiprocessing/errors)."""
-    rank, failure = min(failures.items(), key=lambda row: int(getattr(row[1], "timestamp", 0)))
-    code, name = int(getattr(failure, "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
+    before = recall_kills(place.environ)
+    killed = has_killed(place.files, before)
+    rank, code = find_first(failures, killed=killed)
+    name = f"rank {rank} on {socket.gethostname()}"
     if code >= 0:
         return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
-    if code == -9 and has_killed(place.files, place.environ):
-        return Refusal(f"{name} was killed by signal 9", explain_memory(place.files), REMEDY, WORLD)
+    if code == -signal.SIGKILL and killed:
+        return Refusal(f"{name} was killed by signal 9", explain_memory(place.files, before), REMEDY, WORLD)
     return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", WORLD)
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:
-    """Return which directory is full."""
-    if "/torch_" in text:
+    """Return which directory is full: that of the file in the error, or those that are found to be so.
+
+    A quota is that of a user or a project, and does not show in what is free.
+    """
+    at = place.measure(place.at) if place.at else None
+    full = [at] if at else [] if found == QUOTA else place.full()
+    if "/torch_" in text or (full and all(f"{disk.path}/".startswith(f"{SHM}/") for disk in full)):
         return explain_shm(text, found, place)
-    value = ", ".join(map(write_disk, place.full())) or found
+    value = f"{found}, {at.path}" if at and found == QUOTA else ", ".join(map(write_disk, full)) or found
     return Refusal(f"no space is left for {name_rank(place.environ)}", value, MORE_DISK, WORLD)
 
 
@@ -127,15 +147,20 @@ def explain_shm(text: str, found: str, place: Place) -> Refusal:
 
 def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     """Return why a worker of a DataLoader was killed, if that was for want of memory."""
-    if not has_killed(place.files, place.environ):
+    before = recall_kills(place.environ)
+    if not has_killed(place.files, before):
         return None
     name = f"a DataLoader worker of {name_rank(place.environ)} was killed by signal 9"
-    return Refusal(name, explain_memory(place.files), f"{REMEDY}, or fewer --dataloader_num_workers", WORLD)
+    return Refusal(name, explain_memory(place.files, before), f"{REMEDY}, or fewer --dataloader_num_workers", WORLD)
 
 
 def explain_allocation(text: str, found: str, place: Place) -> Refusal:
-    """Return that there was no memory left to allocate."""
-    return Refusal(f"{name_rank(place.environ)} got no memory", found, REMEDY, WORLD)
+    """Return that there was no memory left to allocate, or that the kernel promises none beyond what it has."""
+    value, remedy = found, REMEDY
+    if (place.files(OVERCOMMIT) or "").strip() == NEVER:
+        value = f"{found}, and vm.overcommit_memory is {NEVER} on this machine"
+        remedy = f"sysctl vm.overcommit_memory=0 on the host, or fewer --dataloader_num_workers, or {REMEDY}"
+    return Refusal(f"{name_rank(place.environ)} got no memory", value, remedy, WORLD)
 
 
 def explain_rendezvous(text: str, found: str, place: Place) -> Refusal:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
-from entrypoint.faults.memory import REMEDY, count_kills, explain_memory
+from entrypoint.faults.memory import REMEDY, count_kills, explain_memory, has_killed
 from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import become, end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from entrypoint.faults.memory import Kills
 
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
@@ -90,7 +92,7 @@ def is_of_step(sender: int, files: Callable[[str], str | None]) -> bool:
     return sender == 0 or (files(f"/proc/{sender}/comm") or "").startswith("slurmstepd")
 
 
-def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: int) -> None:
-    """Print why a rank was killed, if that was for want of memory; before: how many had been so when it began."""
-    if code == 128 + signal.SIGKILL and count_kills(files) > before:
-        print_error(Refusal(f"{name} was killed by signal {signal.SIGKILL:d}", explain_memory(files), REMEDY))
+def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: Kills) -> None:
+    """Print why a rank was killed, if that was for want of memory; before: what the kernel had counted by then."""
+    if code == 128 + signal.SIGKILL and has_killed(files, before):
+        print_error(Refusal(f"{name} was killed by signal {signal.SIGKILL:d}", explain_memory(files, before), REMEDY))

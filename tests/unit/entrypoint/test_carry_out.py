@@ -68,7 +68,7 @@ def test_a_torchrun_that_launch_started_is_supervised(
 
 
 @pytest.mark.parametrize(
-    ("starts", "kills", "left"), [(True, 2, {"MULTINODE_KILLS": "2"}), (True, 0, {}), (False, 2, {})]
+    ("starts", "kills", "left"), [(True, 2, {"MULTINODE_KILLS": "2 0"}), (True, 0, {}), (False, 2, {})]
 )
 def test_a_training_knows_how_many_were_killed_before(starts: bool, kills: int, left: dict[str, str]) -> None:
     files = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.events": f"oom_kill {kills}\n"}

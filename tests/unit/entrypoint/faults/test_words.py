@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +16,7 @@ HOST = socket.gethostname()
 FILES = {
     "/proc/self/cgroup": "0::/\n",
     "/sys/fs/cgroup/memory.max": "838860800\n",
-    "/sys/fs/cgroup/memory.events": "oom_kill 1\n",
+    "/sys/fs/cgroup/memory.events": "oom 1\noom_kill 1\n",
 }
 FULL = [Disk("/workspace/output", 64 << 20, 0)]
 SHM = {"/dev/shm": Disk("/dev/shm", 32 << 20, 32 << 20)}
@@ -64,6 +66,7 @@ def hidden(error: Exception, context: Exception) -> Exception:
     ("error", "said"),
     [
         (OSError(28, NO_SPACE), ("no space is left for rank 3", "/workspace/output (64 MB, 0 MB free)")),
+        (OSError(122, "Disk quota exceeded"), ("no space is left for rank 3", "Disk quota exceeded\n")),
         (SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"), ("no space is left", "--save_total_limit")),
         (
             RuntimeError("[enforce fail at inline_container.cc:672] . PytorchStreamWriter failed writing file data/2"),
@@ -110,6 +113,7 @@ def hidden(error: Exception, context: Exception) -> Exception:
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
             ("got no memory", "--per_device_train_batch_size"),
         ),
+        (OSError(12, "Cannot allocate memory"), ("rank 3 on", "got no memory: Cannot allocate memory\n  try: fewer")),
         (
             RuntimeError("[/x/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
             (f"rank 3 on {HOST} has lost another rank: Connection timed out, 10.0.0.2", "network"),
@@ -127,6 +131,7 @@ def hidden(error: Exception, context: Exception) -> Exception:
             ("has lost another rank: Timed out waiting 1800000ms for recv operation\n",),
         ),
         (Ended({1: failed(-15, 9), 0: failed(-9, 8)}), (f"rank 0 on {HOST} was killed by signal 9: {LIMIT}",)),
+        (Ended({0: failed(1), 1: failed(-9)}), (f"rank 1 on {HOST} was killed by signal 9: {LIMIT}",)),
         (Ended({2: failed(7)}), (f"rank 2 on {HOST} ended with exit code: 7", "above")),
         (Signal("Process 7 got signal: 15"), (f"torchrun on {HOST} was ended by signal: 15", "last checkpoint")),
         (Ended({2: failed(-11)}), (f"rank 2 on {HOST} was killed by signal: 11",)),
@@ -136,6 +141,47 @@ def test_an_error_is_said_in_words(error: BaseException, said: tuple[str, ...]) 
     found = str(explain(error, Place({"RANK": "3"}, FILES.get, SHM.get, lambda: FULL)))
 
     assert [each for each in said if each not in found] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "free", "name", "said"),
+    [
+        pytest.param(
+            28, 0, "out/checkpoint-1/x", "no space is left for rank 3 on {}: {out} (64 MB, 0 MB free)", id="full"
+        ),
+        pytest.param(
+            122, 9 << 20, "out", "no space is left for rank 3 on {}: Disk quota exceeded, {out}\n", id="quota"
+        ),
+        pytest.param(28, 0, "", "no space is left for rank 3 on {}: /full (8 MB, 0 MB free)\n", id="no name"),
+        pytest.param(122, 0, "", "no space is left for rank 3 on {}: Disk quota exceeded\n", id="quota, and no name"),
+    ],
+)
+def test_the_disk_of_the_file_in_an_error_is_named(
+    tmp_path: Path, number: int, free: int, name: str, said: str
+) -> None:
+    """A quota does not show in what is free, and another disk may have little left by chance."""
+    (tmp_path / "out").mkdir()
+    error = OSError(number, os.strerror(number), *([f"{tmp_path}/{name}"] if name else []))
+    place = Place(
+        {"RANK": "3"}, FILES.get, lambda path: Disk(path, 64 << 20, free), lambda: [Disk("/full", 8 << 20, 0)]
+    )
+
+    assert said.format(HOST, out=tmp_path / "out") in str(explain(error, place))
+
+
+@pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
+def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
+    """A lock of multiprocessing is in /dev/shm, and its error names no file."""
+    found = str(explain(OSError(28, NO_SPACE), Place({"RANK": "3"}, FILES.get, SHM.get, lambda: full)))
+
+    assert ("--shm-size 1g" in found and "half-written" not in found) == (len(full) == 1)
+
+
+def test_a_kernel_that_promises_no_more_than_it_has_is_named() -> None:
+    files = {"/proc/sys/vm/overcommit_memory": "2\n"}
+    found = str(explain(OSError(12, os.strerror(12)), Place({"RANK": "3"}, files.get, SHM.get, lambda: [])))
+
+    assert "Cannot allocate memory, and vm.overcommit_memory is 2 on this machine\n  try: sysctl vm.over" in found
 
 
 @pytest.mark.parametrize(
