@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOUNT = "/etc/multinode/ssh"
+# Where sshd listens unless somebody says otherwise; a port above 1023 needs no privilege.
+PORT = 2222
 # The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
 MAKE = f"ssh-keygen -t ed25519 -N '' -f id_ed25519, and mount the file in {MOUNT} on every node"
@@ -155,9 +157,9 @@ def read_checking(environ: Mapping[str, str]) -> str:
 
 
 def read_ssh_port(environ: Mapping[str, str]) -> int:
-    """Return the port of sshd; one above 1023 needs no privilege."""
-    text = environ.get("MULTINODE_SSH_PORT") or "2222"
+    """Return the port of sshd."""
+    text = environ.get("MULTINODE_SSH_PORT") or str(PORT)
     port = whole(text)
     if not port or port > 65535:
-        raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), "export MULTINODE_SSH_PORT=2222")
+        raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), f"export MULTINODE_SSH_PORT={PORT}")
     return port

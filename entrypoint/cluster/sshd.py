@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING
 
-from entrypoint.cluster.keys import find_keys, make_host_key, read_ssh_port
+from entrypoint.cluster.keys import PORT, find_keys, make_host_key, read_ssh_port
 from entrypoint.container.files import which, write_private
+from entrypoint.container.network import try_port
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.printing.streams import print_note
 
@@ -94,11 +94,9 @@ def strip_preloads(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_port(port: int) -> None:
-    """Raise Refusal if a port is in use, before sshd fails on it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError as error:
-            fact = f"the port for ssh cannot be used ({error.strerror})"
-            raise Refusal(fact, port, f"export MULTINODE_SSH_PORT={port + 1} on every node") from None
+    """Raise Refusal if a port cannot be used, before sshd fails on it."""
+    error = try_port(port)
+    if error is not None:
+        other = PORT if isinstance(error, PermissionError) else port + 1
+        fact = f"the port for ssh cannot be used ({error.strerror})"
+        raise Refusal(fact, port, f"export MULTINODE_SSH_PORT={other} on every node")

@@ -226,15 +226,20 @@ def can_resolve(name: str) -> bool:
     return bool(look_up(name, None, socket.SOCK_STREAM, PATIENCE))
 
 
-def is_free(port: int) -> bool:
-    """Return whether a port can be bound on all interfaces, as the store of torch does it."""
+def try_port(port: int) -> OSError | None:
+    """Return why a port cannot be bound on all interfaces, as the store of torch and sshd do it; None if it can."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
+
+
+def is_free(port: int) -> bool:
+    """Return whether a port can be bound."""
+    return try_port(port) is None
 
 
 def find_free_port(ports: Sequence[int], first: int) -> int | None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from entrypoint.addresses import is_loopback
 from entrypoint.container.files import read_text
-from entrypoint.container.network import find_address, find_both_ends, is_free, is_here, read_routes
+from entrypoint.container.network import find_address, find_both_ends, is_here, read_routes, try_port
 from entrypoint.errors import LATER, Refusal
-from entrypoint.launchers.world import MPI, SLURM, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.launchers.world import MPI, PORT, SLURM, TORCHRUN, TORCHRUN_WORKER
 from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
@@ -27,15 +27,40 @@ def check_master(world: World) -> None:
         return
     if world.rank == 0 and not is_here(world.master):
         check_place(world, world.master, socket.gethostname())
-    if not world.port or is_free(world.port):
+    if not world.port:
         return
-    name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
-    if world.rank == 0 or world.node_rank == 0:
-        remedy = f"export {name}={world.port + 1} on every node"
+    error = try_port(world.port)
+    if error is None:
+        return
+    first = world.rank == 0 or world.node_rank == 0
+    here = first or (world.launcher == TORCHRUN and is_here(world.master))
+    if here and isinstance(error, PermissionError):
+        raise explain_privileged(world, error)
+    if first:
+        remedy = f"export {name_port(world)}{world.port + 1} on every node"
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
-    if world.launcher == TORCHRUN and is_here(world.master):
+    if here:
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
+
+
+def explain_privileged(world: World, error: OSError) -> Refusal:
+    """Return why a port is refused that only root may take; a container may have none of these.
+
+    The first that a plain user may take is in net.ipv4.ip_unprivileged_port_start, which Docker sets to 0.
+    """
+    fact = f"the port where rank 0 has to listen cannot be used ({error.strerror})"
+    return Refusal(fact, world.port, f"export {name_port(world)}{PORT} on every node, or another above 1023")
+
+
+def name_port(world: World) -> str:
+    """Return where the port of this world is written, up to its number."""
+    if world.launcher != TORCHRUN:
+        return "MASTER_PORT="
+    if world.node_rank is not None:
+        return "PET_MASTER_PORT="
+    host = world.master or ""
+    return f"PET_RDZV_ENDPOINT={f'[{host}]' if ':' in host else host}:"
 
 
 def check_place(world: World, master: str, here: str) -> None:

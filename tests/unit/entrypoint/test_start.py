@@ -66,8 +66,9 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
     monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
     monkeypatch.setattr(wait, "can_resolve", lambda name: True)
+    monkeypatch.setattr(master, "try_port", lambda port: None)
+    monkeypatch.setattr(rendezvous, "is_free", lambda port: True)
     for module in (master, rendezvous):
-        monkeypatch.setattr(module, "is_free", lambda port: True)
         monkeypatch.setattr(module, "is_here", lambda host: False)
     monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
     monkeypatch.setattr(master, "list_choices", lambda host: [])
@@ -138,7 +139,7 @@ def test_a_node_that_has_to_choose_among_networks_says_so(start: Start, monkeypa
 def test_the_node_of_rank_0_is_asked_for_its_port(
     start: Start, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], code: int | None
 ) -> None:
-    monkeypatch.setattr(master, "is_free", lambda port: False)
+    monkeypatch.setattr(master, "try_port", lambda port: OSError(98, "Address already in use"))
 
     assert start("smoke", **variables).code == code
     assert start("true", **variables).code is None

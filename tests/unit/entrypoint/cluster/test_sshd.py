@@ -50,6 +50,26 @@ def test_sshd_keeps_only_the_name_of_its_user() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("error", "fact", "remedy"),
+    [
+        (None, "", ""),
+        (OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=23 on"),
+        (PermissionError(13, "Permission denied"), "(Permission denied)", "MULTINODE_SSH_PORT=2222 on"),
+    ],
+)
+def test_a_port_that_sshd_cannot_have_is_refused(
+    error: OSError | None, fact: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sshd, "try_port", lambda _: error)
+    if error is None:
+        sshd.check_port(22)
+        return
+    with pytest.raises(Refusal) as caught:
+        sshd.check_port(22)
+    assert fact in caught.value.fact and remedy in caught.value.remedy and caught.value.code == 2
+
+
 def test_sshd_takes_keys_alone_and_nothing_from_its_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
     monkeypatch.setattr(sshd, "find_keys", lambda _: keys)
