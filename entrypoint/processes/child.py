@@ -31,7 +31,7 @@ def run_child(
     """Run the command as a child and return its exit code, 128 and more for a signal as in a shell.
 
     caught: signals that do not end this process, and that the child gets from it; reached: whether the child has those
-    of a sender, a process id, already. Those of a terminal it has, since it is in the same group.
+    of a sender, a process id, already. Those of a terminal's keys it has, since it is in the same group.
     """
     waited = {*caught, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
@@ -41,11 +41,20 @@ def run_child(
         become_child(argv, environ)
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         came = signal.sigwaitinfo(waited)
-        if came.si_signo == signal.SIGCHLD or came.si_code == SI_KERNEL:
+        if came.si_signo == signal.SIGCHLD or (came.si_code == SI_KERNEL and not is_hangup(came.si_signo)):
             continue
-        if reached is None or not reached(came.si_pid):
+        if came.si_code == SI_KERNEL or reached is None or not reached(came.si_pid):
             os.kill(child, came.si_signo)  # it is there, if only as one that nobody has waited for
     return os.WEXITSTATUS(ended[1]) if os.WIFEXITED(ended[1]) else 128 + os.WTERMSIG(ended[1])
+
+
+def is_hangup(number: int) -> bool:
+    """Return whether a signal of the kernel says that our terminal is gone: it tells that to the first of a session.
+
+    That is this process where somebody has typed it in `kubectl exec -it` (drivers/tty/tty_jobctrl.c,
+    tty_signal_session_leader). The others of a group are told once their first has ended.
+    """
+    return number == signal.SIGHUP and os.getsid(0) == os.getpid()
 
 
 def become_child(argv: list[str], environ: Mapping[str, str]) -> None:

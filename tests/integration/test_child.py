@@ -100,6 +100,18 @@ def test_a_key_of_the_terminal_comes_once(tmp_path: Path) -> None:
     os.close(theirs)
 
 
+def test_a_terminal_that_is_gone_ends_the_child(tmp_path: Path) -> None:
+    """As after `kubectl exec -it` has lost its connection: the kernel signals the first process of a session alone."""
+    ours, theirs = pty.openpty()
+    made = start(tmp_path / "end", {}, theirs)
+    os.close(theirs)
+
+    os.close(ours)
+
+    assert made.wait(SECONDS) == 128 + signal.SIGHUP
+    made.communicate()
+
+
 def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:
     source = PARENT.replace("STEP", "{}")
     done = subprocess.run(
