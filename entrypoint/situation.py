@@ -19,7 +19,7 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 # Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
@@ -64,7 +64,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [
-        *check_world(job, described, world),
+        *check_world(job, described, world, typed=start is not None and start.program == TORCHRUN),
         *warn_shared_cores(world, machine, threads),
         *warn_idle_cores(world, machine, environ),
     ]
@@ -130,24 +130,34 @@ def find_script(words: Iterable[str]) -> str:
     return next((word for word in words if word.endswith(".py")), "")
 
 
-def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
-    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
+def check_world(job: jobs.Job, environ: Mapping[str, str], world: World, *, typed: bool = False) -> list[str]:
+    """Return notes on a world in which this process would train apart from others; a training of ours is refused.
+
+    typed: whether a torchrun was typed.
+    """
     python = is_python(job)
-    try:
-        check_loopback(environ, world)
-        if job.trains or python:
-            check_alone(environ, world)
-    except Refusal as refusal:
-        if job.trains:
-            raise
-        return [refusal.note]
-    notes = warn_indexed(environ, world) if job.trains or python else []
+    notes = note_refusal(job, lambda: check_loopback(environ, world, typed=typed))
+    alone = note_refusal(job, lambda: check_alone(environ, world)) if job.trains or python else []
+    if alone:
+        return notes + alone
+    notes += warn_indexed(environ, world) if job.trains or python else []
     notes += [] if job.trains else warn_launcher(job, world)
     notes += warn_python(job) if python and world.launcher == TORCHRUN else []
     if world.rank is not None and world.nodes[0] < world.nodes[1]:
         unknown = "nothing says how many ranks this node has, so each gets its share of all"
         notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
     return notes
+
+
+def note_refusal(job: jobs.Job, check: Callable[[], None]) -> list[str]:
+    """Return what a check refuses as a note, unless it is about a training of ours, for which it is raised."""
+    try:
+        check()
+    except Refusal as refusal:
+        if job.trains:
+            raise
+        return [refusal.note]
+    return []
 
 
 def warn_launcher(job: jobs.Job, world: World) -> list[str]:

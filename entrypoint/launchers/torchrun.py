@@ -94,18 +94,23 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 
 
-def check_loopback(environ: Mapping[str, str], world: World) -> None:
+def check_loopback(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
     """Raise Refusal where several nodes are to meet at an address at which each of them finds only itself.
 
     In an elastic rendezvous each would train alone. MASTER_ADDR may be on loopback: somebody may start several
-    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master.
+    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master. So may all agents
+    be that somebody has typed: check_meeting names that way.
     """
     name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
     here = is_loopback(world.master or "") or world.master in ANYWHERE
     if not here or not name or world.launcher != TORCHRUN or not world.several_nodes or world.node_rank == 0:
         return
+    if typed:
+        fact = "the nodes meet on loopback, where only those on this machine find each other"
+        remedy = f"--master-addr NODE0, or --rdzv-endpoint NODE0:{C10D_PORT}, where they are on several machines"
+        raise Refusal(fact, world.master, remedy)
     where = f"{name}=node0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}"
-    remedy = f"export {where}, the name or address of one node; of a typed torchrun --rdzv-endpoint or --master-addr"
+    remedy = f"export {where}, the name or address of one node"
     raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
 
 

@@ -38,6 +38,34 @@ def test_a_python_in_a_rendezvous_is_told_who_starts_ranks(line: str, remedy: st
 
 
 @pytest.mark.parametrize(
+    ("insisted", "said"),
+    [
+        ("", ["the nodes meet on loopback, where each of them finds only itself: 127.0.0.1", "python3 starts one"]),
+        ("8", ["the nodes meet on loopback, where each of them", "the world is smaller than MULTINODE_WORLD_SIZE"]),
+    ],
+)
+def test_nodes_on_loopback_are_told_what_else_is_wrong(insisted: str, said: list[str]) -> None:
+    environ = {"PET_NNODES": "2", "PET_MASTER_ADDR": "127.0.0.1", "MULTINODE_WORLD_SIZE": insisted}
+
+    notes = check_world(
+        Job("plain", "python3", ["train.py"]), environ, MEETING._replace(node_rank=1, master="127.0.0.1")
+    )
+
+    assert [note[: len(each)] for note, each in zip(notes, said, strict=True)] == said
+
+
+def test_what_a_typed_torchrun_of_one_machine_was_told_to_type_is_not_called_wrong() -> None:
+    world = MEETING._replace(node_rank=1, master="127.0.0.1")
+    job = Job("plain", "torchrun", ["--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "train.py"])
+
+    (note,) = check_world(job, {"PET_NNODES": "2", "PET_MASTER_ADDR": "127.0.0.1"}, world, typed=True)
+
+    assert note.startswith(
+        "the nodes meet on loopback, where only those on this machine find each other: 127.0.0.1; try"
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
