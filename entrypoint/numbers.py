@@ -87,6 +87,11 @@ def is_true(value: object) -> bool:
     return bool(value) and not (isinstance(value, str) and is_no(value))
 
 
+def read_field(text: str, name: str) -> str:
+    """Return what a row `name: value` says in a text of the kernel (proc_pid_status(5)); empty without one."""
+    return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{name}:")), "")
+
+
 def read_cpus(text: str) -> frozenset[int]:
     """Return the processors of a list like `0-3,8,10-11`; what is no number in it is left out."""
     ranges = []

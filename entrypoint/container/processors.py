@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from entrypoint.container.cgroup import Files, read_cpuset, read_quota
-from entrypoint.numbers import read_cpus, write_cpus
+from entrypoint.numbers import read_cpus, read_field, write_cpus
 
 CPU = "/sys/devices/system/cpu/cpu{}/topology/{}"
 ONLINE = "/sys/devices/system/cpu/online"
 NODE = "/sys/devices/system/node/{}"
 # Processes of launchers that start ranks themselves, as the kernel names them, with 15 letters at most.
 DAEMONS = ("hydra_pmi_proxy", "mpirun", "mpiexec", "orterun", "orted", "prterun", "prted")
+# How many processes above a rank its launcher may be.
+FAR = 8
 
 
 class Machine(NamedTuple):
@@ -58,7 +60,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     """Return the machine as this process may use it; parent is the process that started this one."""
     siblings = list_cores(files, affinity)
     quota = read_quota(files)
-    container = read_container(files, files(f"/proc/{parent}/status") or "")
+    container = read_container(files, find_launcher(files, parent))
     pinned = affinity < container
     around = len(list_cores(files, container)) if pinned else len(siblings)
     return Machine(
@@ -75,14 +77,27 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     )
 
 
-def read_container(files: Files, parent: str) -> frozenset[int]:
-    """Return the processors of the container, or those that a launcher has for its ranks; parent: of who started us.
+def find_launcher(files: Files, parent: int) -> str:
+    """Return the status of the launcher above this process, in text; that of the parent where there is none to be seen.
 
-    A shell between a launcher and its rank has the mask of the rank, so the cgroup counts as well. Somebody may have
-    given the launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.
+    There may be a shell between them, or the starter of a container.
     """
-    mask, name = read_mask(parent), parent.partition("Name:")[2].partition("\n")[0].strip()
-    return mask if mask and name in DAEMONS else mask | read_cpuset(files)
+    first = status = files(f"/proc/{parent}/status") or ""
+    for _ in range(FAR):
+        if read_field(status, "Name") in DAEMONS:
+            return status
+        status = files(f"/proc/{read_field(status, 'PPid')}/status") or ""
+    return first
+
+
+def read_container(files: Files, starter: str) -> frozenset[int]:
+    """Return the processors of the container, or those that a launcher has for its ranks; starter: as it was found.
+
+    A shell whose launcher is out of sight has the mask of the rank, so the cgroup counts as well. Somebody may have
+    given a launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.
+    """
+    mask = read_mask(starter)
+    return mask if mask and read_field(starter, "Name") in DAEMONS else mask | read_cpuset(files)
 
 
 def limit(cores: int, quota: float | None) -> int:
@@ -122,7 +137,4 @@ def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
 
 def read_mask(status: str) -> frozenset[int]:
     """Return the processors of another process from its /proc/PID/status; empty if it may not be read."""
-    for line in status.splitlines():
-        if line.startswith("Cpus_allowed_list:"):
-            return read_cpus(line.partition(":")[2])
-    return frozenset()
+    return read_cpus(read_field(status, "Cpus_allowed_list"))

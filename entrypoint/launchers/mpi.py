@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.errors import Refusal
 from entrypoint.launchers import slurm
 from entrypoint.launchers.world import MPI, Launcher, Ranks, World, all_set, read_rank
-from entrypoint.numbers import first_set, whole
+from entrypoint.numbers import first_set, read_field, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,17 +42,11 @@ def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
         return {}
     process = "self"
     for _ in range(FAR):
-        process = find_parent(read(f"/proc/{process}/status") or "")
+        process = read_field(read(f"/proc/{process}/status") or "", "PPid")
         words = (read(f"/proc/{process}/cmdline") or "").split("\0") if process else []
         if "--control-port" in words[:-1]:
             return {CONTROL: words[words.index("--control-port") + 1]}
     return {}
-
-
-def find_parent(status: str) -> str:
-    """Return the number of a process's parent (proc_pid_status(5)); empty without one."""
-    found = next((line.split()[1:2] for line in status.splitlines() if line.startswith("PPid:")), [])
-    return found[0] if found and found[0] != "0" else ""
 
 
 # What the variables of every MPI have in common.

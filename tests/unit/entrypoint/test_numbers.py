@@ -7,7 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import explain_reference, is_no, is_true, number, read_cpus, read_range, whole, write_cpus
+from entrypoint.numbers import (
+    explain_reference,
+    first_number,
+    first_set,
+    is_no,
+    is_true,
+    number,
+    read_cpus,
+    read_field,
+    read_range,
+    whole,
+    write_cpus,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +84,19 @@ def test_an_argument_is_true_in_the_words_of_a_parser_and_as_a_value_of_json(val
 @pytest.mark.parametrize("value", [None, False, 0, 0.0, [], "", *NO])
 def test_any_other_is_not(value: object) -> None:
     assert not is_true(value)
+
+
+def test_a_row_of_the_kernel_is_read() -> None:
+    text = "Name:\tsh: a\nPid:\t7\nPPid:\t 6 \nTracerPid\n"
+    assert [read_field(text, name) for name in ("Name", "PPid", "Pid", "TracerPid", "")] == ["sh: a", "6", "7", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("environ", "text", "value"),
+    [({}, "", None), ({"A": "", "B": "2"}, "2", 2), ({"A": "1", "B": "2"}, "1", 1), ({"A": " ", "B": "2"}, " ", 2)],
+)
+def test_the_first_variable_that_is_set_counts(environ: dict[str, str], text: str, value: int | None) -> None:
+    assert (first_set(environ, ("A", "B")), first_number(environ, ("A", "B"))) == (text, value)
 
 
 def test_number_names_the_variable() -> None:

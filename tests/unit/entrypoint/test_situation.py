@@ -51,7 +51,8 @@ def test_nodes_on_loopback_are_told_what_else_is_wrong(insisted: str, said: list
         Job("plain", "python3", ["train.py"]), environ, MEETING._replace(node_rank=1, master="127.0.0.1")
     )
 
-    assert [note[: len(each)] for note, each in zip(notes, said, strict=True)] == said
+    first, second = notes
+    assert first.startswith(said[0]) and second.startswith(said[1])
 
 
 def test_what_a_typed_torchrun_of_one_machine_was_told_to_type_is_not_called_wrong() -> None:

@@ -64,6 +64,15 @@ def test_a_mask_within_one_socket_is_one_node() -> None:
     )
 
 
+def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
+    """Put a shell between a launcher with this mask and its rank."""
+    return {
+        "/proc/7/status": "Name:\tbash\nPPid:\t6\nCpus_allowed_list:\t0-27,56-83\n",
+        "/proc/6/status": f"Name:\t{launcher}\nPPid:\t1\nCpus_allowed_list:\t{mask}\n",
+        "/proc/1/status": "Name:\ttini\nPPid:\t0\nCpus_allowed_list:\t0-111\n",
+    }
+
+
 @pytest.mark.parametrize(
     ("machine", "pinned", "around", "narrowed"),
     [
@@ -75,6 +84,10 @@ def test_a_mask_within_one_socket_is_one_node() -> None:
         # Somebody has given the launcher fewer, and it has pinned no rank; or has.
         (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
         (look_at(TWO, cpuset("0-111"), cpus="0-13,56-69", parent="0-27,56-83", by="orted"), True, 28, True),
+        # So has one that isolcpus= or CPUAffinity= of systemd keeps from the rest of its cpuset.
+        (look_at(TWO, cpuset("0-111"), below("0-27,56-83"), cpus="0-27,56-83"), False, 28, True),
+        (look_at(TWO, cpuset("0-111"), below("0-111"), cpus="0-27,56-83"), True, 56, True),
+        (look_at(TWO, cpuset("0-111"), below("0-27,56-83", "sshd"), cpus="0-27,56-83"), True, 56, True),
         (look_at(TWO, cpuset("0-27,56-83"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
         (look_at(TWO, cpuset("0-27", unified=False), cpus="0-13"), True, 28, True),
         (look_at(TWO, pod(8), cpus="0-27", parent="0-111"), True, 8, True),
