@@ -65,7 +65,7 @@ def find_disk(path: str) -> Disk | None:
 
 def write_disk(disk: Disk) -> str:
     """Return where a file system is, and how much of it is free."""
-    few = f", and room for {disk.files} more files" if disk.has_few_files else ""
+    few = f", {disk.files} inodes free" if disk.has_few_files else ""
     return f"{disk.path} ({write_size(disk.size)}, {write_size(disk.free)} free{few})"
 
 

@@ -45,9 +45,7 @@ def test_full_ones_are_found(disks: list[Disk], full: list[str]) -> None:
     assert [each.path for each in find_full([*by_path, "/gone"], by_path.get)] == full
 
 
-@pytest.mark.parametrize(
-    ("files", "said"), [(None, ""), (1000, ""), (0, ", and room for 0 more files"), (3, ", and room for 3 more files")]
-)
+@pytest.mark.parametrize(("files", "said"), [(None, ""), (1000, ""), (0, ", 0 inodes free"), (3, ", 3 inodes free")])
 def test_a_disk_is_written_with_its_size(files: int | None, said: str) -> None:
     assert write_disk(Disk("/out", 2 * GB, 1 << 20, files)) == f"/out (2.0 GB, 1 MB free{said})"
 
