@@ -120,7 +120,7 @@ class Store:
         return path
 
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
-        """Move a finished file to its place; the one that is there already stays."""
+        """Move a finished file to its place, in one step; it replaces one that is there, which may be damaged."""
         path = self.place(digest, name)
         with store_faults(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
