@@ -14,8 +14,9 @@ from pathlib import Path
 
 HELD, NEW = "held", ".new-"  # the lock of a directory; the beginning of the name of one that has no lock yet
 WRITTEN = "written"  # what is written aside, in a directory of its own
-# What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links.
-NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK)
+# What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links,
+# and on disks that have no links (CIFS, some of FUSE).
+NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 @contextmanager
@@ -88,6 +89,14 @@ def locked(path: Path) -> Iterator[None]:
         with path.open("ab") as file:
             with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)
-            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+            if _is_at(path, file.fileno()):
                 yield
                 return
+
+
+def _is_at(path: Path, opened: int) -> bool:
+    """Return whether the file that is open is the one at a path, and not one that was removed there."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False

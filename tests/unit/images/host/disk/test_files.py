@@ -105,6 +105,18 @@ def test_a_disk_without_locks_is_written_to(tmp_path: Path, monkeypatch: pytest.
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_where_there_can_be_no_link_there_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(os, "link", refusing(number))
+    (tmp_path / "one").write_text("text")
+
+    link(tmp_path / "one", tmp_path / "two")
+
+    assert (tmp_path / "two").read_text() == "text"
+
+
 def test_a_link_that_fails_for_another_reason_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", refusing(errno.ENOSPC))
 
@@ -117,3 +129,24 @@ def test_a_disk_without_locks_lets_everybody_in(tmp_path: Path, monkeypatch: pyt
 
     with locked(tmp_path / "locks/a"), locked(tmp_path / "locks/a"):
         assert (tmp_path / "locks/a").exists()
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_lock_that_is_removed_while_it_is_waited_for_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    """It may have been `seen` a moment before."""
+    place, calls = tmp_path / "locks/a", list[int]()
+
+    def flock(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            place.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    if seen:
+        monkeypatch.setattr(Path, "exists", lambda _: True)
+
+    with locked(place):
+        assert len(calls) == 2
+        assert os.path.lexists(place)
