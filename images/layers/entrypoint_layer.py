@@ -171,7 +171,7 @@ def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) ->
     with store.aside() as source, store.aside(directory=True) as place:
         with zipfile.ZipFile(source, "w") as archive:
             for name, data in modules.items():
-                archive.writestr(name, data)
+                archive.writestr(zipfile.ZipInfo(name), data)  # for a name alone zipfile asks the clock
         out = place / "bytecode.zip"
         done = bytecode.compile_to(out, source, MULTINODE, python, "(?!)")
         if done.code:

@@ -22,9 +22,9 @@ def main(wheel: str, out: str, site: str, mtime: str, left_out: str) -> None:
                 text = file.read(max(source.getinfo(name).file_size, 1))  # a file may unpack to more than it says
             try:
                 code = compile(text, f"{site}/{path}", "exec", dont_inherit=True, optimize=0)
-            except (SyntaxError, ValueError, RecursionError):
+                made = bootstrap._code_to_timestamp_pyc(code, int(mtime), len(text))  # type: ignore[attr-defined]
+            except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: too deep for the parser
                 continue
-            made = bootstrap._code_to_timestamp_pyc(code, int(mtime), len(text))  # type: ignore[attr-defined]
             target.writestr(zipfile.ZipInfo(path), bytes(made))
 
 

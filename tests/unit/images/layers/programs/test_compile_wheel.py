@@ -42,7 +42,15 @@ def test_what_is_no_module_has_no_bytecode(tmp_path: Path, name: str) -> None:
     assert made(tmp_path, {name: ""}) == {}
 
 
-@pytest.mark.parametrize("text", ["def", "x = '\0'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def",
+        "x = '\0'",
+        pytest.param("-" * 100_000 + "1", id="parser"),
+        pytest.param("lambda:" * 1200 + "0", id="marshal"),
+    ],
+)
 def test_a_module_that_does_not_compile_is_left_out_and_the_others_are_not(tmp_path: Path, text: str) -> None:
     assert made(tmp_path, {"bad.py": text, "good.py": "x = 1"}).keys() == {"good.py"}
 
