@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import docker
 from docker.errors import DockerException, NotFound
+from requests import RequestException
 
 from images.host import process
 from images.host.context import background
@@ -241,10 +242,9 @@ def save(engine: Engine, name: str, path: Path) -> bool:
         return podman.save(engine.environ, name, path)
     try:
         with path.open("wb") as file:
-            for chunk in engine.client.images.get(name).save(named=True):
-                file.write(chunk)
+            file.writelines(engine.client.images.get(name).save(named=True))
     except NotFound:
         return False
-    except DockerException as error:
+    except (DockerException, RequestException) as error:  # an OSError of another kind is that of the disk
         raise WorldFault("docker could not save the image", str(error)[:300], "docker save it by hand") from error
     return True

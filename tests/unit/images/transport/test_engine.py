@@ -6,17 +6,21 @@ configuration (moby, daemon/images), containerd's by that of its manifest (moby,
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import tarfile
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
+from requests.exceptions import ChunkedEncodingError, ConnectionError
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
@@ -332,3 +336,39 @@ def test_an_image_of_too_many_layers_is_said_to_be(tmp_path: Path, monkeypatch: 
 
     assert caught.value.value == "it has 127 layers (max depth exceeded)"
     assert caught.value.remedy.startswith("a --base of at most 123 layers, since Docker takes 125;")
+
+
+@pytest.mark.parametrize("when", ["asked", "sent"])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (None, None),
+        (ImageNotFound("No such image: a:1"), None),
+        (DockerException("it ended"), WorldFault),
+        (ChunkedEncodingError("it ended"), WorldFault),  # the daemon restarts
+        (ConnectionError("it ended"), WorldFault),
+        (OSError(errno.ENOSPC, "full"), OSError),  # of our own disk
+    ],
+)
+def test_a_daemon_that_ends_while_it_saves_an_image_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception | None, kind: type[Exception] | None
+) -> None:
+    def fail(at: str) -> None:
+        if error and at == when:
+            raise error
+
+    def saved(**_: object) -> Iterable[bytes]:
+        yield b"half"
+        fail("sent")
+
+    def get(name: str) -> SimpleNamespace:
+        fail("asked")
+        return SimpleNamespace(save=saved)
+
+    client = Client(Images())
+    monkeypatch.setattr(client.images, "get", get)
+
+    with pytest.raises(kind) if kind else nullcontext() as caught:
+        assert engine.save(Engine("docker", {}, client), "a:1", tmp_path / "a.tar") is (error is None)
+    if kind is WorldFault:
+        assert "docker could not save the image: it ended" in str(caught.value)
