@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tarfile
 from collections.abc import Iterator
@@ -87,7 +86,8 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
                 path, info = directory / name, tarfile.TarInfo(f"transformers/{name}")
-                info.size, info.mode = path.stat().st_size, 0o755 if os.access(path, os.X_OK) else 0o644
+                stat = path.stat()
+                info.size, info.mode = stat.st_size, 0o755 if stat.st_mode & 0o111 else 0o644
                 with path.open("rb") as file:
                     tar.addfile(info, file)
         digest = sha256(aside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -86,6 +87,25 @@ def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
     assert first is not None
     assert examples.obtain(store, str(tmp_path / "src"), Sources(), lambda _: None) == first
     assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
+
+
+@pytest.mark.parametrize(("mode", "packed"), [(0o600, 0o644), (0o666, 0o644), (0o744, 0o755), (0o755, 0o755)])
+@pytest.mark.parametrize("may_run", [True, False])
+def test_a_mode_is_that_of_the_file_whoever_builds_and_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, packed: int, may_run: bool
+) -> None:
+    """Where a disk is mounted noexec nobody may run a file."""
+    script = tmp_path / "src/examples/pytorch/run.py"
+    script.parent.mkdir(parents=True)
+    script.touch(mode)
+    script.chmod(mode)
+    monkeypatch.setattr(os, "access", lambda *_: may_run)
+
+    found = examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
+
+    assert found is not None
+    with tarfile.open(found[1]) as archive:
+        assert [info.mode for info in archive] == [packed]
 
 
 def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
