@@ -126,11 +126,13 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive = part.lock, part.base, part.examples
     compiled = compiler.compiled(part.wheels) if compiler else {}
-    inputs = [[wheel.sha256 for wheel in part.wheels], compiled, archive and archive[0], lock.trim, astuple(base.site)]
+    paths = {wheel.project: wheel.path for wheel in part.wheels}
+    module = lock.module if BINDINGS in paths else None
+    digests = [wheel.sha256 for wheel in part.wheels]
+    inputs = [digests, compiled, archive and archive[0], lock.trim, astuple(base.site), module]
 
     def fill(layer: LayerWriter) -> None:
-        paths = {wheel.project: wheel.path for wheel in part.wheels}
-        of_ipex = oneccl.shared_files(paths, lock.module, trimmed=lock.trim)
+        of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)
         for wheel in part.wheels:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
             shared = of_ipex if wheel.project == BINDINGS else {}

@@ -18,6 +18,7 @@ from images.host.store import Store, sha256
 from images.layers import assemble, bytecode
 from images.layers.assemble import GROUPS, Extra, Ingredients
 from images.lock.collect import Wheel
+from images.lock.lock import BINDINGS, IPEX
 from images.oci.layer import Layer, LayerWriter
 from tests.support import locks
 from tests.support.bases import base
@@ -149,6 +150,18 @@ def test_a_layer_is_written_again_when_what_decides_it_changes(
     again = made(change(parts), tmp_path / "store", sbom=sbom)
 
     assert {layer.name for layer in again.values() if not layer.reused} == written
+
+
+def test_the_bindings_are_written_again_when_the_name_of_their_module_is_corrected(tmp_path: Path) -> None:
+    names = ("torch", BINDINGS, IPEX)
+    wrong, right = (
+        ingredients(tmp_path / "wheels", *names, backend="ccl", module=module) for module in ("torch_ccl", "oneccl")
+    )
+    made(wrong, tmp_path / "store")
+
+    again = made(right, tmp_path / "store")
+
+    assert {layer.name for layer in again.values() if not layer.reused} == {"oneccl and ipex", "multinode"}
 
 
 def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:
