@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,9 @@ CHANGES = {
     "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
     "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/jobs/gradients.py",
 }
+# The files of the entrypoint, and those of rootfs/.
+MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)
+FILE = re.compile(r"(?:\w+(?:\.d)?/)*\w+(?:\.py|\.conf)?", re.ASCII)
 USER = f"multinode:x:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 
@@ -146,12 +150,17 @@ def _python_release(python: str, base: Base) -> str:
 
 def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
-    sources = {HERE.parent / "entrypoint": f"{MULTINODE}/entrypoint", HERE / "rootfs": ""}
-    found = {f"{site.directory}/multinode.pth": "".join(LINES).encode()}
-    for directory, place in sources.items():
-        for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-            found[f"{place}/{path.relative_to(directory).as_posix()}".lstrip("/")] = path.read_bytes()
-    return found
+    return {
+        f"{site.directory}/multinode.pth": "".join(LINES).encode(),
+        **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE),
+        **_below(HERE / "rootfs", "", FILE),
+    }
+
+
+def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:
+    """Read the files below a directory whose paths are such as ours: editors and systems leave others beside them."""
+    paths = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*"))}
+    return {place + p: path.read_bytes() for p, path in paths.items() if name.fullmatch(p) and path.is_file()}
 
 
 def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import atexit
 import dataclasses
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
+from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import (
     AT_END,
     AT_START,
@@ -44,6 +46,7 @@ from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
 
 ROOT = Path(__file__).parents[4]
+SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 IMPORTLIB: Any = sys.modules["_frozen_importlib"]
 
 
@@ -59,6 +62,49 @@ def test_it_lies_where_this_python_imports_from() -> None:
         ]
         == "".join(LINES).encode()
     )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy what goes into the layer, and let it be read from there."""
+    for name in ("entrypoint", "images/rootfs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    monkeypatch.setattr(entrypoint_layer, "HERE", tmp_path / "images")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "directory", ["entrypoint", "entrypoint/tuning", "images/rootfs", "images/rootfs/opt/multinode"]
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".main.py.swp", ".DS_Store", "._main.py", ".#main.py", "#main.py#", "main.py~", "main.py.orig", "main.py.rej",
+        ".idea/main.py", "__pycache__/main.cpython-311.pyc", "main copy.py", "main.pyc",
+    ],
+)  # fmt: skip
+def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(checkout: Path, directory: str, name: str) -> None:
+    before = files(SITE)
+    left = checkout / directory / name
+    left.parent.mkdir(exist_ok=True)
+    left.write_text("secret")
+
+    assert files(SITE) == before
+
+
+def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
+    places = {"entrypoint/": f"{MULTINODE}/entrypoint/", "images/rootfs/": ""}
+    listed = subprocess.run(["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("no clone of git")
+    expected = {
+        place + name.removeprefix(ours)
+        for name in listed.stdout.splitlines()
+        for ours, place in places.items()
+        if name.startswith(ours) and (ROOT / name).exists()
+    }
+
+    assert expected and files(SITE).keys() >= expected
 
 
 @pytest.mark.parametrize(("path", "release"), [("usr/bin/python3.10", "3.10.12-1"), ("opt/bin/python3.10", "3.10")])
