@@ -136,7 +136,8 @@ def _module(path: str) -> str | None:
 def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    What was done in an engine counts for a sandbox too, but not the other way round.
+    What was done in an engine counts for a sandbox too, but not the other way round. Of the last layer, which is our
+    own, counts what every Python runs.
     Raises WorldFault that names every module that cannot be imported or is another one, and every package whose release
     is not found; `remedy` is for modules that are there and fail.
     """
@@ -146,9 +147,10 @@ def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: st
             raise _fault(said, wanted.modules, remedy)
         return place.kind
 
-    diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]  # the last layer is our own
+    diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]
     settings = json.loads(image.config).get("config", {})
-    inputs = [diff_ids, [settings.get(name) for name in DECISIVE], wanted.modules, wanted.releases]
+    decisive = [settings.get(name) for name in DECISIVE]
+    inputs = [diff_ids, entrypoint_layer.at_start(), decisive, wanted.modules, wanted.releases]
     return not store.cached("import checks", inputs, check, lambda kind: kind in (place.kind, ENGINE)).reused
 
 

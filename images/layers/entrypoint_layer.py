@@ -12,7 +12,7 @@ from typing import Any
 
 from images.base.base import GID, UID, Base, Site
 from images.host.errors import WorldFault
-from images.host.store import Store
+from images.host.store import Store, key_of
 from images.layers import bytecode, oneccl
 from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
@@ -65,6 +65,7 @@ MOST = 290
 FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, most=MOST)
 
 LINES = (AT_END, AT_START, ON_IMPORT, FIRST_COLLECTION)
+PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -155,6 +156,13 @@ def files(site: Site) -> dict[str, bytes]:
         **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE),
         **_below(HERE / "rootfs", "", FILE),
     }
+
+
+def at_start() -> str:
+    """Return one sha256 over what of ours every Python of an image runs: LINES, and the programs that they load."""
+    text = "".join(LINES)
+    programs = sorted(set(PROGRAM.findall(text)))
+    return key_of([text, [(HERE.parent / program).read_text() for program in programs]])
 
 
 def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import warnings
@@ -15,6 +16,7 @@ import pytest
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import import_check
+from images.layers import entrypoint_layer
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 
@@ -59,6 +61,40 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
 
     assert done == [True, False, False, True]
     assert python.asked == [["six", "torch", "six==1.17.0 six"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("program", "again"),
+    [
+        ("processes/on_import.py", True),
+        ("faults/feeder.py", True),
+        ("faults/peers.py", True),
+        ("jobs/gradients.py", True),
+        ("jobs/at_end.py", True),
+        ("decide.py", False),
+        ("jobs/smoke.py", False),
+    ],
+)
+def test_equal_layers_are_looked_at_again_where_what_every_python_runs_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store, program: str, again: bool
+) -> None:
+    shutil.copytree(entrypoint_layer.HERE.parent / "entrypoint", tmp_path / "entrypoint")
+    monkeypatch.setattr(entrypoint_layer, "HERE", tmp_path / "images")
+    look(store, Python(None))
+
+    with (tmp_path / "entrypoint" / program).open("a") as file:
+        file.write("import nothing\n")
+
+    assert look(store, Python(None)) == again
+
+
+def test_equal_layers_are_looked_at_again_where_the_lines_have_changed(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    look(store, Python(None))
+    monkeypatch.setattr(entrypoint_layer, "LINES", (*entrypoint_layer.LINES[:-1], "import nothing\n"))
+
+    assert [look(store, Python(None)) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize(
