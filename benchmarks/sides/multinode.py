@@ -16,7 +16,7 @@ from images.host.store import Store
 WHOLE = ("--base", "debian", "--examples", "none")
 
 # Records of the store that a build makes from its downloads.
-MADE = ("layers", "bytecode", "packed", "sonames", "metadata", "modules", "sboms", "import checks")
+MADE = ("layers", "bytecode", "packed", "sonames", "about wheels", "sboms", "import checks")
 
 
 @dataclass(frozen=True)

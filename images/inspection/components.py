@@ -5,11 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -17,13 +14,12 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.dependency import Dependency
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
-from packaging.metadata import RawMetadata, parse_email
+from packaging.metadata import RawMetadata
 
 from images.base.installed import paragraphs
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import licences
-from images.wheels.archive import METADATA
+from images.wheels.about import about
 
 if TYPE_CHECKING:
     from images.lock.collect import Wheel
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
 
-# Of the core metadata, what a component says; the description, which is a whole README, is not among it.
-FIELDS = ("summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
 # An address as RFC 3986 has it, without user and IPv6 host: the document's schema refuses anything looser.
 CHARACTERS = r"(?:[\w.~!$&()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
 ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACTERS})?(?:#{CHARACTERS})?", re.ASCII)
@@ -49,7 +43,7 @@ def of_wheels(wheels: Iterable[Wheel], store: Store) -> list[Component]:
     Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    return [_python(wheel, _metadata(wheel, store)) for wheel in wheels]
+    return [_python(wheel, about(store, wheel.sha256, wheel.path).metadata) for wheel in wheels]
 
 
 def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
@@ -106,21 +100,6 @@ def _component(purl: PackageURL, kind: ComponentType, sha256: str | None) -> Com
 
 def _line(text: str) -> str | None:
     return " ".join(text.split()) or None
-
-
-def _metadata(wheel: Wheel, store: Store) -> RawMetadata:
-    return cast("RawMetadata", store.cached("metadata", wheel.sha256, lambda: _read(wheel.path)).value)
-
-
-def _read(wheel: Path) -> dict[str, object]:
-    try:
-        with zipfile.ZipFile(wheel) as file:
-            found = sorted(name for name in file.namelist() if METADATA.fullmatch(name))
-            fields = parse_email(file.read(found[0]) if found else b"")[0]
-            return {name: value for name, value in fields.items() if name in FIELDS}
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        remedy = "build again: a file that is damaged or missing in the store is fetched anew"
-        raise WorldFault("cannot read a wheel", f"{wheel.name} ({error})", remedy) from error
 
 
 def _python(wheel: Wheel, metadata: RawMetadata) -> Component:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-from packaging.metadata import parse_email
 
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
@@ -26,7 +20,7 @@ from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
 from images.oci.image import Image
 from images.transport import engine as containers
 from images.transport.engine import Engine
-from images.wheels.archive import METADATA
+from images.wheels.about import About, about
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
@@ -82,55 +76,18 @@ class Wanted(NamedTuple):
     releases: list[str]
 
 
-def wanted_of(store: Store, wheels: Sequence[tuple[str, Path]]) -> Wanted:
+def wanted_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> Wanted:
     """Return what an image of wheels, given as (sha256, path), must have."""
-    return Wanted(modules_of(store, wheels), releases_of(store, wheels))
+    said = [about(store, digest, path) for digest, path in wheels]
+    modules = {module for one in said for module in one.modules}
+    return Wanted(sorted(modules - SKIPPED.keys()), sorted(filter(None, map(_release, said))))
 
 
-def modules_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
-    """Return the top-level modules of wheels, given as (sha256, path); a wheel is opened once."""
-    return sorted({module for digest, path in wheels for module in _modules_of(store, digest, path)})
-
-
-def _modules_of(store: Store, digest: str, path: Path) -> list[str]:
-    return list(store.cached("modules", digest, partial(modules, path)).value)
-
-
-def modules(wheel: Path) -> list[str]:
-    """Return the top-level modules of a wheel, from the paths in its RECORD."""
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1)
-        rows = csv.reader(io.TextIOWrapper(archive.open(name), "utf-8"))
-        found = {module for row in rows if row and (module := _module(row[0]))}
-    return sorted(found - SKIPPED.keys())
-
-
-def releases_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> list[str]:
-    """Return what wheels, given as (sha256, path), are, each as NAME==RELEASE MODULE...; a wheel is opened once."""
-    found = []
-    for digest, path in wheels:
-        own = [module for module in _modules_of(store, digest, path) if module not in ANYBODYS]
-        names = store.cached("releases", digest, partial(_releases, path)).value
-        found += [" ".join((name, *own)) for name in names]
-    return sorted(found)
-
-
-def _releases(wheel: Path) -> list[str]:
-    """Read name and release as a wheel's METADATA writes them: that is what Python says of an installed package."""
-    with zipfile.ZipFile(wheel) as archive:
-        texts = [parse_email(archive.read(name))[0] for name in archive.namelist() if METADATA.fullmatch(name)]
-    return [f"{text['name']}=={text['version']}" for text in texts[:1] if {"name", "version"} <= text.keys()]
-
-
-def _module(path: str) -> str | None:
-    """Return the module of a path in a wheel if it is at the top: `name/__init__.py`, `name.py` or an extension."""
-    head, _, rest = path.partition("/")
-    if rest == "__init__.py" and head.isidentifier():
-        return head
-    stem = head.partition(".")[0]
-    if not rest and head.endswith((".py", ".so")) and stem.isidentifier():
-        return stem
-    return None
+def _release(said: About) -> str | None:
+    """Return name and release as a wheel's METADATA writes them: that is what Python says of an installed package."""
+    name, version = said.metadata.get("name"), said.metadata.get("version")
+    own = (module for module in said.modules if module not in SKIPPED and module not in ANYBODYS)
+    return " ".join((f"{name}=={version}", *own)) if name and version else None
 
 
 def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: str) -> bool:

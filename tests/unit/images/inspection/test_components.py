@@ -17,7 +17,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import components
 from images.lock.collect import Wheel
@@ -79,16 +78,6 @@ def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     ]
 
 
-def test_a_wheel_is_opened_once(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "torch", "2.13.0+cpu", TORCH + "\nThe whole README.")
-    first = document(of_wheels(tmp_path, wheel))
-    wheel.path.unlink()
-
-    assert document(of_wheels(tmp_path, wheel)) == first
-    (record,) = (tmp_path / "store" / "records" / "metadata").iterdir()
-    assert "README" not in record.read_text()
-
-
 def test_a_wheel_of_which_nothing_is_known(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "bare", "1.0", "", name="WHEEL")
 
@@ -118,18 +107,6 @@ def test_only_an_address_becomes_the_homepage_of_a_package(tmp_path: Path, lines
 
     stated = [row["url"] for row in part.get("externalReferences", [])]
     assert stated == ([address] if address else [])
-
-
-@pytest.mark.parametrize("data", [b"PK not really", None])
-def test_a_file_that_is_no_wheel_is_said_to_be_none(tmp_path: Path, data: bytes | None) -> None:
-    path = tmp_path / "thing-1.0-py3-none-any.whl"
-    if data:
-        path.write_bytes(data)
-
-    with pytest.raises(WorldFault, match=r"cannot read a wheel: thing-1.0") as raised:
-        of_wheels(tmp_path, Wheel("thing", "1.0", "0" * 64, path))
-
-    assert raised.value.remedy
 
 
 STATUS = """Package: libc6

@@ -258,33 +258,35 @@ def test_python_says_which_release_it_finds(
     assert (bool(ended.value.code), capsys.readouterr().err.strip()) == (bool(said), said)
 
 
-def test_releases_are_read_as_metadata_writes_them(tmp_path: Path, store: Store) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "releases"),
+    [
+        ("Name: A.b\nVersion: 1.0\n\nVersion: 2\n", ["A.b==1.0 a_b c"]),
+        ("Name: A.b\n", []),
+        ("", []),
+    ],
+)
+def test_what_is_wanted_is_what_wheels_have_and_say(
+    tmp_path: Path, store: Store, metadata: str, releases: list[str]
+) -> None:
     path = tmp_path / "a_b-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a_b-1.dist-info/RECORD", "a_b.py,,\nc/__init__.py,,\ntests/__init__.py,,\n")
-        archive.writestr("a_b-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: A.b\nVersion: 1.0\n\nVersion: 2\n")
+        for name in ("c/__init__.py", "a_b.py", "tests/__init__.py", "setuptools/__init__.py"):
+            archive.writestr(name, "")
+        archive.writestr("a_b-1.dist-info/METADATA", metadata)
 
-    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b", "c", "tests"], ["A.b==1.0 a_b c"])
-
-
-def test_modules_are_those_at_the_top(tmp_path: Path) -> None:
-    paths = ("one/__init__.py", "one/part.py", "two.py", "three.cpython-311-x86_64-linux-gnu.so", "four/data.py",
-             "setuptools/__init__.py", "five-1.dist-info/RECORD", "not-a-name.py", "../../../bin/six")  # fmt: skip
-    with zipfile.ZipFile(tmp_path / "five-1-py3-none-any.whl", "w") as archive:
-        archive.writestr("five-1.dist-info/RECORD", "".join(f"{path},,\n" for path in paths))
-
-    assert import_check.modules(tmp_path / "five-1-py3-none-any.whl") == ["one", "three", "two"]
+    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b", "c", "tests"], releases)
 
 
-def test_modules_of_several_wheels_are_read_once(tmp_path: Path, store: Store) -> None:
+def test_what_several_wheels_have_is_wanted_once_and_in_order(tmp_path: Path, store: Store) -> None:
     wheels = []
-    for name, rows in (("five", "one.py,,\ntwo.py,,\n"), ("six", "two.py,,\nzero.py,,\n")):
+    for name, modules in (("five", ("one", "two")), ("six", ("two", "zero"))):
         path = tmp_path / f"{name}-1-py3-none-any.whl"
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr(f"{name}-1.dist-info/RECORD", rows)
+            for module in modules:
+                archive.writestr(f"{module}.py", "")
+            archive.writestr(f"{name}-1.dist-info/METADATA", f"Name: {name}\nVersion: 1\n")
         wheels.append((f"{len(name):064x}", path))
 
-    assert import_check.modules_of(store, wheels) == ["one", "two", "zero"]
-    for _, path in wheels:
-        path.unlink()
-    assert import_check.modules_of(store, wheels[::-1]) == ["one", "two", "zero"]
+    expected = (["one", "two", "zero"], ["five==1 one two", "six==1 two zero"])
+    assert [import_check.wanted_of(store, order) for order in (wheels, wheels[::-1])] == [expected] * 2
