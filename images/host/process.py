@@ -115,10 +115,11 @@ def run(
     itself; where it runs `apart`, in a session of its own, all its processes get a ^C.
     Raises WorldFault with `remedy` if the program is not there.
     """
-    pipe = subprocess.PIPE
-    child = _start(command, env, remedy, cwd=cwd, stdin=pipe, stdout=out or pipe, start_new_session=apart)
+    with _fed(feed) as given:
+        options = {"cwd": cwd, "stdin": given, "stdout": out or subprocess.PIPE, "start_new_session": apart}
+        child = _start(command, env, remedy, **options)
     try:
-        said, err = _communicate(child, feed.encode(), _watching(tick, Idle(child.pid, idle) if idle else None))
+        said, err = _communicate(child, _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
         if apart and child.poll() is None:
             os.killpg(child.pid, signal.SIGINT)
@@ -189,13 +190,18 @@ class Idle:
             return None
 
 
-def _communicate(child: subprocess.Popen[bytes], feed: bytes, tick: Callable[[], None] | None) -> tuple[bytes, bytes]:
-    if tick is None:
-        return child.communicate(feed)
-    rest: bytes | None = feed
-    while True:
+def _fed(text: str) -> IO[bytes]:
+    """Return a file in memory: `communicate` does not write on, after a tick, what a pipe had no room for."""
+    file = os.fdopen(os.memfd_create("input"), "w+b")
+    file.write(text.encode())
+    file.seek(0)
+    return file
+
+
+def _communicate(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> tuple[bytes, bytes]:
+    while tick:
         try:
-            return child.communicate(rest, timeout=TICK)
+            return child.communicate(timeout=TICK)
         except subprocess.TimeoutExpired:
-            rest = None  # what was begun to be written is written on
             tick()
+    return child.communicate()
