@@ -1,12 +1,17 @@
-"""Wheels, Debian packages and single files as CycloneDX 1.6 components: equal images have equal documents."""
+"""Wheels, Debian packages and single files as CycloneDX 1.6 components: equal images have equal documents.
+
+As a program it reads what `sbom` lists, as JSON, and prints the document.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import re
+import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -17,12 +22,7 @@ from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
 from images.base.installed import paragraphs
-from images.host.store import Store
 from images.inspection import licences
-from images.wheels.about import about
-
-if TYPE_CHECKING:
-    from images.lock.collect import Wheel
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
@@ -37,13 +37,21 @@ VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
 ARCHITECTURE = re.compile(r"[a-z0-9-]+")
 
 
-def of_wheels(wheels: Iterable[Wheel], store: Store) -> list[Component]:
-    """Return a component for each wheel; a wheel is opened once, and the store keeps what was read.
+def render(listed: Mapping[str, Any]) -> str:
+    """Return the document of an image as JSON; `listed` has the fields of sbom.Listed."""
+    parts = of_wheels(listed["wheels"])
+    for system in listed["systems"]:
+        parts += of_debian(*system)
+    parts += of_installed(listed["installed"])
+    parts.append(program("multinode", None, "Apache-2.0"))
+    if listed["examples"]:
+        parts.append(archive("transformers-examples", *listed["examples"]))
+    return document("multinode", listed["version"], datetime.datetime.fromisoformat(listed["created"]), parts)
 
-    Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
-    Raises WorldFault when a file cannot be read as a wheel.
-    """
-    return [_python(wheel, about(store, wheel.sha256, wheel.path).metadata) for wheel in wheels]
+
+def of_wheels(wheels: Iterable[tuple[str, str, str, RawMetadata]]) -> list[Component]:
+    """Return a component for each wheel, given as (project, version, sha256, what its METADATA says)."""
+    return [_python(*wheel) for wheel in wheels]
 
 
 def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
@@ -102,8 +110,8 @@ def _line(text: str) -> str | None:
     return " ".join(text.split()) or None
 
 
-def _python(wheel: Wheel, metadata: RawMetadata) -> Component:
-    component = _component(PackageURL("pypi", None, wheel.project, wheel.version), ComponentType.LIBRARY, wheel.sha256)
+def _python(project: str, version: str, sha256: str, metadata: RawMetadata) -> Component:
+    component = _component(PackageURL("pypi", None, project, version), ComponentType.LIBRARY, sha256)
     component.description = _line(metadata.get("summary", ""))
     component.licenses = licences.of_wheel(metadata)
     component.external_references = [
@@ -136,3 +144,7 @@ def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Compo
     stated = {"source": source, "source-version": source_version.strip("() ") or version}
     component.properties = [Property(name=f"multinode:debian:{key}", value=value) for key, value in stated.items()]
     return component
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(json.load(sys.stdin)))

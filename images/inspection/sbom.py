@@ -2,47 +2,92 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
 from images.base import replaced
 from images.base.base import Base, Facts
 from images.debs.apt import Deb
+from images.host import process
+from images.host.errors import WorldFault
 from images.host.store import Store
-from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
+from images.wheels.about import about
 
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "images.inspection.components")
 NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
 
 
-def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
-    """Return the document of an image as JSON, from the store where it is there; equal locks give equal bytes."""
-    return str(store.cached("sboms", lockfile.text(locked), lambda: _make(locked, found, base, store)).value)
+@dataclass(frozen=True)
+class Listed:
+    """What goes into the document of an image, as plain values.
+
+    `wheels` are (project, version, sha256, what METADATA says); `systems` (text as dpkg's status file, qualifier of the
+    distribution, sha256 of packages); `installed` (project, version) of the base; `examples` (version, sha256) or none.
+    """
+
+    version: str
+    created: str
+    wheels: Sequence[tuple[str, str, str, RawMetadata]]
+    systems: Sequence[tuple[str, str, Mapping[str, str]]]
+    installed: Sequence[tuple[str, str]]
+    examples: Sequence[str]
 
 
-def _make(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
-    from images.inspection import components  # a tenth of a second that most builds do not need
+def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, environ: Mapping[str, str]) -> str:
+    """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
-    hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
-    listed = components.of_wheels(found, store)
-    if base.manifest is None:
-        listed += components.of_debian(base.facts.status, _distro(base.facts), hashes)
-    else:
-        listed += components.of_debian(
-            "\n".join(map(_paragraph, locked.debian.debs)), _debian(locked.debian.suite), hashes
-        )
-        listed += components.of_debian(base.facts.status, _distro(base.facts))
-        listed += components.of_installed(_kept(base.facts, locked))
-    listed.append(components.program("multinode", None, "Apache-2.0"))
+    Raises WorldFault when a file cannot be read as a wheel.
+    """
+    contents = asdict(listed(locked, found, base, store))
+    return str(store.cached("sboms", contents, lambda: _render(contents, environ)).value)
+
+
+def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Listed:
+    """Return what an image is made of."""
     release = str(locked.transformers)
-    if locked.examples:
-        listed.append(components.archive("transformers-examples", release, locked.examples.sha256))
-    created = datetime.datetime.combine(locked.family_as_of, datetime.time())
-    name = f"torch{locked.torch}-transformers{release}"
-    return components.document("multinode", name, created, listed)
+    hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
+    systems, installed = [(base.facts.status, _distro(base.facts), hashes)], list[tuple[str, str]]()
+    if base.manifest is not None:
+        added = "\n".join(map(_paragraph, locked.debian.debs))
+        systems = [(added, _debian(locked.debian.suite), hashes), (base.facts.status, _distro(base.facts), {})]
+        installed = _kept(base.facts, locked)
+    return Listed(
+        f"torch{locked.torch}-transformers{release}", locked.family_as_of.isoformat(), described(found, store), systems,
+        installed, (release, locked.examples.sha256) if locked.examples else (),
+    )  # fmt: skip
+
+
+def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str, RawMetadata]]:
+    """Return the wheels as `Listed` has them; a wheel is opened once, and the store keeps what was read.
+
+    Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
+    Raises WorldFault when a file cannot be read as a wheel.
+    """
+    return [
+        (wheel.project, wheel.version, wheel.sha256, about(store, wheel.sha256, wheel.path).metadata)
+        for wheel in wheels
+    ]
+
+
+def _render(contents: Mapping[str, object], environ: Mapping[str, str]) -> str:
+    """Have another process write the document: the library is pure Python, and would hold up the layers beside it."""
+    paths = [str(ROOT), environ.get("PYTHONPATH", "")]
+    child = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    remedy = "pip install -e . in the virtual environment of build.py"
+    done = process.run(COMMAND, child, remedy, json.dumps(contents))
+    if done.failure:
+        raise WorldFault("cannot write the SBOM", done.failure, remedy)
+    return done.out
 
 
 def _paragraph(deb: Deb) -> str:

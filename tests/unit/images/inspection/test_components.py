@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from images.host.store import Store
-from images.inspection import components
+from images.inspection import components, sbom
 from images.lock.collect import Wheel
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
@@ -34,7 +34,7 @@ def make_wheel(directory: Path, project: str, version: str, metadata: str | byte
 
 
 def of_wheels(directory: Path, *wheels: Wheel) -> list[Component]:
-    return components.of_wheels(wheels, Store(directory / "store"))
+    return components.of_wheels(sbom.described(wheels, Store(directory / "store")))
 
 
 def document(listed: list[Component], created: datetime.datetime = CREATED) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from images.base.base import Base
 from images.base.installed import Distribution
+from images.host import process
+from images.host.errors import WorldFault
 from images.host.store import Store
-from images.inspection import sbom
-from images.lock.lock import BaseImage, Examples
+from images.inspection import components, sbom
+from images.lock.lock import BaseImage, Examples, Lock
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
@@ -25,10 +30,17 @@ UBUNTU = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()})
 LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Examples("examples.tar.zst", "c" * 64))
 
 
+def parts(locked: Lock, found: Base, store: Store) -> list[dict[str, Any]]:
+    """Return the components of a document."""
+    contents = json.loads(json.dumps(asdict(sbom.listed(locked, [], found, store))))
+    rows: list[dict[str, Any]] = json.loads(components.render(contents))["components"]
+    return rows
+
+
 def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:
     """List the hashes of what the SBOM has, by package URL without its version."""
     found = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
-    rows = json.loads(sbom.write(LOCK, [], found, Store(place)))["components"]
+    rows = parts(LOCK, found, Store(place))
     return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows}
 
 
@@ -48,7 +60,7 @@ def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_pat
 def test_packages_for_a_pulled_base_are_those_of_the_suite_in_the_lock(tmp_path: Path, suite: str, distro: str) -> None:
     locked = replace(LOCK, debian=replace(LOCK.debian, suite=suite))
 
-    rows = json.loads(sbom.write(locked, [], UBUNTU, Store(tmp_path)))["components"]
+    rows = parts(locked, UBUNTU, Store(tmp_path))
 
     assert [row["purl"].partition("distro=")[2] for row in rows if "deb/debian/tini@" in row["purl"]] == [distro]
 
@@ -67,13 +79,27 @@ def test_what_the_image_hides_of_the_base_is_not_listed(tmp_path: Path, ahead: s
     facts = replace(UBUNTU.facts, ahead=("opt/libs",), distributions=(*UBUNTU.facts.distributions, *numpy))
     locked = lock([artifact("numpy", "2.1.0")], python="3.10", base_image=BaseImage(MANIFEST, ("numpy",)))
 
-    rows = json.loads(sbom.write(locked, [], replace(UBUNTU, facts=facts), Store(tmp_path)))["components"]
+    rows = parts(locked, replace(UBUNTU, facts=facts), Store(tmp_path))
 
     assert [row["version"] for row in rows if row["name"] == "numpy"] == ["2.1.0"]
 
 
 def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path))
-    monkeypatch.setattr(sbom, "_make", None)
+    commands = list[object]()
 
-    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path)) == first
+    def run(command: object, environ: Mapping[str, str], remedy: str, feed: str) -> process.Result:
+        commands.append(command)
+        return process.Result(0, components.render(json.loads(feed)), "")
+
+    monkeypatch.setattr(process, "run", run)
+    first, again = (sbom.write(LOCK, [], UBUNTU, Store(tmp_path), {}) for _ in range(2))
+
+    assert (first, commands) == (again, [sbom.COMMAND])
+
+
+def test_a_library_that_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = process.Result(1, "", "Traceback\nModuleNotFoundError: No module named 'cyclonedx'\n")
+    monkeypatch.setattr(process, "run", lambda *_: said)
+
+    with pytest.raises(WorldFault, match="No module named 'cyclonedx'"):
+        sbom.write(LOCK, [], UBUNTU, Store(tmp_path), {})

@@ -18,7 +18,7 @@ from images.base.base import of_debian
 from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
-from images.inspection import components, sonames
+from images.inspection import components, sbom, sonames
 from images.layers import examples, wheel
 from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly
@@ -72,7 +72,7 @@ def describe(path: Path) -> None:
     wheelhouse.refuse(path.parent, [("thing", "1.0")], "3.11", "2.36")
     archive.check(path)
     found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
-    components.document("a", "1", DAY, components.of_wheels(found, store)).encode()
+    components.document("a", "1", DAY, components.of_wheels(sbom.described(found, store))).encode()
     sonames.refuse(found, (), (), store, trimmed=True)
 
 
