@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
@@ -161,8 +160,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, taken)
-    bill = partial(sbom.write, lock, found, base, context.store, context.environ)
-    above = assemble.layers(ingredients, extras, bill, context)
+    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context), context)
     layers = (*base.layers, *above)
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(layers, settings, f"{lock.family_as_of}T00:00:00Z", base.history)

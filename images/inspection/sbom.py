@@ -16,6 +16,7 @@ from images.base import replaced
 from images.base.base import Base, Facts
 from images.debs.apt import Deb
 from images.host import process
+from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock.collect import Wheel
@@ -43,13 +44,13 @@ class Listed:
     examples: Sequence[str]
 
 
-def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, environ: Mapping[str, str]) -> str:
+def write(locked: Lock, found: Sequence[Wheel], base: Base, context: Context) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    contents = asdict(listed(locked, found, base, store))
-    return str(store.cached("sboms", contents, lambda: _render(contents, environ)).value)
+    contents = asdict(listed(locked, found, base, context.store))
+    return str(context.store.cached("sboms", contents, lambda: _render(contents, context.environ)).value)
 
 
 def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Listed:

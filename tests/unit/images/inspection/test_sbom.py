@@ -18,7 +18,7 @@ from images.host.store import Store
 from images.inspection import components, sbom
 from images.lock.lock import BaseImage, Examples, Lock
 from tests.support.bases import MANIFEST, base
-from tests.support.locks import artifact, lock
+from tests.support.locks import artifact, context, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
 
 STATUS = """Package: libc6
@@ -92,9 +92,26 @@ def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.Monke
         return process.Result(0, components.render(json.loads(feed)), "")
 
     monkeypatch.setattr(process, "run", run)
-    first, again = (sbom.write(LOCK, [], UBUNTU, Store(tmp_path), {}) for _ in range(2))
+    first, again = (sbom.write(LOCK, [], UBUNTU, context(Store(tmp_path), None, {})) for _ in range(2))
 
     assert (first, commands) == (again, [sbom.COMMAND])
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize(
+    "changes", [{"status": STATUS.replace("3.8", "3.9")}, {"release": {"ID": "debian", "VERSION_ID": "13"}}], ids=str
+)
+def test_a_base_that_says_otherwise_of_itself_has_another_document(
+    tmp_path: Path, made: bool, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same lock: `verify` may read the base from an image of others."""
+    monkeypatch.setattr(process, "run", lambda *given: process.Result(0, components.render(json.loads(given[-1])), ""))
+    good, store = replace(UBUNTU, manifest=None if made else MANIFEST), Store(tmp_path / "store")
+    other = replace(good, facts=replace(good.facts, **changes))
+
+    first = sbom.write(LOCK, [], other, context(store, None, {}))
+
+    assert sbom.write(LOCK, [], good, context(store, None, {})) != first
 
 
 def test_a_library_that_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,4 +119,4 @@ def test_a_library_that_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(process, "run", lambda *_: said)
 
     with pytest.raises(WorldFault, match="No module named 'cyclonedx'"):
-        sbom.write(LOCK, [], UBUNTU, Store(tmp_path), {})
+        sbom.write(LOCK, [], UBUNTU, context(Store(tmp_path), None, {}))
