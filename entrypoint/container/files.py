@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from entrypoint.errors import WORLD, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
@@ -106,14 +107,54 @@ def make_private(directory: str) -> str:
     return directory
 
 
+def name_aside(path: str) -> str:
+    """Return a name beside a path that no other process takes: containers that share a directory have equal numbers."""
+    return f"{path}.{os.urandom(8).hex()}"
+
+
+def write_whole(path: str, text: str) -> None:
+    """Replace a file: who opens it finds the whole old text or the whole new one."""
+    aside = name_aside(path)
+    with removed_on_error(aside):
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+
+
+def create(path: str, text: str) -> bool:
+    """Write a file unless it is there already, and return whether it was written.
+
+    A full disk may have room for its name alone: then it is removed, for nobody would renew it.
+    """
+    try:
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
+    except FileExistsError:
+        return False
+    with removed_on_error(path), open(opened, "w", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
+@contextlib.contextmanager
+def removed_on_error(path: str) -> Iterator[None]:
+    """Remove a file that cannot be written, as on a full disk."""
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+
+
 def write_private(path: str, text: str) -> str:
     """Write a file that nobody else may read; whole or not at all, because other ranks may write it too."""
-    aside = f"{path}.{os.getpid()}"
+    aside = name_aside(path)
     try:
         # A variable that goes into it may have bytes that are no text.
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
-        os.replace(aside, path)
+        with removed_on_error(aside):
+            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+            os.replace(aside, path)
     except OSError as error:
         raise explain_private(os.path.dirname(path), error) from None
     return path

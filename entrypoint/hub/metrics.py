@@ -11,6 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from entrypoint.container.files import name_aside
 from entrypoint.container.places import find_downloads
 from entrypoint.printing.streams import quote
 
@@ -56,15 +57,15 @@ def place_metric(name: str, files: Mapping[str, bytes], modules: str) -> None:
     """Write a metric where evaluate finds it, whole or not at all, and make it the newest of its name."""
     place = f"{modules}/evaluate-metric--{name}/{hash_sources(files)}"
     if not os.path.isdir(place):
-        aside = f"{place}.{os.getpid()}"
-        os.makedirs(aside)
-        for each, data in files.items():
-            with open(f"{aside}/{each}", "wb") as file:
-                file.write(data)
+        aside = name_aside(place)
         try:
+            os.makedirs(aside)
+            for each, data in files.items():
+                with open(f"{aside}/{each}", "wb") as file:
+                    file.write(data)
             os.rename(aside, place)
         except OSError:
-            shutil.rmtree(aside)
+            shutil.rmtree(aside, ignore_errors=True)
             if not os.path.isdir(place):  # else another pod has written the same
                 raise
     # Evaluate takes the one that was written last, which may be another that came from the hub.

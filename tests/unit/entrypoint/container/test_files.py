@@ -20,6 +20,7 @@ from entrypoint.container.files import (
     which,
     write_in_private,
     write_private,
+    write_whole,
 )
 from entrypoint.errors import Refusal
 
@@ -100,6 +101,25 @@ def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) ->
     assert path.read_bytes() == b"a\xff"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("write", [write_whole, write_private])
+def test_processes_of_one_number_do_not_write_into_one_file(
+    write: Callable[[str, str], object], tmp_path: Path
+) -> None:
+    (tmp_path / f"file.{os.getpid()}").mkdir()  # another container is writing it
+    write(f"{tmp_path}/file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+@pytest.mark.parametrize("write", [write_whole, write_private])
+def test_what_cannot_be_written_leaves_nothing(
+    write: Callable[[str, str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+    with pytest.raises((OSError, Refusal), match=r"[Nn]o space"):
+        write(f"{tmp_path}/file", "text")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> None:

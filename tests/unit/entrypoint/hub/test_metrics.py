@@ -68,6 +68,15 @@ def test_a_cache_that_cannot_be_written_is_a_note(mounted: Path, tmp_path: Path)
     assert "Not a directory" in note and "HF_MODULES_CACHE" in note
 
 
+def test_what_a_pod_of_the_same_number_has_left_is_no_hindrance(mounted: Path, tmp_path: Path) -> None:
+    """Processes of pods that share a cache have the same small numbers."""
+    place = tmp_path / "cache/evaluate_modules/metrics/evaluate-metric--squad"
+    digest = hash_sources(read_metrics(str(mounted))["squad"])
+    (place / f"{digest}.{os.getpid()}").mkdir(parents=True)
+    assert place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted)) == []
+    assert (place / digest / "squad.py").exists()
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_another_pod_may_write_the_same_at_the_same_time(
     mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
