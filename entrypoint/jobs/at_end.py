@@ -130,10 +130,9 @@ def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock
     """
     try:
         keeper, until = int(environ.get(KEEPER, "0")), clock() + LIMIT
-        if keeper > 0 and not os.waitpid(keeper, os.WNOHANG)[0]:
-            os.kill(keeper, 15)
-            while not os.waitpid(keeper, os.WNOHANG)[0] and clock() < until:
-                sleep(PAUSE)
+        while keeper > 0 and not os.waitpid(keeper, os.WNOHANG)[0] and clock() < until:
+            os.kill(keeper, 15)  # another process may have sent it before: of two that wait, the kernel keeps one
+            sleep(PAUSE)
     except (ValueError, OSError):  # no number, or that of no child of ours
         return
 

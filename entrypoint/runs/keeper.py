@@ -26,7 +26,7 @@ def start_keeper(path: str, owner: str, host: str) -> int:
         return child
     try:
         detach(parent)
-        other = renew_until_the_end(path, owner, host)
+        other = renew_until_the_end(path, owner, host, parent)
         if other is not None:
             print_error(describe_loss(path, other))
             end_training(parent)
@@ -51,14 +51,14 @@ def detach(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
+def renew_until_the_end(path: str, owner: str, host: str, training: int) -> str | None:
     """Renew the lease until the training ends, then release it; return the host of another job that has taken it.
 
     The first time is at once: another node of the job may be waiting for a sign that somebody holds it.
     Where a training that is killed takes its container with it, nobody releases the lease, and it expires.
     """
     fails, pause = False, 0.0
-    while not is_told(pause):
+    while not has_ended(training, pause):
         pause = RENEW
         try:
             other = find_other(path, owner, host)
@@ -70,14 +70,19 @@ def renew_until_the_end(path: str, owner: str, host: str) -> str | None:
                 )
             fails, other = True, None
         if other is not None:
-            return None if is_told(0) else other
+            return None if has_ended(training, 0) else other
     release(path, owner)
     return None
 
 
-def is_told(seconds: float) -> bool:
-    """Wait some seconds for SIGTERM, and return whether it came: the training ends, or has ended."""
-    return signal.sigtimedwait([signal.SIGTERM], seconds) is not None
+def has_ended(training: int, seconds: float) -> bool:
+    """Wait some seconds, and return whether the training ends: it has sent SIGTERM, or is not our parent any more.
+
+    Slurm sends SIGTERM to every process of a step, before its time is over too. The training may have a handler for it,
+    and write for minutes.
+    """
+    told = signal.sigtimedwait([signal.SIGTERM], seconds)
+    return told is not None and (told.si_pid == training or os.getppid() != training)
 
 
 def describe_loss(path: str, other: str) -> Refusal:
@@ -97,7 +102,7 @@ def end_training(training: int) -> None:
         if os.getppid() == training:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(training, number)
-        if is_told(GRACE):
+        if has_ended(training, GRACE):
             return
 
 

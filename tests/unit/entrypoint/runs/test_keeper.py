@@ -7,14 +7,18 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from entrypoint.container.files import create
 from entrypoint.runs import keeper
-from entrypoint.runs.keeper import describe_loss, end_training, find_other, renew_until_the_end
-from entrypoint.runs.lease import RENEW, create, make_text, read_lease
+from entrypoint.runs.keeper import describe_loss, end_training, find_other, has_ended, renew_until_the_end
+from entrypoint.runs.lease import RENEW, make_text, read_lease
 
 TRAINING = 4242
+# SIGTERM as sigtimedwait returns it.
+SENT = SimpleNamespace(si_pid=TRAINING)
 # What happens between two renewals, one after the other.
 Happens = Callable[[], object]
 
@@ -38,7 +42,7 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             if not seconds:  # only a look
                 return None
             if not left:
-                return signal.SIGTERM
+                return SENT
             left.pop(0)()
             return None
 
@@ -50,8 +54,28 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_a_lease_is_renewed_and_released_at_the_end(path: str, wait: Callable[..., None]) -> None:
     seen = []
     wait(*[lambda: seen.append(read_lease(path))] * 3)
-    renew_until_the_end(path, "mine", "here")
+    renew_until_the_end(path, "mine", "here", TRAINING)
     assert len(set(seen)) == 3 and read_lease(path) is None
+
+
+@pytest.mark.parametrize(
+    ("sender", "parent", "ended"),
+    [
+        (None, TRAINING, False),
+        (TRAINING, TRAINING, True),
+        (17, TRAINING, False),  # slurmstepd, before the time of a step is over: the training writes a checkpoint
+        (0, TRAINING, False),  # from outside the container
+        (TRAINING, 1, True),  # the kernel says that it has ended
+        (17, 1, True),
+    ],
+)
+def test_a_signal_of_another_process_does_not_end_the_lease(
+    monkeypatch: pytest.MonkeyPatch, sender: int | None, parent: int, ended: bool
+) -> None:
+    info = None if sender is None else SimpleNamespace(si_pid=sender)
+    monkeypatch.setattr(signal, "sigtimedwait", lambda numbers, seconds: info)
+    monkeypatch.setattr(os, "getppid", lambda: parent)
+    assert has_ended(TRAINING, 5) is ended
 
 
 def test_the_first_renewal_is_at_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,16 +83,16 @@ def test_the_first_renewal_is_at_once(path: str, monkeypatch: pytest.MonkeyPatch
 
     def sigtimedwait(numbers: list[int], seconds: float) -> object:
         pauses.append(seconds)
-        return signal.SIGTERM if len(pauses) == 3 else None
+        return SENT if len(pauses) == 3 else None
 
     monkeypatch.setattr(signal, "sigtimedwait", sigtimedwait)
-    renew_until_the_end(path, "mine", "here")
+    renew_until_the_end(path, "mine", "here", TRAINING)
     assert pauses == [0, RENEW, RENEW]
 
 
 def test_a_job_that_has_taken_it_is_named_and_keeps_it(path: str, wait: Callable[..., None]) -> None:
     wait(lambda: Path(path).write_text(make_text("other", "node7")), lambda: pytest.fail("renewed"))
-    assert renew_until_the_end(path, "mine", "here") == "node7"
+    assert renew_until_the_end(path, "mine", "here", TRAINING) == "node7"
     held = read_lease(path)
     assert held is not None and held.owner == "other"
 
@@ -83,7 +107,7 @@ def test_a_full_disk_is_said_once_until_it_is_mended(
     full: list[bool] = [True]
     monkeypatch.setattr(keeper, "find_other", find)
     wait(int, int, full.clear, lambda: full.append(True), int)
-    renew_until_the_end(path, "mine", "here")
+    renew_until_the_end(path, "mine", "here", TRAINING)
     said = f"multinode: the lease {path} is not renewed: No space left on device; tried again every 5 s\n"
     assert capsys.readouterr().err == said * 2
 
@@ -135,7 +159,7 @@ def test_only_the_parent_is_ended(
 ) -> None:
     said = iter(told)
     monkeypatch.setattr(os, "getppid", iter(parents).__next__)
-    monkeypatch.setattr(keeper, "is_told", lambda seconds: next(said))
+    monkeypatch.setattr(keeper, "has_ended", lambda training, seconds: next(said))
     end_training(TRAINING)
     assert sent == signals
 
@@ -146,7 +170,7 @@ def test_a_training_that_is_gone_in_this_moment_is_no_error(monkeypatch: pytest.
 
     monkeypatch.setattr(os, "kill", gone)
     monkeypatch.setattr(os, "getppid", lambda: TRAINING)
-    monkeypatch.setattr(keeper, "is_told", lambda seconds: True)
+    monkeypatch.setattr(keeper, "has_ended", lambda training, seconds: True)
     end_training(TRAINING)
 
 
@@ -162,9 +186,9 @@ def test_a_training_that_ends_has_lost_nothing(
     monkeypatch: pytest.MonkeyPatch, told: list[bool], lost: str | None
 ) -> None:
     said = iter(told)
-    monkeypatch.setattr(keeper, "is_told", lambda seconds: next(said))
+    monkeypatch.setattr(keeper, "has_ended", lambda training, seconds: next(said))
     monkeypatch.setattr(keeper, "find_other", lambda path, owner, host: "there")
-    assert renew_until_the_end("/none/lease.json", "mine", "here") == lost
+    assert renew_until_the_end("/none/lease.json", "mine", "here", TRAINING) == lost
 
 
 def test_it_is_said_who_has_the_directory() -> None:
