@@ -59,6 +59,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
             print_note(wait)
     lease = open_directory(decision)
     try:
+        argv = add_checkpoint(argv, decision)
         return train(job, argv, {**environ, **lease, **list_kills(decision, read_text)}, decision.world.rank)
     finally:  # where the training was a process of its own, or could not be started
         if lease:
@@ -115,6 +116,15 @@ def open_directory(decision: Decision) -> dict[str, str]:
     from entrypoint.runs.output import open_run
 
     return open_run(decision.run, Clock(), print_note)
+
+
+def add_checkpoint(argv: list[str], decision: Decision) -> list[str]:
+    """Return the command line of a rank with the checkpoint that it goes on from; torchrun starts its ranks itself."""
+    if decision.run is None or decision.world.rank is None:
+        return argv
+    from entrypoint.runs.rank import add_resume
+
+    return add_resume(argv, decision.prepared.environ, decision.world, write_in_private)
 
 
 def trains_with_others(decision: Decision) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from typing import NamedTuple
+from zlib import crc32
 
 PREFIX = "checkpoint-"
 # Written last, apart from what each rank writes for itself (transformers/trainer.py, _save_checkpoint); a model that is
@@ -16,11 +17,15 @@ INDEX = ".index.json"
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint, the step it was written at, and the time of its state by the clock of the file system."""
+    """A checkpoint, the step it was written at, the time of its state by the clock of the file system, and its digest.
+
+    The digest is empty in the record of an older release.
+    """
 
     name: str
     step: int
     written: int
+    digest: str = ""
 
 
 def list_checkpoints(directory: str) -> list[Checkpoint]:
@@ -46,9 +51,11 @@ def read_checkpoint(directory: str, name: str) -> Checkpoint | None:
     place, step = f"{directory}/{name}", read_step(name)
     try:
         written = os.stat(f"{place}/{STATE}").st_mtime_ns
+        with open(f"{place}/{STATE}", "rb") as file:
+            digest = f"{crc32(file.read()):08x}"
     except OSError:
         return None
-    return Checkpoint(name, step, written) if find_gap(place, step) is None else None
+    return Checkpoint(name, step, written, digest) if find_gap(place, step) is None else None
 
 
 def find_gap(place: str, step: int) -> str | None:

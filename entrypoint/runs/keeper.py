@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 
+from entrypoint.container.files import create
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import end_with_parent
-from entrypoint.runs.lease import EXPIRES, RENEW, create, make_text, read_lease, release, renew
+from entrypoint.runs.lease import EXPIRES, RENEW, make_text, read_lease, release, renew
 
 # By this variable a training knows the number of its keeper, which it ends as its last act (jobs/at_end.py).
 KEEPER = "MULTINODE_KEEPER"

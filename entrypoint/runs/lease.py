@@ -8,18 +8,17 @@ new file under the old name: who opens the name gets the new text, not one that 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_text
+from entrypoint.container.files import create, name_aside, read_text, write_whole
 from entrypoint.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 # Seconds between two renewals, seconds without a renewal after which a lease counts as left behind, and seconds between
 # two looks at it. A lease of our own name is nearly always that of an earlier start: it is watched for one renewal and
@@ -60,40 +59,6 @@ def make_text(owner: str, host: str) -> str:
     return json.dumps(Lease(owner, host, os.urandom(8).hex())._asdict())
 
 
-def create(path: str, text: str) -> bool:
-    """Write a file unless it is there already, and return whether it was written.
-
-    A full disk may have room for its name alone: then it is removed, for nobody would renew it.
-    """
-    try:
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
-    except FileExistsError:
-        return False
-    with removed_on_error(path), open(opened, "w", encoding="utf-8") as file:
-        file.write(text)
-    return True
-
-
-def write_whole(path: str, text: str) -> None:
-    """Replace a file: who opens it finds the whole old text or the whole new one."""
-    aside = f"{path}.{os.urandom(8).hex()}"
-    with removed_on_error(aside):
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(aside, path)
-
-
-@contextlib.contextmanager
-def removed_on_error(path: str) -> Iterator[None]:
-    """Remove a file that cannot be written, as on a full disk."""
-    try:
-        yield
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
-
-
 def renew(path: str, owner: str, host: str) -> bool:
     """Renew our lease, and return whether it was still ours."""
     held = read_lease(path)
@@ -115,18 +80,12 @@ def check_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) 
 
     Two jobs have one name where a job was submitted twice, or where two networks have a node of the same name.
     """
-    held = find_twin(path, owner, clock, say)
-    if held is not None:
-        raise refuse(path, held)
-
-
-def find_twin(path: str, owner: str, clock: Clock, say: Callable[[str], None]) -> Lease | None:
-    """Return the lease of our name if somebody renews it, who is not this process."""
     held = read_lease(path)
     if held is None or held.owner != owner:
-        return None
+        return
     say(f"a job of this name has left its lease {path}; {TWIN:.0f} s will tell whether it still runs")
-    return held if is_renewed(path, held, clock, TWIN) else None
+    if is_renewed(path, held, clock, TWIN):
+        raise refuse(path, held)
 
 
 def check_other(path: str, owner: str, clock: Clock) -> None:
@@ -190,7 +149,7 @@ def is_renewed(path: str, held: Lease, clock: Clock, seconds: float) -> bool:
 
 def steal(path: str, held: Lease) -> None:
     """Remove a lease that was left behind; put it back if it was renewed, or taken by another, in this very moment."""
-    aside = f"{path}.{os.urandom(8).hex()}"
+    aside = name_aside(path)
     try:
         os.rename(path, aside)
     except FileNotFoundError:  # another job was faster

@@ -8,34 +8,19 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.container.files import write_whole
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.numbers import first_set
-from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.keeper import KEEPER, start_keeper
 from entrypoint.runs.lease import (
     Clock,
     check_other,
     check_twin,
-    create,
-    find_twin,
-    read_lease,
     release,
     take,
-    write_whole,
 )
-from entrypoint.runs.record import (
-    OWN,
-    PROOF,
-    as_text,
-    check_record,
-    compare,
-    describe,
-    find_last,
-    is_shared,
-    make_mark,
-    read_record,
-)
+from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,7 +31,7 @@ MASTERS = ("PET_MASTER_ADDR", "MASTER_ADDR")
 
 
 class Role(Enum):
-    """What this process may do in the directory for results; every process with a mark signs it.
+    """What this process may do in the directory for results.
 
     | role      | which process              | another run | the lease               | the record of the run |
     | --------- | -------------------------- | ----------- | ----------------------- | --------------------- |
@@ -70,10 +55,9 @@ class Role(Enum):
 class Run(NamedTuple):
     """A training and its directory for results.
 
-    anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script takes
-    --resume_from_checkpoint, and nobody has typed it; nodes: how many there are at most; owner: the name by which other
-    jobs know this one; mark: the file by which this node signs the directory, empty where another of its ranks signs,
-    or nothing says which of the nodes it is.
+    anew: whether the user wants to begin anew, or from a checkpoint of his own; resumes: whether its script goes on
+    from a checkpoint that the command line names; splits: whether its Trainer goes on with the same examples of a step
+    in other parts; owner: the name by which other jobs know this one.
     """
 
     directory: str
@@ -81,18 +65,16 @@ class Run(NamedTuple):
     given: Mapping[str, object]
     anew: bool
     resumes: bool
-    nodes: int
+    splits: bool
     role: Role
     owner: str
     host: str
-    mark: str
 
 
 def make_run(directory: str, task: str, given: Mapping[str, object], world: World, environ: Mapping[str, str]) -> Run:
     """Return the run of a task."""
     host = os.uname().nodename
-    owner, mark = name_owner(world, environ, host), name_mark(world, host)
-    return Run(directory, task, given, False, True, world.nodes[1], choose_role(world), owner, host, mark)
+    return Run(directory, task, given, False, True, True, choose_role(world), name_owner(world, environ, host), host)
 
 
 def choose_role(world: World) -> Role:
@@ -102,22 +84,6 @@ def choose_role(world: World) -> Role:
     if not world.rank and not world.node_rank:
         return Role.LEADER
     return Role.ASKING if world.rank is not None and world.job else Role.FOLLOWER
-
-
-def name_mark(world: World, host: str) -> str:
-    """Return the file by which a node signs: its place among the nodes, where that is known, and its host.
-
-    A launcher that has started the ranks does not number the nodes: there the place is the rank of the first process
-    of the node, and its other processes do not sign. A candidate does not sign: its host may have another name at each
-    start, and two names in a directory of its own would look like two nodes.
-    """
-    low, high = world.nodes
-    place = world.node_rank if world.rank is None else world.rank
-    if high > 1 and place is None:
-        return ""
-    if low != high:
-        return make_mark(host, "")
-    return "" if world.local_rank else make_mark(host, f"rank-{place}" if world.rank else f"node-{place or 0}")
 
 
 def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
@@ -134,13 +100,8 @@ def name_owner(world: World, environ: Mapping[str, str], host: str) -> str:
 def check_run(run: Run) -> None:
     """Raise Refusal if the directory holds another run."""
     if run.role is not Role.FOLLOWER and not run.anew:
-        new = describe(run.task, run.given, run.nodes, run.directory)
-        check_record(run.directory, read_record(run.directory), new)
-
-
-def find_resume(run: Run) -> tuple[Checkpoint | None, str]:
-    """Return the checkpoint that a run goes on from, None if there is none, and a note on that for the log."""
-    return (None, "") if run.anew or not run.resumes else find_last(run.directory, run.nodes)
+        new = describe(run.task, run.given, run.directory)
+        check_record(run.directory, read_record(run.directory), new, splits=run.splits)
 
 
 def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, str]:
@@ -153,8 +114,6 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
     if run.role is Role.ASKING:
         check_other(lease, run.owner, clock)
     if run.role in (Role.ASKING, Role.FOLLOWER):
-        with contextlib.suppress(OSError):  # a node that writes no results may be unable to
-            sign(run)
         return {}
     try:
         return {KEEPER: str(take_directory(run, lease, clock, say))}
@@ -169,24 +128,18 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
 
 
 def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
-    """Sign the directory, take its lease and leave the record of the run; return the number of the keeper.
+    """Take the lease of the directory and leave the record of the run; return the number of the keeper.
 
-    Candidates of one job share the lease. One that finds it renewed, or taken while it looked, leaves the proof that
-    they share the directory: it has not met the others yet, so all ranks will find the proof when they look for a
-    checkpoint together.
+    Candidates of one job share the lease.
     """
-    sign(run)
-    before, shares = read_lease(lease), run.role is Role.CANDIDATE
-    unproven = shares and not is_shared(run.directory, run.nodes)
+    make_shared(f"{run.directory}/{OWN}")
+    shares = run.role is Role.CANDIDATE
     if not shares:
         check_twin(lease, run.owner, clock, say)
-    met = unproven and find_twin(lease, run.owner, clock, say) is not None
     there = take(lease, run.owner, run.host, clock, say, shares=shares)
     try:
-        if met or (unproven and there not in (None, before)):
-            create(f"{run.directory}/{OWN}/{PROOF}", "")
         check_run(run)
-        leave_record(run, say, replaces=there is None or not shares)
+        leave_record(run, replaces=there is None or not shares)
     except (Refusal, OSError):
         with contextlib.suppress(OSError):
             release(lease, run.owner)
@@ -194,28 +147,17 @@ def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None
     return start_keeper(lease, run.owner, run.host)
 
 
-def sign(run: Run) -> None:
-    """Leave the mark of this node: the marks of two nodes prove that they share the directory."""
-    make_shared(f"{run.directory}/{OWN}/nodes")
-    if run.mark:
-        create(f"{run.directory}/{OWN}/nodes/{run.mark}", "")
-
-
 def make_shared(directory: str) -> None:
     """Make a directory that the group may write too: a job that starts again may have another uid."""
     os.makedirs(directory, exist_ok=True)
-    for each in (directory, os.path.dirname(directory)):
-        if os.stat(each).st_uid == os.getuid():
-            os.chmod(each, 0o775)
+    if os.stat(directory).st_uid == os.getuid():
+        os.chmod(directory, 0o775)
 
 
-def leave_record(run: Run, say: Callable[[str], None], *, replaces: bool) -> None:
+def leave_record(run: Run, *, replaces: bool) -> None:
     """Write the record of a run that begins; replaces: whether it may take the place of another record."""
-    old, new = read_record(run.directory), describe(run.task, run.given, run.nodes, run.directory)
+    old, new = read_record(run.directory), describe(run.task, run.given, run.directory)
     path = f"{run.directory}/{OWN}/run.json"
-    grows = old is not None and old.nodes == 1 and run.nodes > 1
-    begins = run.anew or old is None or compare(old, new) or grows
+    begins = run.anew or old is None or compare(old, new, splits=run.splits)
     if begins and (replaces or not os.path.exists(path)):
-        if grows and new.before and not run.anew:
-            say(f"{run.directory}/{new.before[-1].name} is not used: one node wrote it, and others may not see it")
         write_whole(path, as_text(new))

@@ -1,15 +1,16 @@
-"""A rank of torchrun: at every start it looks again for the checkpoint to go on from.
+"""A rank: at every start it looks again for the checkpoint to go on from, together with the ranks of other nodes.
 
 The agent of torchrun starts its workers again with the command line that it began with (torch/distributed/elastic).
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.printing.streams import print_note
-from entrypoint.runs.record import find_last
+from entrypoint.runs.record import FLAG, OWN, find_last
 from entrypoint.training.command import Program, set_argument
 
 if TYPE_CHECKING:
@@ -19,7 +20,23 @@ if TYPE_CHECKING:
 
 # The directory of a run whose script takes --resume_from_checkpoint.
 RESUME = "MULTINODE_RESUME"
-FLAG = "resume_from_checkpoint"
+
+
+def find_together(directory: str, world: World) -> tuple[str | None, str]:
+    """Return the name of the checkpoint that all ranks go on from, None if there is none, and a note for the log."""
+    last, note = find_last(directory)
+    if last is None or not world.several_nodes:
+        return (last.name if last else None), note
+    from entrypoint.meeting.directory import WAIT, Seat, meet  # most starts find no checkpoint, or have one node
+
+    seat = Seat(f"{directory}/{OWN}/ranks", world.rank or 0, world.sizes[1], os.urandom(8).hex())
+    name = meet(seat, last.name)
+    if name is None:
+        alone = (
+            f"{directory}/{last.name} is not used: not all ranks have answered in this directory within {WAIT:.0f} s"
+        )
+        return None, f"{alone}, so the training begins at step 0; all nodes have to mount the same directory"
+    return name, note
 
 
 def add_resume(
@@ -29,7 +46,7 @@ def add_resume(
     directory = environ.get(RESUME)
     if not directory:
         return words
-    last, note = find_last(directory, world.nodes[1])
+    last, note = find_together(directory, world)
     if not world.rank and note:
         print_note(note)
     if last is None:
@@ -40,8 +57,8 @@ def add_resume(
 
     begin = next((place for place, word in enumerate(words) if word.endswith(".py")), 0)
     given = read_given(words[begin + 1 :], read_text, strict=False)
-    program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, f"{directory}/{last.name}")
-    program, note = keep_steps(FLAG, program, directory, last.name, world.sizes[1])
+    program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, f"{directory}/{last}")
+    program, note = keep_steps(FLAG, program, directory, last, world.sizes[1])
     if not world.rank and note:
         print_note(note)
     for path, text in program.files.items():

@@ -16,49 +16,57 @@ from entrypoint.printing.secrets import is_secret
 from entrypoint.printing.streams import quote
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, find_gap, list_checkpoints, list_names, read_step
 from entrypoint.runs.damage import find_fault
+from entrypoint.training.arguments import BATCH, read_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OWN = "_multinode"
-# What a node leaves that has seen another one renew the lease of their job.
-PROOF = "shared"
-# Between the place of a node and the name of its host, which has none.
-AT = "@"
+OWN, FLAG = "_multinode", "resume_from_checkpoint"
 # How many of the checkpoints that are passed over a note names.
 SHOWN = 3
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
-# Arguments that change nothing in what is trained. A backend is set only where there are several ranks.
-OTHER = (
-    "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "logging_dir", "cache_dir", "use_auth_token",
-    "enable_jit_checkpoint", "save_total_limit", "ddp_backend", "xpu_backend",
-)  # fmt: skip
+# Arguments that change nothing in what is trained: where results go, what is said of them, and how fast they are made
+# (transformers/training_args.py, and the arguments of the examples). A backend is set where there are several ranks.
+OTHER = {
+    FLAG, "output_dir", "overwrite_output_dir", "cache_dir", "overwrite_cache", "use_auth_token",
+    "enable_jit_checkpoint", "save_total_limit", "save_on_each_node", "disable_tqdm", "log_level",
+    "log_level_replica", "log_on_each_node", "report_to", "run_name", "project", "with_tracking",
+    "skip_memory_metrics", "include_num_input_tokens_seen", "include_tokens_per_second", "use_cpu", "no_cuda",
+    "ddp_backend", "xpu_backend", "ddp_timeout", "ddp_bucket_cap_mb", "ddp_find_unused_parameters",
+    "preprocessing_num_workers", "dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers",
+    "dataloader_prefetch_factor", "dataloader_multiprocessing_context", "per_device_eval_batch_size",
+    "eval_accumulation_steps", "gradient_checkpointing", "gradient_checkpointing_kwargs", "activation_checkpointing",
+    "activation_checkpointing_kwargs", "torch_empty_cache_steps",
+}  # fmt: skip
+OTHERS = ("hub_", "logging_", "push_to_hub", "trackio_")
+# What the Trainer takes for a batch where nothing is typed.
+EACH = {BATCH[0][0]: "8"}
 
 
 class Record(NamedTuple):
-    """A run: its task and arguments, on how many nodes it began, and the checkpoints that were there before it."""
+    """A run: its task and arguments, the checkpoint that was typed, and the checkpoints that were there before it."""
 
     task: str
     arguments: dict[str, str]
-    nodes: int
+    begins_at: str
     before: list[Checkpoint]
 
 
-def describe(task: str, given: Mapping[str, object], nodes: int, directory: str) -> Record:
+def describe(task: str, given: Mapping[str, object], directory: str) -> Record:
     """Return the record of a run that begins now."""
-    kept = {name: str(value) for name, value in given.items() if name not in OTHER and not is_secret(name)}
-    return Record(task, kept, nodes, list_checkpoints(directory))
+    kept = {name: str(value) for name, value in given.items() if not changes_nothing(name) and not is_secret(name)}
+    return Record(task, kept, str(given.get(FLAG) or ""), list_checkpoints(directory))
 
 
 def read_record(directory: str) -> Record | None:
     """Return the record in a directory; None if there is none, or none that can be read."""
     try:
         found = json.loads(read_text(f"{directory}/{OWN}/run.json") or "")
-        before = [Checkpoint(str(name), int(step), int(written)) for name, step, written in found["before"]]
+        before = [Checkpoint(str(each[0]), int(each[1]), int(each[2]), *map(str, each[3:])) for each in found["before"]]
         arguments = {str(name): str(value) for name, value in found["arguments"].items()}
-        return Record(str(found["task"]), arguments, int(found["nodes"]), before)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Record(str(found["task"]), arguments, str(found.get("begins_at", "")), before)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -67,14 +75,17 @@ def as_text(record: Record) -> str:
     return json.dumps(record._asdict(), indent=1, sort_keys=True)
 
 
-def check_record(directory: str, old: Record | None, new: Record) -> None:
-    """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
+def check_record(directory: str, old: Record | None, new: Record, *, splits: bool) -> None:
+    """Raise Refusal if the directory holds results of another run, which this one would take for its own.
+
+    splits: as in compare.
+    """
     names = os.listdir(directory) if os.path.isdir(directory) else []
     there = sorted(name for name in names if name not in IGNORED)
     steps = [name for name in there if name.startswith(PREFIX)]
     if old is None and not steps:
         return
-    differences = ["it left no record of its arguments"] if old is None else compare(old, new)
+    differences = ["it left no record of its arguments"] if old is None else compare(old, new, splits=splits)
     if there and differences:
         last = max(steps, key=read_step, default="")
         remedy = "--output_dir ANOTHER, or --overwrite_output_dir to begin anew there"
@@ -85,32 +96,50 @@ def check_record(directory: str, old: Record | None, new: Record) -> None:
         raise Refusal("the directory for results holds another run", value, remedy)
 
 
-def compare(old: Record, new: Record) -> list[str]:
-    """List the arguments in which two runs differ, as they are typed."""
+def compare(old: Record, new: Record, *, splits: bool) -> list[str]:
+    """List the arguments in which two runs differ, as they are typed.
+
+    splits: whether a run may take the examples of a step in other parts than before.
+    """
     if old.task != new.task:
         return [f"{old.task} there, {new.task} here"]
-    names = sorted({*old.arguments, *new.arguments} - {*OTHER})  # an older release has written what is in it now
+    # An older release has written what changes nothing.
+    names = sorted(name for name in {*old.arguments, *new.arguments} if not changes_nothing(name))
     values = ((name, old.arguments.get(name, "not set"), new.arguments.get(name, "not set")) for name in names)
-    return [f"--{name} {there} there, {here} here" for name, there, here in values if there != here]
+    found = {name: f"--{name} {there} there, {here} here" for name, there, here in values if there != here}
+    if splits and read_batch({**EACH, **old.arguments}) == read_batch({**EACH, **new.arguments}) is not None:
+        found = {name: text for name, text in found.items() if name not in {part for part, _ in BATCH}}
+    return [*found.values()]
 
 
-def find_last(directory: str, nodes: int) -> tuple[Checkpoint | None, str]:
-    """Return the last whole checkpoint of the run in a directory, None if there is none, and a note for the log.
+def changes_nothing(name: str) -> bool:
+    """Return whether a run is the same one with another value of an argument."""
+    return name in OTHER or name.startswith(OTHERS)
 
-    Every rank gets the same answer whenever it asks, because the record and the marks of the nodes are written before
-    the first checkpoint of a run.
-    """
+
+def find_last(directory: str) -> tuple[Checkpoint | None, str]:
+    """Return the last whole checkpoint of the run in a directory, None if there is none, and a note for the log."""
     record = read_record(directory)
     if record is None:
         return None, ""
-    found = [each for each in list_checkpoints(directory) if each not in record.before]
-    if found and nodes > 1 and (record.nodes == 1 or not is_shared(directory, record.nodes)):
-        return None, f"{directory}/{found[-1].name} is not used: not all nodes are known to share this directory"
+    found = leave_out(list_checkpoints(directory), record.before)
     last, faults = pass_damaged(directory, found)
     if last is None and not faults:
         return None, ""
     then = f"goes on from {directory}/{last.name}" if last else "begins at step 0"
     return last, f"{', '.join(shorten(faults))}: {then}" if faults else then
+
+
+def leave_out(found: list[Checkpoint], before: list[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints without those that were there before the run, which it may have written again.
+
+    All files of a copy may have other times. Then only their content tells.
+    """
+    times = {(each.name, each.written) for each in before}
+    if not all(each.digest for each in before) or any((each.name, each.written) in times for each in found):
+        return [each for each in found if (each.name, each.written) not in times]
+    digests = {(each.name, each.digest) for each in before}
+    return [each for each in found if (each.name, each.digest) not in digests]
 
 
 def shorten(faults: list[str]) -> list[str]:
@@ -134,27 +163,3 @@ def pass_damaged(directory: str, found: list[Checkpoint]) -> tuple[Checkpoint | 
     gaps = {name: find_gap(f"{directory}/{name}", read_step(name)) for name in after}
     faults.update({name: f"is not complete ({gap})" for name, gap in gaps.items() if gap is not None})
     return last, [f"{name} {faults[name]}" for name in sorted(faults, key=read_step, reverse=True)]
-
-
-def is_shared(directory: str, nodes: int) -> bool:
-    """Return whether as many nodes are known to share a directory: by the proof that one left, or by their marks."""
-    place = f"{directory}/{OWN}/nodes"
-    marks = os.listdir(place) if os.path.isdir(place) else []
-    return os.path.exists(f"{directory}/{OWN}/{PROOF}") or have_met(marks, nodes)
-
-
-def make_mark(host: str, place: str) -> str:
-    """Return the file by which a node signs; place: which of the nodes it is, empty where nothing says so."""
-    return f"{place}{AT}{host}" if place else host
-
-
-def have_met(marks: list[str], nodes: int) -> bool:
-    """Return whether as many nodes, two at least, have left their marks in one directory.
-
-    A container that is started again may have another name, and a machine may be another node of the next job. So
-    the places of the nodes have to differ, and their hosts. Marks without a place count by their hosts, and two of them
-    are enough: on how many nodes such ranks are is unknown.
-    """
-    placed = [mark.split(AT, 1) for mark in marks if AT in mark]
-    places, hosts = {place for place, _ in placed}, {host for _, host in placed}
-    return min(len(places), len(hosts)) >= max(2, nodes) or len(marks) - len(placed) > 1

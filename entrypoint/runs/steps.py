@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.runs.checkpoints import STATE, read_object
-from entrypoint.runs.record import is_shared, read_record
 from entrypoint.training.command import Program, set_argument
 
 if TYPE_CHECKING:
@@ -32,12 +31,12 @@ def keep_steps(name: str, program: Program, directory: str, checkpoint: str, ran
     total = (read_object(f"{place}/{STATE}") or {}).get(MAX_STEPS)
     if names_steps(program.given) or not isinstance(total, int) or total <= 0:
         return program, ""
-    program, wrote = set_argument(name, program, MAX_STEPS, total), count_ranks(directory, checkpoint)
+    program, wrote = set_argument(name, program, MAX_STEPS, total), count_ranks(place)
     if wrote is None or wrote == ranks:
         return program, ""
     then = f"the training keeps its {total} steps, and each takes the examples of {name_ranks(ranks)}"
     other = f"for another end: --{MAX_STEPS} N --resume_from_checkpoint {place}"
-    return program, f"{checkpoint} was written by {name_ranks(wrote)}, not by {ranks}: {then}; {other}"
+    return program, f"{checkpoint} has the states of {name_ranks(wrote)}, not of {ranks}: {then}; {other}"
 
 
 def names_steps(given: Mapping[str, object]) -> bool:
@@ -46,14 +45,11 @@ def names_steps(given: Mapping[str, object]) -> bool:
     return value is not None and not str(value).strip().startswith("-")
 
 
-def count_ranks(directory: str, checkpoint: str) -> int | None:
-    """Return how many ranks wrote a checkpoint; None where this directory may have the files of only some of them."""
-    names = {name for name in os.listdir(f"{directory}/{checkpoint}") if name.startswith("rng_state")}
+def count_ranks(place: str) -> int | None:
+    """Return how many ranks have left their state in a checkpoint; None where the files of some are missing."""
+    names = {name for name in os.listdir(place) if name.startswith("rng_state")}
     if names == {ALONE}:
         return 1
-    record = read_record(directory)
-    if ALONE in names or record is None or (record.nodes > 1 and not is_shared(directory, record.nodes)):
-        return None
     return len(names) if len(names) > 1 and names == {RANKED.format(rank) for rank in range(len(names))} else None
 
 

@@ -10,8 +10,9 @@ from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.numbers import is_true
-from entrypoint.runs.output import Run, check_run, find_resume, make_run
-from entrypoint.runs.rank import FLAG, RESUME
+from entrypoint.runs.output import Role, Run, check_run, make_run
+from entrypoint.runs.rank import RESUME
+from entrypoint.runs.record import FLAG, compare, describe, find_last, read_record
 from entrypoint.settings import Setting
 from entrypoint.training import job as jobs
 from entrypoint.training.arguments import find_output, read_given
@@ -36,6 +37,9 @@ PUSHES_FILES = (4, 32)
 # From here on the Trainer reads no state of an optimizer with a torch before 2.6
 # (transformers/utils/import_utils.py, check_torch_load_is_safe; huggingface/transformers#37785).
 REFUSES_OLD_TORCH, OLD_TORCH = (4, 52), (2, 6)
+# In between, a Trainer that goes on takes --per_device_train_batch_size from the checkpoint, but not the steps by which
+# that is multiplied (transformers/trainer.py, train; huggingface/transformers#27568 and #43770).
+KEEPS_PARTS, TAKES_PARTS = (4, 36), (5, 2)
 
 
 def prepare_run(
@@ -54,18 +58,36 @@ def prepare_run(
         value = f"--{PUSH}, transformers {stack.transformers}"
         raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
     typed = read_given(job.words, read_file, strict=True)
-    chosen = program.given.get(FLAG) is not None  # the Trainer's own dump of its arguments has null
     run = make_run(directory, job.name, program.given, world, environ)
-    anew = chosen or any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
-    run = run._replace(anew=anew, resumes=trainer and not chosen)
+    keeps_parts = KEEPS_PARTS <= release(stack.transformers) < TAKES_PARTS
+    run = choose_begin(run._replace(splits=not keeps_parts), typed, trainer)
     check_run(run)
     if run.resumes and refuses_checkpoints(stack):
-        run, program = run._replace(resumes=False), program._replace(notes=[*program.notes, warn_refused(stack)])
+        notes = [] if program.given.get(FLAG) else [warn_refused(stack)]
+        run, program = run._replace(resumes=False), program._replace(notes=[*program.notes, *notes])
     if trainer and release(stack.transformers) < LOOKS_ITSELF and not is_true(program.given.get(OVERWRITE)):
         program = set_argument(job.name, program, OVERWRITE, True)
     if trainer:
         program = program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
     return (resume(run, program, world, os.path.exists) if run.resumes else program), run
+
+
+def choose_begin(run: Run, typed: Mapping[str, object], trainer: bool) -> Run:
+    """Return a run with where it begins; typed: the arguments without defaults; trainer: whether its script has it.
+
+    A container that is started again repeats the checkpoint that was typed for it, and goes on from what it has written
+    since. Ranks that torchrun starts again do so too, unless nobody can tell yet which node writes the record of that.
+    """
+    overwrites = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
+    chosen = run.given.get(FLAG)  # the Trainer's own dump of its arguments has null
+    if chosen is None:
+        return run._replace(anew=overwrites, resumes=trainer)
+    old, new = read_record(run.directory), describe(run.task, run.given, run.directory)
+    repeats = (
+        trainer and old is not None and old.begins_at == new.begins_at and not compare(old, new, splits=run.splits)
+    )
+    resumes = trainer and (repeats or run.role is not Role.CANDIDATE)
+    return run._replace(anew=overwrites or not repeats, resumes=resumes)
 
 
 def refuses_checkpoints(stack: Stack) -> bool:
@@ -93,13 +115,18 @@ def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
 
 
 def resume(run: Run, program: Program, world: World, exists: Callable[[str], bool]) -> Program:
-    """Return the program with the last checkpoint, or with variables by which each rank of torchrun looks for it."""
+    """Return the program with the last checkpoint, or with variables by which each rank looks for it."""
     ranks = world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
     if ranks and exists(RANK):
         why = "each start of a rank looks for the last checkpoint"
         variables = (*program.typed, Setting(RESUME, run.directory, why))
         return program._replace(typed=variables, defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)))
-    last, note = find_resume(run)
+    if run.anew:
+        return program
+    if world.rank is not None and world.several_nodes:  # carry_out.py starts it
+        why = "all ranks look together for the last checkpoint"
+        return program._replace(typed=(*program.typed, Setting(RESUME, run.directory, why)))
+    last, note = find_last(run.directory)
     program = program._replace(notes=[*program.notes, *([note] if note else [])])
     if last is None:
         return program

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.runs.checkpoints import Checkpoint, list_adapters, list_checkpoints
+from entrypoint.runs.checkpoints import list_adapters, list_checkpoints
 from tests.support.runs import checkpoint
 
 
 def test_they_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
     for step in (1000, 500, 99):
         checkpoint(tmp_path, step)
-    assert list_checkpoints(str(tmp_path)) == [Checkpoint(f"checkpoint-{step}", step, step) for step in (99, 500, 1000)]
+    found = list_checkpoints(str(tmp_path))
+    assert [each[:3] for each in found] == [(f"checkpoint-{step}", step, step) for step in (99, 500, 1000)]
+    assert len({each.digest for each in found}) == 3 and {len(each.digest) for each in found} == {8}
     assert list_checkpoints(str(tmp_path / "none")) == []
 
 

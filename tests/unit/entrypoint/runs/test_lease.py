@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.container.files import create
 from entrypoint.errors import Refusal
 from entrypoint.runs import lease
 from entrypoint.runs.lease import (
@@ -18,7 +19,6 @@ from entrypoint.runs.lease import (
     Lease,
     check_other,
     check_twin,
-    create,
     make_text,
     read_lease,
     release,

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from entrypoint.launchers.world import TORCHRUN_WORKER, World
-from entrypoint.runs.rank import RESUME, add_resume
+from entrypoint.meeting import directory
+from entrypoint.meeting.directory import Seat
+from entrypoint.runs.rank import RESUME, add_resume, find_together
 from entrypoint.runs.record import OWN, as_text, describe
 from tests.support.runs import archive, checkpoint
 
@@ -22,7 +24,7 @@ def never(name: str, text: str) -> str:
 
 def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / OWN).mkdir()
-    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
     environ = {RESUME: str(tmp_path)}
     assert add_resume(WORDS, environ, WORLD, never) == WORDS
     for step in (2, 4):
@@ -33,13 +35,37 @@ def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pyte
         assert capsys.readouterr().err == ""
 
 
-def test_a_note_is_one_row_whatever_the_directory_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = tmp_path / "a\nb\033[31m"
-    (directory / OWN).mkdir(parents=True)
-    (directory / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(directory))))
-    checkpoint(directory, 2)
+@pytest.mark.parametrize(("met", "note"), [("checkpoint-2", "goes on from"), (None, "not all ranks have answered")])
+def test_ranks_of_several_nodes_look_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, met: str | None, note: str
+) -> None:
+    """What rank 0 says counts: a file system may not show its last checkpoint to all nodes yet."""
+    seats: list[Seat] = []
 
-    add_resume(WORDS, {RESUME: str(directory)}, WORLD, never)
+    def meet(seat: Seat, choice: str) -> str | None:
+        seats.append(seat)
+        return met
+
+    monkeypatch.setattr(directory, "meet", meet)
+    world = WORLD._replace(nodes=(2, 2), rank=1, size=4)
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
+    assert find_together(str(tmp_path), world) == (None, "") and seats == []  # nothing to agree upon
+    checkpoint(tmp_path, 4)
+
+    last, said = find_together(str(tmp_path), world)
+
+    assert last == met and note in said
+    assert [each[:3] for each in seats] == [(f"{tmp_path}/{OWN}/ranks", 1, 4)]
+
+
+def test_a_note_is_one_row_whatever_the_directory_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "a\nb\033[31m"
+    (place / OWN).mkdir(parents=True)
+    (place / OWN / "run.json").write_text(as_text(describe("qa", {}, str(place))))
+    checkpoint(place, 2)
+
+    add_resume(WORDS, {RESUME: str(place)}, WORLD, never)
 
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "\033" not in err
@@ -53,7 +79,7 @@ def test_a_file_of_arguments_gets_it_in_a_copy(tmp_path: Path) -> None:
     file = tmp_path / "args.json"
     file.write_text('{"seed": 1}')
     (tmp_path / OWN).mkdir()
-    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
     path = str(checkpoint(tmp_path, 4))
     written: dict[str, str] = {}
 
@@ -65,7 +91,7 @@ def test_a_file_of_arguments_gets_it_in_a_copy(tmp_path: Path) -> None:
 
 def test_ranks_of_another_number_keep_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / OWN).mkdir()
-    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, 1, str(tmp_path))))
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
     place = checkpoint(tmp_path, 20, state={"global_step": 20, "max_steps": 32})
     (place / "rng_state.pth").write_bytes(archive())
     for rank, said in ((0, 1), (1, 0)):

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from entrypoint.errors import Refusal
+from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.record import OWN, Record, as_text, check_record, compare, describe, find_last, read_record
 from tests.support.runs import checkpoint
 
 QA = {"learning_rate": "3e-5", "do_train": True}
 
 
-def leave(directory: Path, record: Record, nodes: tuple[str, ...] = ()) -> None:
+def leave(directory: Path, record: Record) -> None:
     """Write what a run leaves there."""
-    (directory / OWN / "nodes").mkdir(parents=True)
+    (directory / OWN).mkdir(parents=True)
     (directory / OWN / "run.json").write_text(as_text(record))
-    for node in nodes:
-        (directory / OWN / "nodes" / node).write_text("")
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     checkpoint(tmp_path, 5)
-    record = describe("qa", {**QA, "output_dir": "x", "hub_token": "hf_secret", "cache_dir": "c"}, 2, str(tmp_path))
+    record = describe("qa", {**QA, "output_dir": "x", "token": "hf_secret", "cache_dir": "c"}, str(tmp_path))
     assert record.arguments == {"learning_rate": "3e-5", "do_train": "True"}
     assert [each.step for each in record.before] == [5]
     leave(tmp_path, record)
     assert read_record(str(tmp_path)) == record
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": 1, "arguments": [], "nodes": 1, "before": []}', "[" * 9999])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": 1, "arguments": [], "before": []}', "[" * 9999])
 def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / OWN).mkdir()
     (tmp_path / OWN / "run.json").write_text(text)
@@ -46,28 +47,56 @@ def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
         ("qa", {**QA, "learning_rate": "5e-5"}, ["--learning_rate 3e-5 there, 5e-5 here"]),
         ("qa", {**QA, "seed": "1"}, ["--seed not set there, 1 here"]),
         ("qa", {**QA, "ddp_backend": "gloo", "xpu_backend": "ccl"}, []),
+        ("qa", {**QA, "dataloader_num_workers": "0", "preprocessing_num_workers": "2", "disable_tqdm": True}, []),
+        ("qa", {**QA, "logging_steps": "5", "report_to": "none", "hub_model_id": "a/b", "push_to_hub": True}, []),
+        ("qa", {**QA, "run_name": "x", "ddp_timeout": "7", "log_level": "info", "per_device_eval_batch_size": 1}, []),
+        ("qa", {**QA, "dataloader_drop_last": True}, ["--dataloader_drop_last not set there, True here"]),
     ],
 )
 def test_two_runs_are_compared(task: str, given: dict[str, object], differences: list[str]) -> None:
-    assert compare(describe("qa", QA, 1, "/none"), describe(task, given, 1, "/none")) == differences
+    assert compare(describe("qa", QA, "/none"), describe(task, given, "/none"), splits=True) == differences
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "splits", "same"),
+    [
+        (("12", None), ("6", "2"), True, True),
+        (("12", None), ("4", 3), True, True),
+        ((None, None), ("4", "2"), True, True),  # the Trainer takes 8
+        ((None, None), (None, "1"), True, True),
+        (("12", None), ("6", None), True, False),
+        (("12", None), ("6", "3"), True, False),
+        (("12", None), ("x", "2"), True, False),
+        (("12", None), ("6", "2"), False, False),  # goes on with the 12 of its checkpoint
+    ],
+)
+def test_the_examples_of_a_step_may_be_taken_in_parts(
+    there: tuple[object, ...], here: tuple[object, ...], splits: bool, same: bool
+) -> None:
+    names = ("per_device_train_batch_size", "gradient_accumulation_steps")
+    old, new = (
+        describe("qa", {**QA, **{name: value for name, value in zip(names, values, strict=True) if value}}, "/none")
+        for values in (there, here)
+    )
+    assert (compare(old, new, splits=splits) == []) is same
 
 
 def test_what_an_older_release_recorded_needlessly_is_no_difference() -> None:
-    old, new = describe("qa", QA, 1, "/none"), describe("qa", QA, 1, "/none")
-    assert compare(old._replace(arguments={**old.arguments, "ddp_backend": "gloo"}), new) == []
+    old, new = describe("qa", QA, "/none"), describe("qa", QA, "/none")
+    assert compare(old._replace(arguments={**old.arguments, "ddp_backend": "gloo"}), new, splits=True) == []
 
 
 def test_another_run_is_told_what_is_there(tmp_path: Path) -> None:
-    old, new = describe("qa", QA, 1, str(tmp_path)), describe("qa", {**QA, "seed": "1"}, 1, str(tmp_path))
+    old, new = describe("qa", QA, str(tmp_path)), describe("qa", {**QA, "seed": "1"}, str(tmp_path))
     leave(tmp_path, old)
-    check_record(str(tmp_path), old, new)  # nothing but the record is there
+    check_record(str(tmp_path), old, new, splits=True)  # nothing but the record is there
     for step in (500, 1000):
         checkpoint(tmp_path, step)
     (tmp_path / "checkpoint-1500").mkdir()  # half-written
-    check_record(str(tmp_path), old, old)
+    check_record(str(tmp_path), old, old, splits=True)
 
     with pytest.raises(Refusal, match="holds another run") as caught:
-        check_record(str(tmp_path), old, new)
+        check_record(str(tmp_path), old, new, splits=True)
 
     assert caught.value.value == f"{tmp_path} with checkpoint-1500: --seed not set there, 1 here"
     assert "--overwrite_output_dir" in caught.value.remedy and caught.value.code == 2
@@ -75,42 +104,14 @@ def test_another_run_is_told_what_is_there(tmp_path: Path) -> None:
 
 
 def test_checkpoints_without_a_record_belong_to_nobody_known(tmp_path: Path) -> None:
-    new = describe("qa", QA, 1, str(tmp_path))
+    new = describe("qa", QA, str(tmp_path))
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "notes.txt").write_text("")
-    check_record(str(tmp_path), None, new)
+    check_record(str(tmp_path), None, new, splits=True)
     checkpoint(tmp_path, 500)
     with pytest.raises(Refusal, match="holds another run") as caught:
-        check_record(str(tmp_path), None, new)
+        check_record(str(tmp_path), None, new, splits=True)
     assert "left no record" in caught.value.value
-
-
-@pytest.mark.parametrize(
-    ("began", "signed", "now", "resumes"),
-    [
-        (1, ("a",), 1, True),
-        (2, ("a", "b"), 2, True),
-        (2, ("a",), 1, True),
-        (2, ("a",), 2, False),  # each node has a directory of its own
-        (1, ("a", "b"), 2, False),  # the other node has come only now, and another rank may have looked before
-        (2, ("node-0@a", "node-1@b"), 2, True),
-        (2, ("node-0@a", "node-0@b"), 2, False),  # a container has a new name at each start
-        (2, ("node-0@a", "node-1@a"), 2, False),  # a machine was another node before
-        (2, ("node-0@a", "rank-2@b", "node-0@c"), 4, True),
-        (3, ("node-0@a", "node-1@b"), 3, False),  # the third has a directory of its own
-        (3, ("node-0@a", "node-1@b", "node-2@c"), 3, True),
-        (3, ("node-0@a", "node-1@b", "node-2@b"), 3, False),
-        (4, ("node-0@a", "node-1@b", "node-2@c", "node-3@d"), 2, True),
-        (2, ("a", "node-0@b"), 2, False),  # an older image has left the first of them
-        (2, ("a", "b", "node-0@c"), 2, True),
-    ],
-)
-def test_all_ranks_go_on_or_none(tmp_path: Path, began: int, signed: tuple[str, ...], now: int, resumes: bool) -> None:
-    leave(tmp_path, describe("qa", QA, began, str(tmp_path)), signed)
-    checkpoint(tmp_path, 500)
-    last, note = find_last(str(tmp_path), now)
-    assert (last is not None) is resumes
-    assert ("checkpoint-500 is not used" in note) is not resumes
 
 
 @pytest.mark.parametrize(
@@ -125,22 +126,22 @@ def test_all_ranks_go_on_or_none(tmp_path: Path, began: int, signed: tuple[str, 
 def test_a_damaged_checkpoint_is_passed_over(
     tmp_path: Path, damaged: tuple[int, ...], note: str, step: int | None
 ) -> None:
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
     for each in (4, 8, 12):
         place = checkpoint(tmp_path, each)
         if each in damaged:
             (place / "optimizer.pt").write_bytes(b"")
-    last, said = find_last(str(tmp_path), 1)
+    last, said = find_last(str(tmp_path))
     assert (last.step if last else None) == step and said == note.format(tmp_path)
 
 
 def test_a_checkpoint_of_the_model_alone_is_passed_over(tmp_path: Path) -> None:
     """The Trainer would go on from it at the full learning rate, without a word."""
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
     (checkpoint(tmp_path, 8) / "optimizer.pt").unlink()
-    assert find_last(str(tmp_path), 1) == (None, "checkpoint-8 has no state of the optimizer: begins at step 0")
+    assert find_last(str(tmp_path)) == (None, "checkpoint-8 has no state of the optimizer: begins at step 0")
     checkpoint(tmp_path, 4)
-    last, said = find_last(str(tmp_path), 1)
+    last, said = find_last(str(tmp_path))
     assert last is not None and last.step == 4 and said.startswith("checkpoint-8 has no state of the optimizer: goes")
 
 
@@ -169,28 +170,28 @@ def test_what_is_wrong_with_the_last_checkpoint_is_said(
     tmp_path: Path, spoil: Callable[[Path], object], name: str, fault: str
 ) -> None:
     checkpoint(tmp_path, 16)  # of the run before
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
     for each in (8, 12):
         (checkpoint(tmp_path, each) / "config.json").write_text("{}")
     (tmp_path / "checkpoint-4").mkdir()  # half-written, and older than the one that is taken
     (tmp_path / "checkpoint-x").mkdir()
     spoil(tmp_path / "checkpoint-12" / name)
-    last, said = find_last(str(tmp_path), 1)
+    last, said = find_last(str(tmp_path))
     assert last is not None and last.step == 8
     assert said == f"checkpoint-12 {fault}: goes on from {tmp_path}/checkpoint-8"
 
 
 def test_a_lone_checkpoint_that_is_half_written_is_said(tmp_path: Path) -> None:
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
     (tmp_path / "checkpoint-4").mkdir()
-    assert find_last(str(tmp_path), 1) == (None, "checkpoint-4 is not complete (trainer_state.json): begins at step 0")
+    assert find_last(str(tmp_path)) == (None, "checkpoint-4 is not complete (trainer_state.json): begins at step 0")
 
 
 def test_of_many_the_last_are_named(tmp_path: Path) -> None:
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
     for each in range(1, 11):
         (checkpoint(tmp_path, each) / "optimizer.pt").unlink()
-    _, said = find_last(str(tmp_path), 1)
+    _, said = find_last(str(tmp_path))
     assert said.startswith("checkpoint-10 has no") and said.endswith("optimizer, and 7 others: begins at step 0")
 
 
@@ -200,19 +201,54 @@ def test_nobody_is_sent_to_a_damaged_checkpoint(tmp_path: Path, spoil: Callable[
         checkpoint(tmp_path, each)
     spoil(tmp_path / "checkpoint-8/optimizer.pt")
     with pytest.raises(Refusal) as caught:
-        check_record(str(tmp_path), None, describe("qa", QA, 1, str(tmp_path)))
+        check_record(str(tmp_path), None, describe("qa", QA, str(tmp_path)), splits=True)
     assert "checkpoint-4" in caught.value.remedy and "checkpoint-8" not in caught.value.remedy
 
 
 def test_checkpoints_of_the_run_before_are_not_used(tmp_path: Path) -> None:
     checkpoint(tmp_path, 1000)
-    leave(tmp_path, describe("qa", QA, 1, str(tmp_path)))
-    assert find_last(str(tmp_path), 1) == (None, "")
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
+    assert find_last(str(tmp_path)) == (None, "")
     checkpoint(tmp_path, 500)
-    last, _ = find_last(str(tmp_path), 1)
+    last, _ = find_last(str(tmp_path))
     assert last is not None and last.step == 500
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_copy_of_a_directory_has_the_same_run(tmp_path: Path, keeps: bool) -> None:
+    """A copy may have other times, in any order, and its first files those that the run has written."""
+    checkpoint(tmp_path, 5000)
+    leave(tmp_path, describe("qa", QA, str(tmp_path)))
+    checkpoint(tmp_path, 500)
+    for place in tmp_path.glob("checkpoint-*"):
+        if not keeps:
+            os.utime(place / "trainer_state.json", ns=(77, 77))
+    last, _ = find_last(str(tmp_path))
+    assert last is not None and last.step == 500
+
+
+@pytest.mark.parametrize("digests", [True, False])
+def test_a_checkpoint_that_was_written_again_is_the_run_s_own(tmp_path: Path, digests: bool) -> None:
+    """The same steps may give the same state to the last bit. An older release has left no digests."""
+    for step in (500, 1000):
+        checkpoint(tmp_path, step)
+    record = describe("qa", QA, str(tmp_path))
+    leave(tmp_path, record if digests else record._replace(before=[each._replace(digest="") for each in record.before]))
+    os.utime(tmp_path / "checkpoint-500/trainer_state.json", ns=(77, 77))
+    last, _ = find_last(str(tmp_path))
+    assert last is not None and last.step == 500
+
+
+def test_the_record_of_an_older_release_is_read(tmp_path: Path) -> None:
+    checkpoint(tmp_path, 5)
+    (tmp_path / OWN).mkdir()
+    old = {"task": "qa", "arguments": {"seed": "1"}, "nodes": 2, "before": [["checkpoint-5", 5, 5]]}
+    (tmp_path / OWN / "run.json").write_text(json.dumps(old))
+    record = read_record(str(tmp_path))
+    assert record == Record("qa", {"seed": "1"}, "", [Checkpoint("checkpoint-5", 5, 5)])
+    assert find_last(str(tmp_path)) == (None, "")
 
 
 def test_without_a_record_nothing_is_used(tmp_path: Path) -> None:
     checkpoint(tmp_path, 500)
-    assert find_last(str(tmp_path), 1) == (None, "")
+    assert find_last(str(tmp_path)) == (None, "")

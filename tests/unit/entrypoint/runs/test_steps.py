@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.runs.record import OWN, as_text, describe, make_mark
 from entrypoint.runs.steps import count_ranks, keep_steps
 from entrypoint.training.command import Program
 from tests.support.runs import checkpoint
@@ -15,12 +14,8 @@ from tests.support.runs import checkpoint
 ONE = ["rng_state.pth"]
 
 
-def leave(directory: Path, files: list[str], *, total: object = 32, nodes: int = 1, marks: tuple[str, ...] = ()) -> str:
-    """Leave a record and a checkpoint with these random states; return the checkpoint's path."""
-    (directory / OWN / "nodes").mkdir(parents=True)
-    (directory / OWN / "run.json").write_text(as_text(describe("qa", {}, nodes, str(directory))))
-    for mark in marks:
-        (directory / OWN / "nodes" / mark).touch()
+def leave(directory: Path, files: list[str], *, total: object = 32) -> str:
+    """Leave a checkpoint with these random states; return its path."""
     place = checkpoint(directory, 20, state={"global_step": 20, "max_steps": total, "num_train_epochs": 2})
     for name in files:
         (place / name).touch()
@@ -39,7 +34,7 @@ def test_another_number_of_ranks_keeps_the_steps_of_the_run(tmp_path: Path, befo
 
     assert program.words == ["run_qa.py", "--max_steps", "32"]
     of, each = ("1 rank" if count == 1 else f"{count} ranks" for count in (before, now))
-    assert note.startswith(f"checkpoint-20 was written by {of}, not by {now}: the training keeps its 32 steps")
+    assert note.startswith(f"checkpoint-20 has the states of {of}, not of {now}: the training keeps its 32 steps")
     assert f"the examples of {each};" in note
     assert note.endswith(f"--max_steps N --resume_from_checkpoint {place}")
 
@@ -80,20 +75,15 @@ def test_a_file_of_arguments_gets_a_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "nodes", "shared", "count"),
+    ("files", "count"),
     [
-        (ONE, 1, False, 1),
-        (ranked(2), 1, False, 2),
-        (ranked(2), 2, True, 2),
-        (ranked(2), 2, False, None),  # each node may have its own directory, with the files of its ranks
-        (ranked(1), 2, False, None),
-        (["rng_state_1.pth"], 1, False, None),
-        ([*ONE, *ranked(2)], 1, False, None),
-        ([], 1, False, None),
+        (ONE, 1),
+        (ranked(2), 2),
+        (ranked(1), None),  # the other ranks have left theirs in directories of their own
+        (["rng_state_1.pth"], None),
+        ([*ONE, *ranked(2)], None),
+        ([], None),
     ],
 )
-def test_the_random_states_say_how_many_ranks_wrote_them(
-    tmp_path: Path, files: list[str], nodes: int, shared: bool, count: int | None
-) -> None:
-    leave(tmp_path, files, nodes=nodes, marks=(make_mark("a", "node-0"), make_mark("b", "node-1")) if shared else ())
-    assert count_ranks(str(tmp_path), "checkpoint-20") == count
+def test_the_random_states_say_how_many_ranks_left_them(tmp_path: Path, files: list[str], count: int | None) -> None:
+    assert count_ranks(leave(tmp_path, files)) == count

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.runs.output import Run
+from entrypoint.launchers.world import ALONE, MPI, TORCHRUN, World
+from entrypoint.runs.output import Run, leave_record
 from entrypoint.runs.record import OWN, as_text, describe
 from entrypoint.runs.task import prepare_run, resume, saves_ranks
 from entrypoint.training.command import Program, read_program
@@ -32,7 +33,7 @@ def leave(directory: Path, words: list[str]) -> str:
     """Leave a record and a checkpoint of a run with these arguments."""
     program, _ = prepare([*words, "--output_dir", str(directory)])
     (directory / OWN).mkdir()
-    (directory / OWN / "run.json").write_text(as_text(describe("qa", program.given, 1, str(directory))))
+    (directory / OWN / "run.json").write_text(as_text(describe("qa", program.given, str(directory))))
     return str(checkpoint(directory, 500))
 
 
@@ -51,7 +52,7 @@ def test_it_keeps_the_steps_of_its_run(tmp_path: Path) -> None:
         (path / f"rng_state_{rank}.pth").write_bytes(archive())
     program, _ = prepare(["--output_dir", str(tmp_path)])
     assert program.words[-4:] == ["--resume_from_checkpoint", str(path), "--max_steps", "1000"]
-    assert "checkpoint-500 was written by 2 ranks, not by 1: the training keeps its 1000 steps" in program.notes[-1]
+    assert "checkpoint-500 has the states of 2 ranks, not of 1: the training keeps its 1000 steps" in program.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,53 @@ def test_who_wants_something_else_has_to_say_so(tmp_path: Path, words: list[str]
     program, run = prepare([*words, "--seed", "1", "--output_dir", str(tmp_path)])
     assert run is not None and run.anew is anew
     assert f"{tmp_path}/checkpoint-500" not in program.words
+
+
+def begin(words: list[str], directory: Path) -> list[str]:
+    """Start a task as its pod does, with a record of the run; return what it goes on from."""
+    program, run = prepare([*words, "--output_dir", str(directory)])
+    assert run is not None
+    leave_record(run, replaces=True)
+    place = program.words.index("--resume_from_checkpoint") if "--resume_from_checkpoint" in program.words else -2
+    assert program.words.count("--resume_from_checkpoint") == (place >= 0)
+    return program.words[place + 1 : place + 2] if place >= 0 else []
+
+
+def test_a_pod_that_begins_at_a_checkpoint_of_the_user_goes_on_too(tmp_path: Path) -> None:
+    leave(tmp_path, [])
+    words = ["--seed", "1", "--resume_from_checkpoint", str(tmp_path / "checkpoint-500")]
+    assert begin(words, tmp_path) == begin(words, tmp_path) == words[-1:]
+    later = str(checkpoint(tmp_path, 1000))
+    assert begin(words, tmp_path) == [later] == begin(words[:2], tmp_path)
+    assert begin([*words, "--overwrite_output_dir"], tmp_path) == words[-1:] == begin(words, tmp_path)
+    other = [*words[:3], "/another"]
+    checkpoint(tmp_path, 1500)
+    assert begin(other, tmp_path) == ["/another"]
+
+
+@pytest.mark.parametrize(
+    ("world", "anew", "resumes"),
+    [
+        (ONE, True, True),
+        (World(TORCHRUN, "", (2, 2), 1, 1), True, True),
+        (World(TORCHRUN, "", (1, 2), None, 1), True, False),  # nobody knows which node writes the record of that
+    ],
+)
+def test_ranks_that_start_again_go_on_from_what_was_written_since(
+    tmp_path: Path, world: World, anew: bool, resumes: bool
+) -> None:
+    _, run = prepare(["--output_dir", str(tmp_path), "--resume_from_checkpoint", "/mine"], world=world)
+    assert run is not None and (run.anew, run.resumes) == (anew, resumes)
+
+
+@pytest.mark.parametrize(
+    ("transformers", "splits"), [("4.35.2", True), ("4.36.0", False), ("5.1.0", False), ("5.2.0", True)]
+)
+def test_a_smaller_batch_goes_on_where_the_trainer_takes_it(tmp_path: Path, transformers: str, splits: bool) -> None:
+    leave(tmp_path, [])
+    words = ["--per_device_train_batch_size", "6", "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path)]
+    with nullcontext() if splits else pytest.raises(Refusal, match="holds another run"):
+        prepare(words, NEW._replace(transformers=transformers))
 
 
 @pytest.mark.parametrize(
@@ -187,6 +235,9 @@ def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> 
     program = resume(run, Program(["run_qa.py"], [], {}), world, lambda _: True)
     assert program.words == ["run_qa.py"] and program.typed[0].value == str(tmp_path)
     assert [each.name for each in program.defaults] == ["PYTHON_EXEC"]
+    ranks = World(MPI, "", (2, 2), None, 1, 1, 0, 2)  # each looks before it becomes the training
+    program = resume(run, Program(["run_qa.py"], [], {}), ranks, lambda _: True)
+    assert program.words == ["run_qa.py"] and program.typed[0].value == str(tmp_path) and program.defaults == ()
     alone = resume(run, Program(["run_qa.py"], [], {}), ONE, lambda _: True)
     assert alone.words == ["run_qa.py", "--resume_from_checkpoint", path]
 
@@ -197,7 +248,7 @@ def test_a_file_of_arguments_gets_it_too(tmp_path: Path, more: dict[str, None]) 
     given["output_dir"] = str(tmp_path / "out")
     (tmp_path / "args.json").write_text(json.dumps(given))
     (tmp_path / "out" / OWN).mkdir(parents=True)
-    record = describe("qa", given, 1, str(tmp_path / "out"))
+    record = describe("qa", given, str(tmp_path / "out"))
     (tmp_path / "out" / OWN / "run.json").write_text(as_text(record))
     path = str(checkpoint(tmp_path / "out", 500))
 

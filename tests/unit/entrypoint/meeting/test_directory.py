@@ -1,0 +1,153 @@
+"""Ranks that answer each other in a directory, each in a thread, with a clock that the test shortens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrypoint.container.files import create
+from entrypoint.meeting import directory
+from entrypoint.meeting.directory import APART, VERDICT, Seat, follow, lead, meet
+
+TOGETHER = ["checkpoint-8"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait shorter for the others, but long enough for a machine that does much else."""
+    monkeypatch.setattr(directory, "WAIT", 1.0)
+    monkeypatch.setattr(directory, "LOOK", 0.01)
+
+
+def start(places: list[Path], *, late: float = 0.0) -> list[str | None]:
+    """Let ranks meet, each in its directory, the last one late by some seconds; return what each of them does."""
+    found: list[str | None] = ["?"] * len(places)
+
+    def run(rank: int) -> None:
+        if rank == len(places) - 1:
+            threading.Event().wait(late)
+        word = os.urandom(8).hex()
+        # Rank 0 has a choice of its own; that of the others does not count.
+        found[rank] = meet(Seat(str(places[rank]), rank, len(places), word), f"checkpoint-{8 - rank}")
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(places))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> list[Path]:
+    """Make directories of two nodes."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_ranks_that_share_a_directory_do_what_rank_0_says_at_every_start(nodes: list[Path], ranks: int) -> None:
+    for _ in range(3):
+        assert start([nodes[0]] * ranks) == TOGETHER * ranks
+
+
+def test_a_rank_may_come_later(nodes: list[Path]) -> None:
+    assert start([nodes[0]] * 3, late=0.5) == TOGETHER * 3
+
+
+def test_nodes_with_directories_of_their_own_begin_together(nodes: list[Path]) -> None:
+    a, b = nodes
+    assert start([a, b]) == [None, None]
+    assert start([a, a, b, b]) == [None] * 4
+
+
+def test_nodes_that_have_changed_places_share_nothing(nodes: list[Path]) -> None:
+    """A machine was node 0 and then node 1: its directory has the answers of both."""
+    a, b = nodes
+    for place in nodes:
+        assert start([place, place]) == TOGETHER * 2
+    assert start([a, b]) == start([b, a]) == [None, None]
+
+
+def test_a_copy_of_a_directory_is_another_one(nodes: list[Path]) -> None:
+    a, b = nodes
+    start([a, a])
+    shutil.copytree(a, b, dirs_exist_ok=True)
+    assert start([a, b]) == [None, None]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_who_comes_too_late_is_alone_and_so_are_all(nodes: list[Path], rank: int) -> None:
+    place = nodes[0]
+    seats = [Seat(str(place), each, 2, f"{each}" * 16) for each in range(2)]
+    assert meet(seats[rank], "checkpoint-8") is None
+    assert meet(seats[1 - rank], "checkpoint-8") is None
+
+
+class Moments:
+    """A clock on which every look takes a second; at each sleep something happens."""
+
+    def __init__(self, *events: Callable[[], object]) -> None:
+        self.seconds, self.events = 0.0, list(events)
+
+    def now(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        if self.events:
+            self.events.pop(0)()
+
+
+def seat(place: Path, rank: int, clock: Moments) -> Seat:
+    return Seat(str(place), rank, 2, f"word{rank}", clock.now, clock.sleep)
+
+
+def test_rank_0_is_alone_where_another_waited_no_longer(tmp_path: Path) -> None:
+    """Both write the verdict in one moment, and the other was faster."""
+    (tmp_path / "1").write_text("word1 word0")
+    create(f"{tmp_path}/{VERDICT}word0", APART)
+    assert lead(seat(tmp_path, 0, Moments()), "checkpoint-8") is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "found"),
+    [
+        ('["checkpoint-8", "word1"]', "checkpoint-8"),
+        ('["checkpoint-8", "another"]', None),  # of an earlier start
+        (APART, None),
+        ('["checkpoint-8", "wo', None),
+        ("8", None),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_who_waits_no_longer_does_what_the_verdict_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, found: str | None, late: bool
+) -> None:
+    """Rank 0 makes its verdict in that moment, and writes it a moment later."""
+    monkeypatch.setattr(directory, "WAIT", 9)
+    (tmp_path / "0").write_text("word0")
+    path = tmp_path / f"{VERDICT}word0"
+    if late:
+        path.touch()
+    clock = Moments(*[int] * 9, lambda: path.write_text(verdict)) if late else Moments(lambda: path.write_text(verdict))
+    assert follow(seat(tmp_path, 1, clock)) == found
+
+
+def test_who_cannot_write_there_shares_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for rank in (0, 1):
+        assert meet(Seat(f"{tmp_path}/file/ranks", rank, 2, "word"), "checkpoint-8") is None
+
+
+def test_verdicts_of_earlier_starts_are_removed(tmp_path: Path) -> None:
+    for _ in range(3):
+        start([tmp_path / "ranks"] * 2)
+    names = sorted(each.name for each in (tmp_path / "ranks").iterdir())
+    assert names[:2] == ["0", "1"] and len(names) == 3 and names[2].startswith(VERDICT)
