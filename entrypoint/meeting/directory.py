@@ -51,23 +51,22 @@ def meet(seat: Seat, choice: str) -> str | None:
     Raises OSError if the directory cannot be written any more when others may rely on this rank.
     """
     try:
-        if not seat.rank:
-            clear(seat.directory)
+        prepare(seat)
         write_whole(seat.name(seat.rank), seat.word)
     except OSError:  # who cannot write here shares nothing
         return None
     return follow(seat) if seat.rank else lead(seat, choice)
 
 
-def clear(directory: str) -> None:
-    """Make the directory and remove what earlier starts have decided; the next may have another uid of this group."""
-    os.makedirs(directory, exist_ok=True)
-    if os.stat(directory).st_uid == os.getuid():
-        os.chmod(directory, 0o775)
-    for name in list_directory(directory):
-        if name.startswith(VERDICT):
+def prepare(seat: Seat) -> None:
+    """Make the directory, for any uid of this group; rank 0 removes what earlier starts have decided."""
+    os.makedirs(seat.directory, exist_ok=True)
+    if os.stat(seat.directory).st_uid == os.getuid():
+        os.chmod(seat.directory, 0o775)
+    for name in list_directory(seat.directory):
+        if name.startswith(VERDICT) and not seat.rank:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{directory}/{name}")
+                os.unlink(seat.name(name))
 
 
 def lead(seat: Seat, choice: str) -> str | None:

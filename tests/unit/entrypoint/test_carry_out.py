@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from entrypoint import carry_out
-from entrypoint.carry_out import list_kills, train
-from entrypoint.launchers.world import TORCHRUN
+from entrypoint.carry_out import add_checkpoint, list_kills, train
+from entrypoint.launchers.world import ALONE, MPI, TORCHRUN, World
+from entrypoint.runs.rank import RESUME
+from entrypoint.runs.record import OWN, as_text, describe
 from entrypoint.training.job import PLAIN, SMOKE, Job
+from tests.support.runs import checkpoint
 
 
 @pytest.mark.parametrize(
@@ -73,3 +77,23 @@ def test_a_torchrun_that_launch_started_is_supervised(
 def test_a_training_knows_how_many_were_killed_before(starts: bool, kills: int, left: dict[str, str]) -> None:
     files = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.events": f"oom_kill {kills}\n"}
     assert list_kills(mock.Mock(starts=starts), files.get) == left
+
+
+@pytest.mark.parametrize(
+    ("world", "looks", "goes_on"),
+    [
+        (World(MPI, "", rank=0, size=2), True, True),
+        (World(MPI, "", rank=0, size=2), False, False),  # who begins anew looks for nothing
+        (World(TORCHRUN, "", (2, 2), 0), True, False),  # its ranks do so themselves
+        (World(ALONE, ""), False, False),
+    ],
+)
+def test_a_rank_looks_for_the_last_checkpoint_right_before_its_training(
+    tmp_path: Path, world: World, looks: bool, goes_on: bool
+) -> None:
+    path = checkpoint(tmp_path, 4)
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, "/none")))
+    prepared = mock.Mock(environ={RESUME: str(tmp_path)} if looks else {})
+    argv = add_checkpoint(["python3", "run_qa.py"], mock.Mock(world=world, prepared=prepared))
+    assert argv == ["python3", "run_qa.py", *(["--resume_from_checkpoint", str(path)] if goes_on else [])]

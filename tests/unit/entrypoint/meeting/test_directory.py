@@ -24,13 +24,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "LOOK", 0.01)
 
 
-def start(places: list[Path], *, late: float = 0.0) -> list[str | None]:
-    """Let ranks meet, each in its directory, the last one late by some seconds; return what each of them does."""
+def start(places: list[Path], *, late: int | None = None) -> list[str | None]:
+    """Let ranks meet, each in its directory, one of them half a second late; return what each of them does."""
     found: list[str | None] = ["?"] * len(places)
 
     def run(rank: int) -> None:
-        if rank == len(places) - 1:
-            threading.Event().wait(late)
+        if rank == late:
+            threading.Event().wait(0.5)
         word = os.urandom(8).hex()
         # Rank 0 has a choice of its own; that of the others does not count.
         found[rank] = meet(Seat(str(places[rank]), rank, len(places), word), f"checkpoint-{8 - rank}")
@@ -57,8 +57,10 @@ def test_ranks_that_share_a_directory_do_what_rank_0_says_at_every_start(nodes: 
         assert start([nodes[0]] * ranks) == TOGETHER * ranks
 
 
-def test_a_rank_may_come_later(nodes: list[Path]) -> None:
-    assert start([nodes[0]] * 3, late=0.5) == TOGETHER * 3
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_rank_may_come_later(tmp_path: Path, late: int) -> None:
+    """Who comes first makes the directory."""
+    assert start([tmp_path / "ranks"] * 3, late=late) == TOGETHER * 3
 
 
 def test_nodes_with_directories_of_their_own_begin_together(nodes: list[Path]) -> None:
