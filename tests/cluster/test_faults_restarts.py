@@ -101,24 +101,25 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("first", "then", "variables"),
-    [("..", "..", ELASTIC), ("01", "01", ELASTIC), ("..", "..", MASTER), ("01", "10", MASTER)],
-    ids=["shared", "own", "master shared", "master changed places"],
+    "nodes",
+    [
+        [{**ELASTIC, "PET_RDZV_ENDPOINT": "meeting:23456"}] * 2,
+        [{**MASTER, "PET_MASTER_ADDR": "meeting", "PET_NODE_RANK": str(node)} for node in range(2)],
+    ],
+    ids=["elastic", "master"],
 )
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
-    job: Job, first: str, then: str, variables: dict[str, str]
+    job: Job, shared: bool, nodes: list[dict[str, str]]
 ) -> None:
     """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
-    elastic, shared = "PET_RDZV_ENDPOINT" in variables, first == ".."
-    meeting = {"PET_RDZV_ENDPOINT": "meeting:23456"} if elastic else {"PET_MASTER_ADDR": "meeting"}
-    for start, places in enumerate((first, then)):
-        for node, (name, options) in enumerate(zip(places, (("--network-alias", "meeting"), ()), strict=True)):
-            place = job.volume / name
-            place.mkdir(exist_ok=True)
-            place.chmod(0o777)
-            environ = {**variables, **meeting, "PET_MAX_RESTARTS": "0"}
-            environ |= {} if elastic else {"PET_NODE_RANK": str(node)}
-            job.start(environ, options=options, volume=place)
+    volumes = [job.volume, job.volume] if shared else [job.volume / "0", job.volume / "1"]
+    for place in volumes:
+        place.mkdir(exist_ok=True)
+        place.chmod(0o777)
+    for start in range(2):
+        for place, options, environ in zip(volumes, (("--network-alias", "meeting"), ()), nodes, strict=True):
+            job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=options, volume=place)
         if start == 0:
             job.trains()
             for number in range(2):

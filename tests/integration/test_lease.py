@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import subprocess
@@ -89,6 +90,20 @@ def test_a_process_of_a_training_releases_nothing(path: str) -> None:
     words = [sys.executable, "-c", BECOMES_PYTHON, path, TRAINS.format(last=last), at_end]
 
     assert subprocess.run(words, cwd=ROOT, capture_output=True, timeout=60).stdout == b"True\n"
+
+
+def test_a_signal_for_all_processes_of_a_step_does_not_release_it(training: subprocess.Popen[bytes], path: str) -> None:
+    """The training may write a checkpoint before it ends."""
+    seen = [read_lease(path)]
+    wait(lambda: read_lease(path) not in (seen[-1], None))  # from here on it waits for signals
+    (keeper,) = Path(f"/proc/{training.pid}/task/{training.pid}/children").read_text().split()
+    for _ in range(3):
+        os.kill(int(keeper), signal.SIGTERM)
+        time.sleep(0.2)
+        seen.append(read_lease(path))
+    assert None not in seen and len({*seen}) == len(seen)
+    training.send_signal(signal.SIGTERM)
+    wait(lambda: read_lease(path) is None)
 
 
 def test_it_comes_again_where_it_was_lost(training: subprocess.Popen[bytes], path: str) -> None:
