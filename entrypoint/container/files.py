@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from entrypoint.errors import WORLD, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
@@ -115,10 +114,13 @@ def name_aside(path: str) -> str:
 def write_whole(path: str, text: str) -> None:
     """Replace a file: who opens it finds the whole old text or the whole new one."""
     aside = name_aside(path)
-    with removed_on_error(aside):
+    try:
         with open(aside, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(aside, path)
+    except OSError:
+        remove(aside)
+        raise
 
 
 def create(path: str, text: str) -> bool:
@@ -130,20 +132,21 @@ def create(path: str, text: str) -> bool:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
     except FileExistsError:
         return False
-    with removed_on_error(path), open(opened, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with open(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        remove(path)
+        raise
     return True
 
 
-@contextlib.contextmanager
-def removed_on_error(path: str) -> Iterator[None]:
-    """Remove a file that cannot be written, as on a full disk."""
+def remove(path: str) -> None:
+    """Remove a file, if it is there and that is possible."""
     try:
-        yield
+        os.unlink(path)
     except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
+        pass
 
 
 def write_private(path: str, text: str) -> str:
@@ -151,11 +154,11 @@ def write_private(path: str, text: str) -> str:
     aside = name_aside(path)
     try:
         # A variable that goes into it may have bytes that are no text.
-        with removed_on_error(aside):
-            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(text.encode("utf-8", "surrogateescape"))
-            os.replace(aside, path)
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        os.replace(aside, path)
     except OSError as error:
+        remove(aside)
         raise explain_private(os.path.dirname(path), error) from None
     return path
 

@@ -12,13 +12,12 @@ one verdict for all. No clocks are compared. Every look writes a file: NFS then 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import create, list_directory, read_text, write_whole
+from entrypoint.container.files import create, list_directory, read_text, remove, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +64,7 @@ def prepare(seat: Seat) -> None:
         os.chmod(seat.directory, 0o775)
     for name in list_directory(seat.directory):
         if name.startswith(VERDICT) and not seat.rank:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(seat.name(name))
+            remove(seat.name(name))
 
 
 def lead(seat: Seat, choice: str) -> str | None:
