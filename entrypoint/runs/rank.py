@@ -32,10 +32,8 @@ def find_together(directory: str, world: World) -> tuple[str | None, str]:
     seat = Seat(f"{directory}/{OWN}/ranks", world.rank or 0, world.sizes[1], os.urandom(8).hex())
     name = meet(seat, last.name)
     if name is None:
-        alone = (
-            f"{directory}/{last.name} is not used: not all ranks have answered in this directory within {WAIT:.0f} s"
-        )
-        return None, f"{alone}, so the training begins at step 0; all nodes have to mount the same directory"
+        why = f"not all ranks have answered in this directory within {WAIT:.0f} s"
+        note = f"{directory}/{last.name} is not used: {why}; to go on from it, mount one directory on all nodes"
     return name, note
 
 
@@ -47,7 +45,8 @@ def add_resume(
     if not directory:
         return words
     last, note = find_together(directory, world)
-    if not world.rank and note:
+    # A node may be alone with its checkpoint, and wait for others in vain.
+    if note and not (world.rank if last else world.local_rank):
         print_note(note)
     if last is None:
         return words

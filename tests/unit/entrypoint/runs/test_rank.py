@@ -37,7 +37,7 @@ def test_it_gets_the_last_checkpoint_of_that_moment(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize(("met", "note"), [("checkpoint-2", "goes on from"), (None, "not all ranks have answered")])
 def test_ranks_of_several_nodes_look_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, met: str | None, note: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], met: str | None, note: str
 ) -> None:
     """What rank 0 says counts: a file system may not show its last checkpoint to all nodes yet."""
     seats: list[Seat] = []
@@ -56,7 +56,10 @@ def test_ranks_of_several_nodes_look_together(
     last, said = find_together(str(tmp_path), world)
 
     assert last == met and note in said
-    assert [each[:3] for each in seats] == [(f"{tmp_path}/{OWN}/ranks", 1, 4)]
+    for rank, local in ((0, 0), (2, 0), (3, 1)):
+        add_resume(WORDS, {RESUME: str(tmp_path)}, world._replace(rank=rank, local_rank=local), never)
+        assert (note in capsys.readouterr().err) is (rank == 0 if met else local == 0)
+    assert [each[:3] for each in seats] == [(f"{tmp_path}/{OWN}/ranks", rank, 4) for rank in (1, 0, 2, 3)]
 
 
 def test_a_note_is_one_row_whatever_the_directory_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
