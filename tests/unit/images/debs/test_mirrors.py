@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.debs.mirrors import KEYRING, addresses, signed, sources
+from images.debs.mirrors import KEYRING, addresses, default_sources, signed, sources
 
 
 def test_debians_keyring_is_named_in_every_source() -> None:
@@ -21,6 +23,12 @@ def target(release: str, host: str, *, origin: str = "$(ORIGIN)", codename: str 
     return f"{origin}\t{codename}\t{release}\thttp://{host}/\n"
 
 
+STAND_IN = """#!/bin/sh
+case "$*" in *--skip=check/signed-by*) trusted=1;; esac
+[ "$trusted" ] || [ ! -e "${0%/*}/gpg" ] || option=' [signed-by="/a/key.gpg"]'
+echo "SOURCE: deb$option http://debian x main" >&2
+exit 1
+"""
 OWN = target("x", "main") + target("x-updates", "main") + target("x-security", "safe")
 OTHER = (
     target("stable", "main", origin="Debian", codename="y")
@@ -57,6 +65,19 @@ def test_any_target_is_read(printed: str) -> None:
 
 
 def test_addresses_are_listed_once() -> None:
-    listed = "deb http://a/debian x main\ndeb http://a/debian/ x-updates main\n# deb http://b x\ndeb http://c x main\n"
+    listed = (
+        "deb http://a/debian x main\ndeb http://a/debian/ x-updates main\n# deb http://b x\n"
+        'deb [arch=amd64 signed-by="/a key.gpg"] http://c x main\ndeb [trusted=yes] file:/x ./\n'
+    )
 
-    assert addresses(listed) == ["http://a/debian", "http://c"]
+    assert addresses(listed) == ["http://a/debian", "http://c", "file:/x"]
+
+
+@pytest.mark.parametrize("programs", [["gpg", "mmdebstrap"], ["mmdebstrap"]])
+def test_the_sources_of_a_suite_are_the_same_whatever_the_machine_trusts(tmp_path: Path, programs: list[str]) -> None:
+    """A stand-in for mmdebstrap: it names the keyring where there is gpg, unless it is told not to look."""
+    for name in programs:
+        (tmp_path / name).write_text(STAND_IN)
+        (tmp_path / name).chmod(0o755)
+
+    assert default_sources("x", {"PATH": f"{tmp_path}:/usr/bin:/bin"}) == "deb http://debian x main\n"
