@@ -51,19 +51,15 @@ class Readable(Protocol):
 class Member(tarfile.TarInfo):
     """A header of a tar, refused before tarfile reads into memory what it says."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Member:
-        """Read a header.
+    # Python calls these for every header that it reads. Newer ones call frombuf, which is public, no more.
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        """Refuse a size below 0, which older Pythons read in a circle (CVE-2025-8194), and too long a header.
 
-        Raises ReadError for a size below 0, which older Pythons read in a circle (CVE-2025-8194), for a header that
-        goes with the next one (a long name, the records of pax) and is too long, and for a sparse file.
+        That is one that goes with the next one: a long name, the records of pax.
         """
-        info = super().frombuf(buf, encoding, errors)
-        if info.size < 0 or (info.type in EXTENDED and info.size > LONGEST_HEADER):
-            raise tarfile.ReadError(f"a header says {info.size} bytes")
-        if info.type == tarfile.GNUTYPE_SPARSE:
-            raise tarfile.ReadError(SPARSE)
-        return info
+        if self.size < 0 or (self.type in EXTENDED and self.size > LONGEST_HEADER):
+            raise tarfile.ReadError(f"a header says {self.size} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
 
     def _proc_gnulong(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         self._count(tar)
@@ -82,6 +78,9 @@ class Member(tarfile.TarInfo):
         ahead = vars(tar)["ahead"] = vars(tar).get("ahead", 0) + self.size
         if ahead > LONGEST_HEADER:
             raise tarfile.ReadError(f"the headers of one entry have {ahead} bytes")
+
+    def _proc_sparse(self, *_: object) -> tarfile.TarInfo:
+        raise tarfile.ReadError(SPARSE)
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         raise tarfile.ReadError(SPARSE)
