@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import zipfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
 from images.lock.collect import Wheel
+from images.wheels import archive
 
 # Debian: ld.so.conf.d/libc.conf and x86_64-linux-gnu.conf, and the loader's own two (ld.so(8)).
 SEARCHED = (*LIBRARIES, "usr/local/lib/x86_64-linux-gnu")
@@ -80,19 +80,21 @@ def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]
 
 
 def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield (path below the prefix, checksum, names) of each library that goes to a directory of the loader's."""
+    """Yield (path below the prefix, checksum, names) of each library that goes to a directory of the loader's.
+
+    Raises WorldFault where one is damaged.
+    """
     inside: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
-    with zipfile.ZipFile(wheel) as archive:
-        for info in archive.infolist():
-            path = info.filename.partition(".data/data/")[2]
+    with archive.opened(wheel) as opened:
+        for member, checksum in opened.checksums.items():
+            path = member.partition(".data/data/")[2]
             directory, name = posixpath.split(path)
             if ".so" not in name or f"usr/local/{directory}" not in SEARCHED:
                 continue
             if not (left_out and left_out.match(f"data/{path}")):
-                if info.CRC not in inside:
-                    with archive.open(info) as file:  # which may unpack to more than it says
-                        inside[info.CRC] = soname(file.read(max(info.file_size, 1)))
-                yield path, info.CRC, sorted({name, inside[info.CRC] or name})
+                if checksum not in inside:
+                    inside[checksum] = soname(opened.read(member))
+                yield path, checksum, sorted({name, inside[checksum] or name})
 
 
 def _above(path: str) -> Iterator[str]:

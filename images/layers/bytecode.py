@@ -18,6 +18,7 @@ from images.host.store import Store, sha256
 from images.layers import interpreter, trim
 from images.layers.interpreter import PythonSource
 from images.oci.layer import EPOCH
+from images.wheels.archive import require_whole
 
 WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
 # Before this release marshal writes a set in the order of hashes: they need a seed, which -I would ignore.
@@ -132,6 +133,7 @@ def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> s
         out = place / "bytecode.zip"
         done = compile_to(out, wheel, python.source.site.directory, python, left_out)
         if done.code:
+            require_whole(wheel)  # else it is not the interpreter's fault
             raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
         return keep(store, out, wheel.name)
 

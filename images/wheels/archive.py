@@ -41,6 +41,8 @@ ENCRYPTED = 0x1  # a bit of a file's flags: APPNOTE.TXT of PKWARE, 4.4.4
 NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
 UNREADABLE = (InstallerError, zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError, NotImplementedError, ValueError)
 REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
+DAMAGE = (zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError)
+ANOTHER = "--wheelhouse DIR with a good copy of the wheel; a lock that names this one has to be made again"
 
 
 class Member(zipfile.ZipExtFile):
@@ -83,11 +85,21 @@ class CheckedWheel(WheelFile):
         """Return the names of the files."""
         return [info.filename for info in self._infos]
 
+    @property
+    def checksums(self) -> dict[str, int]:
+        """Return the names of the files, each with the checksum that the directory of the archive says."""
+        return {info.filename: info.CRC for info in self._infos}
+
     def read(self, name: str) -> bytes:
         """Return the content of a file: never more than the directory of the archive says."""
         info = self._file.getinfo(name)
         with self._file.open(info) as stream:
             return stream.read(max(info.file_size, 1))
+
+    def unpack(self) -> None:
+        """Unpack every file, and keep nothing; raise BadZipFile for one that is not what its checksum says."""
+        if damaged := self._file.testzip():
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {damaged!r}")
 
     def outline(self, name: str) -> Outline | None:
         """Return what stays of a file without its symbols, or None for one that stays as it is."""
@@ -201,7 +213,8 @@ def opened(path: Path) -> Iterator[CheckedWheel]:
             yield archive
     except UNREADABLE as error:
         said = str(error.args[-1] if error.args else "") or "it is cut short"  # `installer` puts the wheel itself first
-        raise WorldFault("cannot install a wheel", f"{path.name} ({said})", REMEDY) from error
+        remedy = ANOTHER if isinstance(error, DAMAGE) else REMEDY
+        raise WorldFault("cannot install a wheel", f"{path.name} ({said})", remedy) from error
 
 
 def check(path: Path) -> int:
@@ -211,6 +224,12 @@ def check(path: Path) -> int:
     """
     with opened(path) as archive:
         return len(archive.recorded)
+
+
+def require_whole(path: Path) -> None:
+    """Raise WorldFault for a wheel of which a file cannot be unpacked, or is not what its checksum says."""
+    with opened(path) as archive:
+        archive.unpack()
 
 
 def content(stream: BinaryIO, entry: RecordEntry | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,17 @@ def pack(
             entry = zipfile.ZipInfo(member)
             entry.external_attr = (0o100755 if member.endswith(".sh") else 0o100644) << 16
             archive.writestr(entry, data, method)
+    return path
+
+
+def damaged(path: Path, end: str) -> Path:
+    """Change one byte of the content, as it is packed, of the file whose name ends so."""
+    with zipfile.ZipFile(path) as archive:
+        info = next(info for info in archive.infolist() if info.filename.endswith(end))
+    data = bytearray(path.read_bytes())
+    start = info.header_offset + 30 + sum(struct.unpack_from("<2H", data, info.header_offset + 26))
+    data[start + info.compress_size // 2] ^= 1
+    path.write_bytes(data)
     return path
 
 

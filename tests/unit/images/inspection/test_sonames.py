@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.inspection import sonames
 from images.lock.collect import Wheel
 from tests.support.elf import library
+from tests.support.wheels import damaged, pack
 
 
 @pytest.fixture
@@ -21,11 +21,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def wheel(directory: Path, project: str, files: Mapping[str, bytes]) -> Wheel:
-    path = directory / f"{project}-1-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(f"{project}-1.{name}" if name.startswith("data/") else name, data)
-    return Wheel(project, "1", f"sha256 of {project}", path)
+    members = {f"{project}-1.0.{name}" if name.startswith("data/") else name: data for name, data in files.items()}
+    return Wheel(project, "1.0", f"sha256 of {project}", pack(directory, members, project))
 
 
 HERE, USUAL = "data/data/lib", "usr/lib/x86_64-linux-gnu"
@@ -95,3 +92,12 @@ def test_what_is_trimmed_is_not_in_the_way(tmp_path: Path, store: Store) -> None
     sonames.refuse(found, below, (), store, trimmed=True)
     with pytest.raises(UserFault):
         sonames.refuse(found, below, (), store, trimmed=False)
+
+
+def test_a_damaged_library_is_said_of_its_wheel(tmp_path: Path, store: Store) -> None:
+    found = wheel(tmp_path, "first", {f"{HERE}/liba.so.1": library("liba.so.1")})
+    damaged(found.path, "liba.so.1")
+
+    with pytest.raises(WorldFault, match=r"cannot install a wheel: first-1\.0-py3-none-any\.whl \(") as caught:
+        sonames.refuse([found], (), (), store, trimmed=True)
+    assert caught.value.remedy.startswith("--wheelhouse DIR with a good copy")

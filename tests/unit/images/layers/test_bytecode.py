@@ -22,8 +22,10 @@ from images.host.process import Result
 from images.host.store import Store
 from images.layers import bytecode, interpreter
 from images.layers.bytecode import Interpreter
+from images.wheels.archive import ANOTHER
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM
+from tests.support.wheels import damaged, pack
 
 NONE = Sandbox("", "no bwrap in PATH")
 
@@ -146,3 +148,26 @@ def test_no_wheel_is_begun_that_is_not_wanted_any_more(tmp_path: Path) -> None:
 
     with pytest.raises(process.Stopped):
         copy_context().run(process.run_stoppable, stop, task)
+
+
+@pytest.mark.parametrize(
+    ("is_damaged", "fact", "remedy"),
+    [
+        (True, "cannot install a wheel", ANOTHER),
+        (False, "cannot compile the modules of a wheel", bytecode.REMEDY),
+    ],
+)
+def test_an_interpreter_that_fails_is_not_blamed_for_a_damaged_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool, fact: str, remedy: str
+) -> None:
+    store, wheel = Store(tmp_path / "store"), pack(tmp_path, {"one.py": b"first = second = third = 1\n" * 9})
+    if is_damaged:
+        damaged(wheel, "one.py")
+    monkeypatch.setattr(process, "run", lambda *_, **__: Result(1, "", "zlib.error: Error -3"))
+    python = Interpreter(tmp_path, interpreter.of_base(store, base(SYSTEM)), None)
+
+    with pytest.raises(WorldFault) as caught:
+        bytecode.make(store, [("thing", "0" * 64, wheel)], python, trimmed=True)
+
+    assert (caught.value.fact, caught.value.remedy) == (fact, remedy)
+    assert wheel.name in caught.value.value
