@@ -125,7 +125,7 @@ class Tree:
         if path.count("/") > DEEPEST:  # which links make of two that are not
             raise WorldFault(f"a path has more than {DEEPEST} directories", f"/{path[:80]}...", DAMAGED)
         if self._size > LARGEST:
-            raise WorldFault("the image has too many files", f"their paths and lists are over {LARGEST} bytes", DAMAGED)
+            raise too_many_files()
         return node
 
     def _node(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, layer: int, keep: Keep) -> Node:
@@ -145,6 +145,11 @@ class Tree:
         if old and old.kind == node.kind == "d":
             node.children, node.hidden = old.children, old.hidden
         directory.children[name] = node
+
+
+def too_many_files() -> WorldFault:
+    """Return the fault of an image whose files would take more than LARGEST."""
+    return WorldFault("the image has too many files", f"their paths and lists are over {LARGEST} bytes", DAMAGED)
 
 
 def _drop(directory: Node, name: str, layer: int) -> None:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
+from images.base.overlay import EACH, LARGEST, too_many_files
 from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
 from images.inspection.opened import Inside, entries
@@ -129,9 +130,13 @@ def _listing(layer: Path, bytecode: bool) -> dict[str, str]:
     No layer that we write has a path twice: a hard link between the two would lead to the first.
     """
     found: dict[str, str] = {}
+    size = 0
     for info, data in entries(layer):
         if bytecode or not _is_bytecode(info):
             found[info.name] = TWICE if info.name in found else _describe(info, data, bytecode)
+            size += EACH + len(info.name) + len(found[info.name])
+        if size > LARGEST:
+            raise too_many_files()
     return found
 
 
@@ -148,7 +153,9 @@ def _describe(info: tarfile.TarInfo, data: IO[bytes] | None, bytecode: bool) -> 
         return f"{_kind(info)} {info.linkname} {rest}".replace("  ", " ")
     hashed = hashlib.sha256()
     if not bytecode and info.name.endswith(RECORD):
-        hashed.update(b"".join(line for line in data if not LISTED.search(line)))
+        for line in iter(lambda: data.readline(CHUNK), b""):
+            if not LISTED.search(line):
+                hashed.update(line)
     while chunk := data.read(CHUNK):
         hashed.update(chunk)
     return f"sha256:{hashed.hexdigest()} {rest}"

@@ -6,11 +6,14 @@ import hashlib
 import io
 import json
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from images.base import overlay
 from images.foreign.sandbox import Sandbox
+from images.host.errors import WorldFault
 from images.inspection import verify
 from images.inspection.opened import Inside
 from images.oci.image import Image
@@ -284,3 +287,30 @@ def test_what_a_listing_could_hide_is_a_difference(
 
     assert found is not None
     assert (found.part, found.path) == ("layer part", "/a")
+
+
+@pytest.mark.parametrize("bytecode", [True, False])
+def test_a_layer_of_too_many_files_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytecode: bool
+) -> None:
+    layer(tmp_path / "few", {"a": "1"})
+    layer(tmp_path / "many", {"a": "1", "b": "2", "c": "3"})
+    monkeypatch.setattr(verify, "LARGEST", 2 * (overlay.EACH + 200))
+
+    assert list(verify._listing(tmp_path / "few", bytecode)) == ["a"]
+    with pytest.raises(WorldFault, match="the image has too many files"):
+        verify._listing(tmp_path / "many", bytecode)
+
+
+@pytest.mark.parametrize("line", [bytes(1000), bytes(999) + b"\n"])
+def test_a_list_of_files_of_any_length_is_read_in_pieces(tmp_path: Path, line: bytes) -> None:
+    with tarfile.open(tmp_path / "layer", "w") as tar:
+        info = tarfile.TarInfo("x-1.dist-info/RECORD")
+        info.size = 32_000_000
+        tar.addfile(info, io.BytesIO(line * 32_000))
+    tracemalloc.start()
+    try:
+        verify._listing(tmp_path / "layer", False)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
