@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import IO, Any
 
 from images.base import pulled
 from images.foreign import tars
+from images.foreign.paths import OPAQUE, WHITEOUT, below_root
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -49,14 +51,13 @@ class Inside:
         return manifest.digest_of(self.raw_config)
 
     def file(self, path: str) -> bytes:
-        """Read a file that build.py wrote, which is in one of the highest layers.
+        """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.
 
         Raises UserFault when it is not there: build.py did not make the image.
         """
-        for layer in reversed(self.layers):
-            for info, data in entries(layer):
-                if info.name.removeprefix("./") == path and data is not None:
-                    return data.read(LONGEST)
+        said = (_said(layer, path) for layer in reversed(self.layers))
+        if found := next((each for each in said if each is not None), None):
+            return found
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
@@ -69,6 +70,23 @@ def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     with compression.opened_tar(layer) as (tar, _):
         for info in tars.entries(tar):
             yield info, tar.extractfile(info) if info.isreg() else None
+
+
+def _said(layer: Path, path: str) -> bytes | None:
+    """Return what a layer has at a path, nothing where it hides that of lower layers, None where it does neither."""
+    parts = path.split("/")
+    above = ["/".join(parts[:number]) for number in range(len(parts))]
+    hiding = {posixpath.join(directory, OPAQUE) for directory in above}
+    hiding |= {posixpath.join(directory, f"{WHITEOUT}{name}") for directory, name in zip(above, parts, strict=True)}
+    found, hides = None, False
+    for info, data in entries(layer):
+        name = below_root(info.name)
+        if name == path:  # of two the later one counts
+            found = data.read(LONGEST) if data else b""
+        elif name in above and not info.isdir():
+            found = b""
+        hides = hides or name in hiding
+    return b"" if found is None and hides else found
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from images.inspection import opened
 from images.transport import engine
 from images.transport.docker_config import Denied
 from images.transport.engine import Engine, Search
+from tests.support.hostile import END, entry
 
 HAS = "host:5000/a/b:1"  # what the engine has
 
@@ -90,3 +91,44 @@ def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
 
     with opened.opened("a:1", Store(tmp_path), Access(environ={})) as image:
         assert image.where == "in the registry docker.io"
+
+
+LOCK = opened.LOCK
+OURS = entry(LOCK.encode(), b"ours")
+NEW = entry(LOCK.encode(), b"new")
+
+
+@pytest.mark.parametrize(
+    ("layers", "text"),
+    [
+        ([OURS], b"ours"),
+        ([OURS, entry(b"a")], b"ours"),
+        ([OURS, NEW], b"new"),
+        ([OURS + NEW], b"new"),  # of two the later one
+        ([entry(b"./" + LOCK.encode(), b"ours")], b"ours"),
+        ([OURS, entry(b"opt/multinode/", kind=b"5")], b"ours"),
+        ([OURS, entry(b"opt/multinode/.wh.pylock.toml")], None),
+        ([OURS, entry(b"opt/.wh.multinode")], None),
+        ([OURS, entry(b".wh.opt")], None),
+        ([OURS, entry(b"opt/multinode/.wh..wh..opq")], None),
+        ([OURS, entry(b".wh..wh..opq"), entry(b"a")], None),
+        ([OURS, entry(b"opt/multinode", kind=b"2", link=b"/srv")], None),
+        ([OURS, entry(LOCK.encode(), kind=b"2", link=b"/srv")], None),
+        ([OURS, entry(LOCK.encode(), kind=b"5")], None),
+        ([OURS, entry(b"opt/.wh.multinode") + NEW], b"new"),
+        ([OURS, NEW + entry(b"opt/.wh.multinode")], b"new"),  # a layer hides what is in lower ones
+        ([OURS, entry(b"opt/.wh.multinode2") + entry(b"srv/.wh..wh..opq")], b"ours"),
+    ],
+)
+def test_a_file_is_the_one_that_a_container_has(tmp_path: Path, layers: list[bytes], text: bytes | None) -> None:
+    paths = []
+    for number, data in enumerate(layers):
+        paths.append(tmp_path / str(number))
+        paths[-1].write_bytes(data + END)
+    inside = opened.Inside("a:1", b"", b"", tuple(paths))
+
+    if text is None:
+        with pytest.raises(UserFault, match=f"not made here: a:1 .no /{LOCK}"):
+            inside.file(LOCK)
+    else:
+        assert inside.file(LOCK) == text
