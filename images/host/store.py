@@ -175,9 +175,9 @@ class Store:
         for place in (*(f"records/{kind}" for kind in kinds), "trees"):
             shutil.rmtree(self.root / place, ignore_errors=True)
 
-    def tree(self, key: str) -> Path:
-        """Return the place of an unpacked interpreter; it is complete if it exists."""
-        return self.root / "trees" / key
+    def tree(self, inputs: object) -> Path:
+        """Return the place of what is unpacked out of `inputs`; as with `cached`, what makes it decides as well."""
+        return self.root / "trees" / key_of([inputs, self._makers])
 
     @contextmanager
     def aside(self, *, directory: bool = False) -> Iterator[Path]:

@@ -7,6 +7,7 @@ import posixpath
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ PACKAGED = (
     "python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libexpat1", "zlib1g", "libbz2-1.0",
     "liblzma5",
 )  # fmt: skip
+WHOLE = "trees"  # records of the files in each
 MERGED = Directories({}, {name: f"usr/{name}" for name in ("bin", "lib", "lib64", "sbin")})
 
 
@@ -85,18 +87,32 @@ def unpack(store: Store, source: PythonSource, ready: Callable[[Path], None] = l
 
     `ready` is called with the directory that the interpreter is in before it is moved to its place.
     """
-    root = store.tree(key_of([source.identity, source.path]))
+    root = store.tree([source.identity, source.path])
+    if root.is_dir() and store.record(WHOLE, root.name) != _sizes(root):
+        _remove(store, root)
     if not root.is_dir():
         with store.aside(directory=True) as aside:
             source.fill(aside / "root")
             ready(aside / "root")
             root.parent.mkdir(exist_ok=True)
+            store.write_record(WHOLE, root.name, _sizes(aside / "root"))  # before any other build sees the directory
             try:
                 (aside / "root").rename(root)
             except OSError:
                 if not root.is_dir():  # another build may have been first
                     raise
     return root
+
+
+def _sizes(root: Path) -> list[int]:
+    """Return the number of files and their bytes: what a power cut leaves has empty ones, or fewer."""
+    found = [os.lstat(f"{place}/{name}").st_size for place, _, names in os.walk(root) for name in names]
+    return [len(found), sum(found)]
+
+
+def _remove(store: Store, root: Path) -> None:
+    with store.aside(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
+        root.rename(aside / "damaged")
 
 
 def importable(store: Store, base: Base, above: Sequence[Layer], root: Path) -> None:

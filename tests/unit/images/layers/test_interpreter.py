@@ -68,6 +68,28 @@ def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: St
     assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
 
 
+def test_a_change_of_our_sources_unpacks_anew(store: Store, base: Base) -> None:
+    other = Store(store.root, sources="another release")
+
+    assert interpreter.unpack(store, interpreter.of_base(store, base)) != interpreter.unpack(
+        other, interpreter.of_base(other, base)
+    )
+
+
+@pytest.mark.parametrize("name", ["usr/bin/python3.11", "usr/lib/python3.11/os.py"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_power_cut_left_is_unpacked_anew(store: Store, base: Base, name: str, is_there: bool) -> None:
+    """Files are not synced one by one: those of an interpreter are more than a thousand."""
+    root = interpreter.unpack(store, interpreter.of_base(store, base))
+    (root / name).unlink()
+    if is_there:
+        (root / name).touch()
+
+    assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
+    assert (root / name).read_bytes() == BASE[name]
+    assert not list((store.root / "aside").iterdir())
+
+
 def test_a_virtual_environment_compiles_with_the_python_that_it_links_to(store: Store, base: Base) -> None:
     links: Files = {"opt/venv/pyvenv.cfg": b"", "opt/venv/bin/python3.11": "/usr/bin/python3.11"}
     facts = replace(facts_of(BASE, links, path="/opt/venv/bin"), directories=BELOW)
