@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.pylock import Pylock
 
-from images.debs import apt
+from images.debs import apt, apt_get
 from images.debs.apt import Deb
 from images.host.context import Context
 from images.host.download import fetch
@@ -116,7 +116,7 @@ def unsigned(lock: Lock, context: Context) -> list[Deb]:
     if apt.unsigned(context.store, lock.debian.debs) and context.pip is not None:
         try:
             _ask_apt(lock, context)
-        except apt.Unverified:
+        except apt_get.Unverified:
             raise
         except WorldFault:
             pass  # without a network, what is remembered has to do

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from images.debs import apt
-from images.debs.apt import SIGNED, Deb, chosen, configuration, missing, unsigned
+from images.debs import apt, apt_get
+from images.debs.apt import SIGNED, Deb, chosen, missing, unsigned
 from images.host import process
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
@@ -27,23 +26,6 @@ HASH = "5a" * 32
 
 def line(file: str, digest: str = f"SHA256:{HASH}") -> str:
     return f"'http://mirror/debian/pool/main/x/{file}' {file} 37596 {digest}"
-
-
-def test_apt_writes_below_the_folder_only_and_keeps_the_machines_proxies() -> None:
-    lines = configuration(Path("/aside/x")).splitlines()
-
-    settings = dict(re.fullmatch(r'(\S+) "(.*)";', row).groups() for row in lines if not row.startswith("#clear"))  # type: ignore[union-attr,misc]
-    places = {key: value for key, value in settings.items() if key.startswith("Dir")}
-    assert {"Dir::State", "Dir::State::status", "Dir::Cache", "Dir::Etc::sourcelist"} <= places.keys()
-    assert all(value.startswith("/aside/x/") or value == "/dev/null" for value in places.values())
-    assert not places.keys() & {"Dir", "Dir::Etc", "Dir::Etc::main", "Dir::Etc::parts", "Dir::Etc::netrc"}
-    assert not [key for key in settings if key.startswith(("Acquire::http", "Acquire::https"))]
-    assert lines.index("#clear APT::Architectures;") < lines.index('APT::Architectures:: "amd64";')
-
-
-@pytest.mark.parametrize("name", ["APT::Get::AllowUnauthenticated", "Acquire::AllowInsecureRepositories"])
-def test_apt_takes_nothing_without_a_signature_whatever_the_machine_says(name: str) -> None:
-    assert f'{name} "false";' in configuration(Path("/aside")).splitlines()
 
 
 def test_apts_choice_is_read_and_ordered() -> None:
@@ -131,7 +113,7 @@ def test_an_older_choice_is_taken_aloud_and_never_for_a_bad_signature(
     tomorrow = replace(context, today=context.today + datetime.timedelta(days=1))
 
     if is_refused:
-        with pytest.raises(apt.Unverified) as caught:
+        with pytest.raises(apt_get.Unverified) as caught:
             apt.named("suite", ("x",), tomorrow)
         assert caught.value.value == err
     else:
@@ -181,6 +163,43 @@ def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
     assert capsys.readouterr().err.startswith(note)
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_choice_from_the_machines_own_mirror_is_looked_at_again_the_same_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_back: bool
+) -> None:
+    found: list[str] = []
+    reachable = {"http://mine/debian/"}
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        if command[0] == "mmdebstrap":
+            return process.Result(1, "", USUAL)
+        if "update" in command:
+            place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
+            address = Path(place).with_name("sources.list").read_text().split()[2]
+            found.append(f"{address} briefly" if "--option=Acquire::Retries=0" in command else address)
+            return process.Result(0 if address in reachable else 100, "", AWAY)
+        return process.Result(0, MINE if "indextargets" in command else "", "")
+
+    context = replace(locks.context(Store(tmp_path / "store"), None, {}), progress=Progress(Console(stderr=True)))
+    monkeypatch.setattr(process, "run", run)
+    first = apt.resolve("suite", ("x",), context)
+    assert first.elsewhere == "http://mine/debian"
+    capsys.readouterr()
+    found.clear()
+    if is_back:
+        reachable.add("http://debian")
+
+    second = apt.resolve("suite", ("x",), context)
+
+    if is_back:
+        assert (second.elsewhere, found) == ("", ["http://debian briefly", "http://debian"])
+        assert apt.resolve("suite", ("x",), context) == second and len(found) == 2
+        assert capsys.readouterr().err == ""
+    else:
+        assert (second, found) == (first, ["http://debian briefly"])
+        assert capsys.readouterr().err.startswith("note: Debian's own mirror does not answer; its packages come from")
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_a_full_disk_is_no_mirror_that_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], known: bool
@@ -215,7 +234,7 @@ def test_a_package_that_is_not_the_one_that_apt_chose_is_refused(
     def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
         if left and "--download-only" in command:
             place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
-            (Path(place).parent / apt.ARCHIVES / "x_1_all.deb").write_bytes(left)
+            (Path(place).parent / apt_get.ARCHIVES / "x_1_all.deb").write_bytes(left)
         answers = {"--print-uris": line("x_1_all.deb"), "indextargets": MINE}
         return process.Result(0, next((text for word, text in answers.items() if word in command), ""), "")
 

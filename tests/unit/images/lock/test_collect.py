@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.pylock import Pylock
 
-from images.debs import apt
+from images.debs import apt, apt_get
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
@@ -16,7 +16,7 @@ from tests.support import locks
 from tests.support.wheels import pack
 
 
-@pytest.mark.parametrize("kind", [WorldFault, apt.Unverified])
+@pytest.mark.parametrize("kind", [WorldFault, apt_get.Unverified])
 def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WorldFault]
 ) -> None:
@@ -26,8 +26,8 @@ def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said
     monkeypatch.setattr(apt, "resolve", resolve)
     context = locks.context(Store(tmp_path), Sources(), {})
 
-    if kind is apt.Unverified:
-        with pytest.raises(apt.Unverified):
+    if kind is apt_get.Unverified:
+        with pytest.raises(apt_get.Unverified):
             collect.unsigned(locks.lock(), context)
     else:
         assert collect.unsigned(locks.lock(), context) == [locks.TINI]
