@@ -12,7 +12,7 @@ from images.debs import apt
 from images.debs.apt import Choice
 from images.foreign import sandbox
 from images.host.context import Background, Context
-from images.host.errors import UserFault, or_else
+from images.host.errors import Damaged, UserFault, or_else
 from images.inspection import base_layer, import_check, sbom, sonames
 from images.inspection.import_check import Wanted
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
@@ -97,9 +97,8 @@ def _choose_additions(base: Base, planned: Plan, context: Context) -> Choice:
     names, store = additions.lacking(base.facts), context.store
     if not names:
         return Choice((), "")
-    packages = additions.packages(names)
     with context.progress.step("choosing Debian's packages"):
-        debs = apt.named(planned.debian.suite, packages, context)
+        debs = apt.named(planned.debian.suite, additions.packages(names), context)
     additions.read_files(store, debs, names, base.facts, context.environ)
     return Choice(debs, "")
 
@@ -191,7 +190,10 @@ def _debian_base(locked: Locked, context: Context) -> Base:
     lock = locked.lock
     unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
-        base = locked.making() if locked.making else None
+        try:
+            base = locked.making() if locked.making else None
+        except Damaged:  # what it is made of is whole again
+            base = None
         if base is None or not base.is_in(context.store):
             base = debian.make(context.store, lock.debian, lock.python, context.environ)
     if unsigned and not base.layers[0].reused:
@@ -199,9 +201,8 @@ def _debian_base(locked: Locked, context: Context) -> Base:
         context.progress.say(f"note: no index signed by Debian had {few}; their scripts ran while the base was made")
     here, there = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
     if there not in (None, here) and not base.layers[0].reused:
-        context.progress.say(
-            f"note: the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {there}"
-        )
+        said = f"the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {there}"
+        context.progress.say(f"note: {said}")
     return base
 
 
@@ -218,9 +219,8 @@ def _fetch_locked_base(known: BaseImage, context: Context) -> pulled.Parts:
     store, advance = context.store, context.progress.advance
     with context.progress.step("fetching the base"):
         if context.base is None:
-            return pulled.fetch_locked(
-                known.manifest, known.reference, store, context.access if context.pip else None, advance
-            )
+            access = context.access if context.pip else None
+            return pulled.fetch_locked(known.manifest, known.reference, store, access, advance)
         parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
     if parts.manifest.digest != known.manifest.digest:
         value = f"{context.base} ({parts.manifest.digest}, not {known.manifest.digest})"

@@ -21,7 +21,7 @@ from images.debs.mirrors import REMEDY, search_path
 from images.host import process
 from images.host.context import temporary
 from images.host.disk.faults import require_programs
-from images.host.errors import WorldFault
+from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.host.text import shortened
 from images.oci.archive import file_header
@@ -75,8 +75,8 @@ class Unmade(WorldFault):
 def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], *, install: bool = True) -> Base:
     """Make the base from exactly these packages, without network, for Python `python` (3.X).
 
-    The same packages give the same bytes. Raises WorldFault when one is not in the store, and Unmade where the scripts
-    of packages would have to run, but not `install`.
+    The same packages give the same bytes. Raises Damaged when one is not in the store, and Unmade where the scripts of
+    packages would have to run, but not `install`.
     """
 
     def build() -> dict[str, object]:
@@ -213,14 +213,15 @@ def pack(store: Store, debs: Sequence[Deb], more: Mapping[str, str], out: Path, 
 
     mmdebstrap's apt installs from it without a network.
 
-    Raises WorldFault when a package is not in the store.
+    Raises Damaged when a package is not in the store.
     """
     index = []
-    with tarfile.open(out, "w") as tar:
+    # Where dpkg-deb is killed, it leaves a directory.
+    with store.aside(directory=True) as own, tarfile.open(out, "w") as tar:
         for deb in debs:
             path = _deb(store, deb)
             size = path.stat().st_size
-            index.append(paragraph(_control(path, environ), deb.sha256, size))
+            index.append(paragraph(_control(store, path, {**environ, "TMPDIR": str(own)}), deb.sha256, size))
             with path.open("rb") as data:
                 tar.addfile(file_header(f"{REPOSITORY}/{deb.sha256}.deb", size), data)
         for name, text in {f"{REPOSITORY}/Packages": "\n".join(index), **more}.items():
@@ -235,14 +236,13 @@ def paragraph(control: str, sha256: str, size: int) -> str:
 def _deb(store: Store, deb: Deb) -> Path:
     path = store.whole(deb.sha256, deb.filename)
     if path is None:
-        remedy = "Debian's mirrors drop old packages; use the bundle that was made with the lock"
-        raise WorldFault("a Debian package is not in the store", f"{deb.filename} (sha256 {deb.sha256})", remedy)
+        raise Damaged(store.place(deb.sha256, deb.filename))
     return path
 
 
-def _control(path: Path, environ: Mapping[str, str]) -> str:
+def _control(store: Store, path: Path, environ: Mapping[str, str]) -> str:
     done = process.run(["dpkg-deb", "--field", str(path)], environ, REMEDY)
     if done.code:
-        remedy = f"make room in {temporary(environ)}; if it is no package, the lock has to name another one"
+        remedy = f"make room in {store.root}; if it is no package, the lock has to name another one"
         raise WorldFault("dpkg-deb cannot read a package", f"{path.name} ({done.complaint})", remedy)
     return done.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 
 from images import pipeline
 from images.base import debian, pulled
-from images.host.context import Context
-from images.host.errors import UserFault, WorldFault
+from images.base.base import Base
+from images.host.context import Context, Started
+from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.inspection import base_layer
 from images.layers import examples
@@ -22,6 +24,7 @@ from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
 from tests.support import locks
+from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Image, layout, write
 from tests.support.wheels import pack
 
@@ -228,3 +231,20 @@ def test_who_cannot_make_the_base_is_told_before_the_downloads(tmp_path: Path, m
 
     with pytest.raises(WorldFault, match="no range of ids"):
         pipeline.image(Locked(locks.lock()), ("a:1",), context(tmp_path), "zstd")
+
+
+@pytest.mark.parametrize(("fault", "is_made"), [(Damaged("tini.deb"), True), (WorldFault("no room", "x", "y"), False)])
+def test_a_base_of_a_package_that_was_damaged_is_made_when_that_is_whole_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: WorldFault, is_made: bool
+) -> None:
+    """The first attempt was made beside the choice of Python packages, and fails for ever."""
+    good, failed = base(SYSTEM, made=True), Future[Base]()
+    failed.set_exception(fault)
+    monkeypatch.setattr(debian, "make", lambda *_: good)
+    begun = Locked(locks.lock(debs=()), making=Started(failed))
+
+    if is_made:
+        assert pipeline._debian_base(begun, context(tmp_path)) is good
+    else:
+        with pytest.raises(WorldFault, match="no room"):
+            pipeline._debian_base(begun, context(tmp_path))

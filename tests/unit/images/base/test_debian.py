@@ -16,7 +16,7 @@ from images.base.debian import DIRTY, cleaned, scripts_environment
 from images.debs import unshared
 from images.debs.apt import Deb
 from images.host import process
-from images.host.errors import WorldFault
+from images.host.errors import Damaged, WorldFault
 from images.host.process import Result
 from images.host.store import Store, sha256
 from images.lock.lock import Debian
@@ -120,12 +120,18 @@ def test_a_paragraph_ends_in_what_apt_checks() -> None:
     assert "\n\n" not in written
 
 
-def test_a_missing_package_is_named(tmp_path: Path) -> None:
-    with pytest.raises(WorldFault) as fault:
-        debian.make(Store(tmp_path), Debian("bookworm", (), "", (GONE,)), "3.11", {})
-    assert GONE.filename in fault.value.value
-    assert "mirrors drop old packages" in fault.value.remedy
-    assert "bundle" in fault.value.remedy
+@pytest.mark.parametrize("content", [None, b"damaged"])
+def test_a_damaged_package_is_removed_and_named(tmp_path: Path, content: bytes | None) -> None:
+    store = Store(tmp_path)
+    place = store.place(GONE.sha256, GONE.filename)
+    if content:
+        place.parent.mkdir(parents=True)
+        place.write_bytes(content)
+
+    with pytest.raises(Damaged) as fault:
+        debian.make(store, Debian("bookworm", (), "", (GONE,)), "3.11", {})
+
+    assert (fault.value.value, place.exists()) == (str(place), False)
     assert not list((tmp_path / "aside").iterdir())
 
 
@@ -171,11 +177,30 @@ def test_where_room_for_temporary_files_may_lack_is_named(
 
     with pytest.raises(WorldFault, match=r"cannot read a package: a\.deb \(dpkg-deb: error: tar failed\)") as caught:
         debian.pack(store, [Deb("a", "1", "amd64", "a.deb", digest)], {}, tmp_path / "out.tar", env)
-    assert caught.value.remedy.startswith(f"make room in {place};")
+    assert caught.value.remedy.startswith(f"make room in {store.root};")
     with pytest.raises(WorldFault, match="mmdebstrap could not make the base") as caught:
         debian._bootstrap((), tmp_path / "parts", tmp_path / "raw", env)
     assert f"the disk and {place} have 1 GB free" in caught.value.remedy
     assert "not root? allow user namespaces" in caught.value.remedy and "newuidmap" not in caught.value.remedy
+
+
+def test_what_dpkg_deb_leaves_when_it_is_killed_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "store")
+    with store.aside() as path:
+        path.write_bytes(b"a package")
+        digest = sha256(path)
+        store.keep(path, digest, "a.deb")
+
+    def run(_: object, env: dict[str, str], *__: object) -> None:
+        Path(env["TMPDIR"], "dpkg-deb.1").mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        debian.pack(store, [Deb("a", "1", "amd64", "a.deb", digest)], {}, tmp_path / "out", {"TMPDIR": str(tmp_path)})
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "store"]
+    assert not list((store.root / "aside").iterdir())
 
 
 def test_no_base_is_begun_where_temporary_files_lie_on_a_disk_without_programs(

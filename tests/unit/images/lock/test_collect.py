@@ -82,3 +82,14 @@ def test_each_source_is_asked_alone_before_a_file_of_a_lock_is_missed(
     with pytest.raises(WorldFault, match="files of the lock are missing"):
         collect.addresses(locks.lock(), [file], locks.context(Store(tmp_path), sources, {}))
     assert were == asked
+
+
+def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
+    store, path = Store(tmp_path / "store"), pack(tmp_path, {"thing/a.py": b"x"})
+    digest = sha256(path)
+    locked = locks.lock([locks.artifact("thing", "1.0", path.name, digest)], debs=())
+    kept = store.keep(path, digest, path.name)
+
+    assert collect.missing(locked, store) == []
+    kept.write_bytes(b"damaged")
+    assert collect.missing(locked, store) == [path.name]
