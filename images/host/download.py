@@ -45,6 +45,8 @@ RETRY = _Retry(
 
 # What a server answers that wants a login, and to one whom it does not let in (RFC 9110, 15.5.2 and 15.5.4).
 UNAUTHORIZED, FORBIDDEN = 401, 403
+NOT_THERE = (400, FORBIDDEN, 404, 410)  # what it answers where there is no file, or where a signed address has expired
+MOVED = "moved"  # the kind of such a fault: another address may have the file
 
 # A redirect may name an address that is none: that is a ValueError of Python or of urllib3.
 FAILED = (requests.RequestException, HTTPError, ValueError)
@@ -176,7 +178,8 @@ def _status(url: str, sources: Sources) -> int:
 def refused(url: str, status: int) -> UserFault:
     """Return the fault of a server that wants a login, or another one."""
     remedy = "the right user and password in pip's index-url (https://USER:PASSWORD@HOST/...) or in ~/.netrc"
-    return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked")
+    kind = MOVED if status in NOT_THERE else ""
+    return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked", kind)
 
 
 def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
@@ -190,10 +193,12 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
         return _download(url, path, sources, advance)
     except FAILED as error:
-        if isinstance(error, requests.HTTPError) and error.response.status_code in (UNAUTHORIZED, FORBIDDEN):
-            raise refused(error.response.url, error.response.status_code) from error
+        status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
+        if isinstance(error, requests.HTTPError) and status in (UNAUTHORIZED, FORBIDDEN):
+            raise refused(error.response.url, status) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
-        raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy) from error
+        kind = MOVED if status in NOT_THERE else ""
+        raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
 
 
 def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:

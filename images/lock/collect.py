@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from packaging.pylock import Pylock
 from images.debs import apt, apt_get
 from images.debs.apt import Deb
 from images.host.context import Context
-from images.host.download import fetch
-from images.host.errors import WorldFault
+from images.host.download import MOVED, fetch
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
@@ -50,8 +50,11 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     _bring_debs(lost, lock, context)
     if lost:
         _refuse_unknown(places, lock, context.store)
-    tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
-    return context.side_by_side("downloading", tasks, max(DOWNLOADS, context.jobs) if lost else 1)
+    at_once = max(DOWNLOADS, context.jobs) if lost else 1
+    try:
+        return _wheels(lock, places, at_once, context)
+    except Fault as fault:
+        return _wheels(lock, places | _renewed(fault, lock, context), at_once, context)
 
 
 def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
@@ -69,6 +72,21 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
     if lost := [name for name, place in places.items() if place is None]:
         raise files_missing(lost)
     return {name: place for name, place in places.items() if place}
+
+
+def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
+    """Ask again where files are, of which a resolution was kept whose addresses may have changed since.
+
+    Raises the fault where that cannot be its cause, or nothing better is to be said.
+    """
+    lost = missing(lock, context.store)
+    listed = [artifact for artifact in lock.added if artifact.url and artifact.filename in lost]
+    if fault.kind != MOVED or not listed:
+        raise fault
+    try:
+        return addresses(lock, listed, context)
+    except UserFault:
+        raise fault from None
 
 
 def _pin(file: Artifact) -> str:
@@ -141,6 +159,11 @@ def _ask_apt(lock: Lock, context: Context) -> None:
         apt.named(lock.debian.suite, [deb.package for deb in lock.debian.debs], context)
     else:
         apt.resolve(lock.debian.suite, lock.debian.packages, context)
+
+
+def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:
+    tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
+    return context.side_by_side("downloading", tasks, at_once)
 
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from packaging.pylock import Pylock
 
 from images.debs import apt, apt_get
-from images.host.errors import WorldFault
+from images.host import download
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.lock import collect, uv
@@ -93,3 +96,65 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     assert collect.missing(locked, store) == []
     kept.write_bytes(b"damaged")
     assert collect.missing(locked, store) == [path.name]
+
+
+MOVED = WorldFault("cannot download", "http://old (404)", "check the network", download.MOVED)
+EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another login", download.MOVED)
+
+
+@pytest.mark.parametrize(
+    ("first", "answer", "tried", "said"),
+    [
+        (MOVED, "", ["old", "new"], None),
+        (EXPIRED, "", ["old", "new"], None),
+        (WorldFault("cannot download", "http://old (502)", "check the network"), "", ["old"], "502"),
+        (EXPIRED, UserFault("no set of packages fits", "x", "y"), ["old"], "403"),
+        (MOVED, WorldFault("files of the lock are missing", "thing", "y"), ["old"], "files of the lock are missing"),
+    ],
+)
+def test_an_address_that_is_good_no_more_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Fault, answer: str | Fault, tried: list[str],
+    said: str | None,
+) -> None:  # fmt: skip
+    """A resolution is kept for months, and no file of it need be in the store."""
+    path = pack(tmp_path, {"thing/a.py": b"x"})
+    digest, name = sha256(path), path.name
+    file = replace(locks.artifact("thing", "1.0", name, digest), url="old")
+    context = locks.context(Store(tmp_path / "store"), Sources(), {})
+    were: list[str] = []
+
+    def fetch(store: Store, url: str, *_: object) -> str:
+        were.append(url)
+        if url == "old":
+            raise first
+        store.keep(path, digest, name)
+        return digest
+
+    def addresses(*_: object) -> dict[str, str]:
+        if isinstance(answer, Fault):
+            raise answer
+        return {name: "new"}
+
+    monkeypatch.setattr(collect, "fetch", fetch)
+    monkeypatch.setattr(collect, "addresses", addresses)
+    with pytest.raises(Fault, match=said) if said else nullcontext():
+        assert [wheel.sha256 for wheel in collect.packages(locks.lock([file], debs=()), context)] == [digest]
+    assert were == tried
+
+
+def test_where_the_index_names_the_same_address_again_its_answer_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = locks.artifact("thing", "1.0")
+    context = locks.context(Store(tmp_path / "store"), Sources(), {})
+    were: list[str] = []
+
+    def fetch(_: Store, url: str, *__: object) -> str:
+        were.append(url)
+        raise EXPIRED
+
+    monkeypatch.setattr(collect, "fetch", fetch)
+    monkeypatch.setattr(collect, "addresses", lambda *_: {file.filename: file.url})
+    with pytest.raises(UserFault, match="refuses the login"):
+        collect.packages(locks.lock([file], debs=()), context)
+    assert were == [file.url] * 2
