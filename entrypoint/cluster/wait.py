@@ -123,7 +123,8 @@ def try_ssh(host: str, access: Access) -> State:
     except subprocess.TimeoutExpired:
         return State(SILENT)
     if done.returncode:
-        return State(f"{REFUSED}: {complaint(done.stderr, done.returncode, os.getuid())}")
+        said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
+        return State(f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}")
     return State("", done.stdout.strip())
 
 

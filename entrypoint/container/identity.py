@@ -1,6 +1,8 @@
-"""A name and a home for a user that /etc/passwd does not know, as with `docker run --user 123456:0`.
+"""A name, a shell and a home for a user that /etc/passwd does not know, as with `docker run --user 123456:0`.
 
-Without a name ssh, sshd, ssh-keygen and getpass.getuser() give up; without a home caches have no place.
+Without a name ssh, sshd, ssh-keygen and getpass.getuser() give up; without a home caches have no place. OpenShift
+starts a pod under any uid and gives that a name, but /sbin/nologin for a shell (cri-o, utils.go, GeneratePasswd), and
+sshd starts whatever it is asked for by the shell.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ LIBRARIES = (
     "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so",
 )
 SHELL = "/bin/bash"
+# Shells that end every login.
+CLOSED = ("nologin", "false")
 
 
 class Identity(NamedTuple):
@@ -30,18 +34,22 @@ class Identity(NamedTuple):
 
 
 class Who(NamedTuple):
-    """The user of this process: numbers, and the names if /etc/passwd and /etc/group have them."""
+    """The user of this process: numbers, and the names if /etc/passwd and /etc/group have them.
+
+    closed: whether the shell that /etc/passwd names would run no command.
+    """
 
     uid: int
     gid: int
     name: str | None
     group: str | None
+    closed: bool = False
 
 
 def identify(
     who: Who, environ: Mapping[str, str], writable: Callable[[str], bool], read: Callable[[str], str | None]
 ) -> Identity:
-    """Return what is missing: nothing for a known user with a home."""
+    """Return what is missing: nothing for a known user with a home and a shell."""
     home = environ.get("HOME", "")
     variables: dict[str, str] = {}
     directories: tuple[str, ...] = ()
@@ -51,7 +59,8 @@ def identify(
         directories = (home,)
     name = who.name or f"user{who.uid}"
     variables.update({key: name for key in ("USER", "LOGNAME") if environ.get(key) != name and not who.name})
-    library = next((path for path in LIBRARIES if read(path) is not None), None) if not who.name else None
+    lacking = not who.name or who.closed
+    library = next((path for path in LIBRARIES if read(path) is not None), None) if lacking else None
     if library is None:
         return Identity(variables, None, directories, {})
     private = f"/tmp/multinode-{who.uid}"
@@ -61,8 +70,10 @@ def identify(
 
 
 def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) -> str:
-    """Return the text of /etc/passwd with one line more."""
-    return f"{with_newline(read('/etc/passwd'))}{name}:x:{who.uid}:{who.gid}:{name}:{home}:{SHELL}\n"
+    """Return the text of /etc/passwd with our line in the place of any other of this user: the first would count."""
+    known = (read("/etc/passwd") or "").splitlines()
+    others = [line for line in known if line.strip() and line.split(":")[2:3] != [str(who.uid)]]
+    return "\n".join([*others, f"{name}:x:{who.uid}:{who.gid}:{name}:{home}:{SHELL}\n"])
 
 
 def group(who: Who, name: str, read: Callable[[str], str | None]) -> str:
@@ -76,18 +87,25 @@ def with_newline(text: str | None) -> str:
     return f"{text.rstrip()}\n" if text and text.strip() else ""
 
 
+def is_closed(shell: str | None, runs: Callable[[str], bool]) -> bool:
+    """Return whether a shell would run no command; an empty one is /bin/sh (passwd(5)). runs: whether a file does."""
+    return bool(shell) and (os.path.basename(str(shell)) in CLOSED or not runs(str(shell)))
+
+
 def find_identity(environ: Mapping[str, str]) -> Identity:
     """Return the identity of this process, and make the directories and files that a user without a name needs."""
     import grp
     import pwd
 
-    def ask(database: object, number: int, kind: str) -> str | None:
+    def ask(database: object, number: int, kind: str) -> tuple[str | None, ...]:
         try:
-            return str(getattr(database, f"get{kind}id")(number)[0])
+            return tuple(getattr(database, f"get{kind}id")(number))
         except KeyError:
-            return None
+            return (None,)
 
-    who = Who(os.getuid(), os.getgid(), ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg"))
+    user, own_group = ask(pwd, os.getuid(), "pwu"), ask(grp, os.getgid(), "grg")
+    closed = is_closed(user[-1], lambda path: os.access(path, os.X_OK))
+    who = Who(os.getuid(), os.getgid(), user[0], own_group[0], closed)
     identity = identify(who, environ, lambda path: os.path.isdir(path) and can_write(path), read_text)
     for directory in identity.directories:
         make_private(directory)

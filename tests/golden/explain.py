@@ -42,7 +42,7 @@ LIBRARIES = (
 )
 PROGRAMS = (
     "/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true", "/usr/bin/bash",
-    "/usr/local/bin/mpirun", "/usr/local/bin/accelerate", f"{ROOT}/rank",
+    "/bin/bash", "/usr/local/bin/mpirun", "/usr/local/bin/accelerate", f"{ROOT}/rank",
 )  # fmt: skip
 DIRECTORIES = ("/home/multinode", "/workspace/output", "/workspace/.cache/huggingface", "/tmp", SITE)
 ETC = {

@@ -74,6 +74,22 @@ def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("out", "err", "said"),
+    [
+        ("", "", "exit code 1"),
+        ("No login.\n", "", "No login."),
+        ("x\n", "Broken pipe", "as another user than"),
+        ("", "e", "e"),
+    ],
+)
+def test_a_shell_that_runs_no_command_says_so_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, out: str, err: str, said: str
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, out, err))
+    assert said in try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60)).fault
+
+
+@pytest.mark.parametrize(
     ("places", "said"),
     [
         ({"node0": "a", "node1": "b"}, ""),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from entrypoint.container.identity import LIBRARIES, Identity, Who, identify
+import pytest
+
+from entrypoint.container.identity import LIBRARIES, Identity, Who, identify, is_closed
 
 FILES = {"/etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "/etc/group": "root:x:0:\n", LIBRARIES[0]: "elf"}
 UNKNOWN = Who(123456, 0, None, "root")
@@ -42,3 +44,30 @@ def test_without_the_library_there_is_still_a_home() -> None:
     found = identify(UNKNOWN, {}, lambda path: True, lambda path: None)
     assert found.preload is None and found.files == {}
     assert found.variables == {"HOME": "/tmp/home-123456", "USER": "user123456", "LOGNAME": "user123456"}
+
+
+CRIO = "1000660000:x:1000660000:0:1000660000 user:/workspace:/sbin/nologin\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("", "other:x:7:0::/:/bin/sh\n"), ("\n", "")])
+def test_a_user_whose_shell_is_closed_gets_another_row_in_the_place_of_his_own(before: str, after: str) -> None:
+    files = {**FILES, "/etc/passwd": FILES["/etc/passwd"] + before + CRIO + after}
+    who = Who(1000660000, 0, "1000660000", "root", closed=True)
+    found = identify(who, {"HOME": "/workspace"}, lambda path: True, files.get)
+    row = "1000660000:x:1000660000:0:1000660000:/workspace:/bin/bash\n"
+    kept = FILES["/etc/passwd"] + before.lstrip() + after
+    assert found.files["/tmp/multinode-1000660000/passwd"] == kept + row
+    assert found.preload == LIBRARIES[0]
+    assert found.variables.keys() == {"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"}
+
+
+@pytest.mark.parametrize(
+    ("shell", "closed"),
+    [
+        ("/bin/bash", False), ("", False), (None, False), ("/sbin/nologin", True), ("/usr/sbin/nologin", True),
+        ("/bin/false", True), ("/bin/zsh", True),
+    ],
+)  # fmt: skip
+def test_a_shell_that_runs_no_command(shell: str | None, closed: bool) -> None:
+    there = ("/bin/bash", "/sbin/nologin", "/usr/sbin/nologin", "/bin/false")
+    assert is_closed(shell, there.__contains__) is closed
