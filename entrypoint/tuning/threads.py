@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.container.image import release
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import MPI, SLURM
 from entrypoint.numbers import number, read_cpus, whole, write_cpus
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from entrypoint.tuning.scene import Scene
 
 OPENMP = "/usr/local/lib/libiomp5.so"
+# From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
+# (docs.python.org/3.14/whatsnew, multiprocessing).
+SERVES_FORKS = (3, 14)
 
 
 class Cores(NamedTuple):
@@ -175,9 +179,10 @@ def bind_threads(scene: Scene, busy: frozenset[int]) -> str | None:
     the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
     threads that the others keep from running. A node of several that sees all of the host cannot know whether another
     node is a container beside it; a single one is taken to have the host to itself, as in the guide. A shell, or a
-    program that starts ranks, would hand it on to all of them.
+    program that starts ranks, would hand it on to all of them. A thread that is bound hands its processor on to what
+    it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a DataLoader would all share that one.
     """
-    if scene.kind not in (RANKS, SINGLE):
+    if scene.kind not in (RANKS, SINGLE) or release(scene.stack.python) >= SERVES_FORKS:
         return None
     if not (scene.machine.owned and has_machine(scene) and has_iomp(scene)):
         return None

@@ -51,3 +51,13 @@ def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, pl
 def test_workers_are_pinned_where_a_rank_keeps_a_core(world: World, cores: int, count: str, places: str | None) -> None:
     found = scene(world, look_at(Box(1, cores)), CCL_WORKER_COUNT=count, CCL_WORKER_OFFLOAD="1")
     assert divide_cores(found).worker_cpus == places
+
+
+@pytest.mark.parametrize(
+    ("python", "bound"), [("3.9", True), ("3.11", True), ("3.13", True), ("3.14", False), ("3.15", False)]
+)
+def test_no_thread_is_bound_where_workers_of_a_dataloader_would_inherit_its_processor(python: str, bound: bool) -> None:
+    alone = World("alone", "", (1, 1), None, 1)
+    stack = CCL._replace(backend="gloo", python=python)
+    found = scene(alone, look_at(Box(1, 8)))._replace(stack=stack, exists=lambda path: True)
+    assert (divide_cores(found).affinity is not None) == bound
