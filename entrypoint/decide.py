@@ -129,6 +129,8 @@ def prepare_program(
         from entrypoint.needs.script import check_evaluation, check_image  # only a task pays for it
 
         source = check_image(job.name, stack, environ)
+        if job.helps:
+            return program, None
         check_evaluation(job.name, source, program.given, world.sizes[1])
         program = command.expand_home(job.name, program, environ.get("HOME", ""))
         program = add_data(job, program, source, environ, stack)

@@ -80,7 +80,8 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
     start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
     if start is not None and start.program == TORCHRUN:
         return start
-    if nproc is not None and job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not job.trains:
+    idle = job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not (job.trains or job.helps)
+    if nproc is not None and idle:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
     if start is None:
         return None

@@ -50,6 +50,9 @@ class Program(NamedTuple):
 
 def read_program(job: jobs.Job, stack: Stack, root: str, *, many: bool) -> Program:
     """Return the script of a job with complete arguments, any other command as it stands."""
+    if job.helps:
+        script = f"{root}/smoke.py" if job.kind == jobs.SMOKE else place_script(job.name, TASKS[job.name], stack)
+        return Program([script, "--help"], [], {})
     if job.kind in (jobs.SMOKE, jobs.TASK, jobs.SCRIPT):
         return read_script(job, stack, root, many=many)
     return Program([job.name, *job.words], [], {})

@@ -36,6 +36,10 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   anything else             runs unchanged, with the environment prepared"""
 
 
+# Either of them lets a script print its arguments and end, whatever else is given.
+HELPS = frozenset({"-h", "--help"})
+
+
 class Options(NamedTuple):
     """The options before the command."""
 
@@ -53,7 +57,12 @@ class Job(NamedTuple):
     @property
     def trains(self) -> bool:
         """Return whether it runs on as many processes as the world has."""
-        return self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains)
+        return not self.helps and (self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains))
+
+    @property
+    def helps(self) -> bool:
+        """Return whether a script of the image prints its arguments only; one of the user's may mean anything by it."""
+        return self.kind in (SMOKE, TASK) and not HELPS.isdisjoint(self.words)
 
 
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:

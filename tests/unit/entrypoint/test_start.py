@@ -277,6 +277,32 @@ def test_a_torchrun_gets_a_number_in_the_place_of_auto(start: Start) -> None:
     assert start("torchrun", "--nproc-per-node", "auto", "x.py").argv == ["torchrun", "--nproc-per-node", "2", "x.py"]
 
 
+@pytest.mark.parametrize(
+    ("line", "variables"),
+    [
+        ("smoke --help", {}),
+        ("--nproc 2 smoke -h", {}),
+        ("qa --help", {}),
+        ("qa -h --bf16", {}),
+        ("--nproc 2 qa --output_dir /proc/qa --help", {}),
+        ("qa --help", MASTER),
+        ("qa --help", {"WORLD_SIZE": "2"}),
+        ("qa --help", {"K_MPI_JOB_ROLE": "launcher"}),
+        ("qa-no-trainer --help", left_by("pytorchjob-elastic")),
+        ("summarization --help", {"HF_HUB_OFFLINE": "1"}),
+    ],
+)
+def test_who_asks_a_script_for_its_arguments_starts_no_training(
+    start: Start, home: Path, line: str, variables: dict[str, str]
+) -> None:
+    done = start(*line.split(), **variables)
+    words = line.replace("--nproc 2 ", "").split()
+    task = TASKS.get(words[0])
+    script = f"{home}/examples/pytorch/{task.script}" if task else f"{home}/smoke.py"
+    assert (done.argv, done.code) == (["python3", script, "--help"], None)
+    assert not done.environ.keys() & {"MULTINODE_KEEPER", "MULTINODE_RESUME"}
+
+
 def test_the_nodes_in_a_file_of_pbs_are_counted(start: Start, home: Path) -> None:
     (home / "nodes").write_text("node0\nnode0\nnode1\n")
 
