@@ -118,7 +118,7 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
 
 def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
     """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
-    nodes, port = len(filled), launchers.read_master_port(variables["MASTER_PORT"], "MASTER_PORT=")
+    nodes, port = len(filled), launchers.read_master_port(variables["MASTER_PORT"])
     return launchers.World(
         here.launcher, here.why, (nodes, nodes), local_size=filled[0].slots, size=ranks,
         master=variables["MASTER_ADDR"], port=port,

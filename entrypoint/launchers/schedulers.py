@@ -53,7 +53,7 @@ def make_job_reader(*names: str) -> Callable[[Mapping[str, str]], str]:
 def make_nodes(environ: Mapping[str, str], why: str, nodes: int, node_rank: int, master: str) -> World:
     """Return a world for torchrun from what a scheduler says of its nodes."""
     job = make_job_reader("AWS_BATCH_JOB_ID", "TRAINING_JOB_NAME", "VC_JOB_NAME")(environ)
-    port = read_master_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=") or choose_port(job)
+    port = read_master_port(environ.get("MASTER_PORT", "").strip()) or choose_port(job)
     each = read_count(environ)
     return World(TORCHRUN, why, (nodes, nodes), node_rank, each, master=master, port=port, job=job)
 

@@ -33,6 +33,7 @@ COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_ST
 RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
+AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master-port {PORT}"
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
@@ -89,7 +90,8 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(elastic), remedy)
     port = port or (C10D_PORT if elastic else "")
-    number_of_port = read_master_port(port, f"PET_RDZV_ENDPOINT={host}:" if elastic else "PET_MASTER_PORT=") or PORT
+    at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv-endpoint {host}:{PORT}"
+    number_of_port = read_master_port(port, at_endpoint if elastic else AT_MASTER) or PORT
     each = read_count(environ)
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 

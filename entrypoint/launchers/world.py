@@ -135,7 +135,7 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
     nodes, local_size = read_layout(environ, names, size)
     job = names.job(environ)
     master, guessed = read_master(environ, names, nodes[1])
-    port = read_master_port(environ.get("MASTER_PORT", "").strip(), "MASTER_PORT=") or choose_port(job)
+    port = read_master_port(environ.get("MASTER_PORT", "").strip()) or choose_port(job)
     guesses = ("master",) if guessed else ()
     return World(kind, why, nodes, None, local_size, rank, local_rank, size, master, port, job, guesses)
 
@@ -217,11 +217,11 @@ def unbracket(host: str) -> str:
     return host.strip().strip("[]")
 
 
-def read_master_port(text: str, name: str) -> int | None:
+def read_master_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> int | None:
     """Return where the master listens, None if nobody said. Raise Refusal for what is no port."""
     port = whole(text) if text else 0
     if port is None or port > 65535:
-        raise Refusal("the master's port is not a number below 65536", repr(text), f"export {name}{PORT}")
+        raise Refusal("the master's port is not a number below 65536", repr(text), remedy)
     return port or None
 
 

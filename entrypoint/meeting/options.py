@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.torchrun import C10D_PORT, RESTARTS, is_standalone, parse_nodes
-from entrypoint.launchers.world import TORCHRUN
+from entrypoint.launchers.torchrun import AT_MASTER, C10D_PORT, RESTARTS, is_standalone, parse_nodes
+from entrypoint.launchers.world import TORCHRUN, read_master_port
 from entrypoint.numbers import number, whole
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from entrypoint.launchers.world import World
 
 CONF, FILTER, INTERVAL = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER", "PET_MONITOR_INTERVAL"
+MASTER_PORT = "PET_MASTER_PORT"
 
 # Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
 NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
@@ -27,6 +28,9 @@ BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 def check_options(environ: Mapping[str, str]) -> None:
     """Raise Refusal for variables of torchrun with values that it would answer with its usage, or a traceback."""
     number(environ, RESTARTS)
+    port = environ.get(MASTER_PORT, "").strip()
+    if port and not read_master_port(port, AT_MASTER):
+        raise Refusal("torchrun finds no master at port 0, and waits", repr(port), AT_MASTER)
     is_standalone(environ)
     read_conf(environ)
     ranks = environ.get(FILTER, "")

@@ -81,6 +81,18 @@ def test_options_that_torchrun_cannot_read_are_refused(name: str, value: str, fa
 
 
 @pytest.mark.parametrize(
+    ("port", "fact"),
+    [("", ""), ("1", ""), ("65535", ""), ("0", "no master at port 0"), ("65536", "below 65536"), ("x", "below 65536")],
+)
+def test_a_port_that_is_none_is_refused(port: str, fact: str) -> None:
+    if not fact:
+        return check_options({"PET_MASTER_PORT": port})
+    with pytest.raises(Refusal, match=fact) as caught:
+        check_options({"PET_MASTER_PORT": port})
+    assert caught.value.remedy == "export PET_MASTER_PORT=29500; of a typed torchrun --master-port 29500"
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("", {}),
