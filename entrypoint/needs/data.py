@@ -28,6 +28,8 @@ WITHOUT_SCRIPTS = (4, 0)
 # Tasks whose scripts have cifar10 for the name of a data set, and so never load a directory of images by itself: those
 # of image-pretraining look for files of cifar10 in it, the other does not look into it.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
+# Its script takes the names of the classes from the training data alone, and no directory beside a data set.
+OF_CLASSES = "image-classification"
 # What the scripts of a directory look for at their import, and download (examples/pytorch/summarization); and what nltk
 # finds sentences with since a release, for which they ask when they evaluate (nltk/tokenize/punkt.py).
 PUNKT, TAB, SINCE_TAB = "tokenizers/punkt", "tokenizers/punkt_tab", [3, 8, 2]
@@ -44,11 +46,18 @@ def check_data(name: str, given: Mapping[str, object], version: str | None, exis
 
 
 def check_directory(name: str, given: Mapping[str, object]) -> None:
-    """Raise Refusal for a directory of images alone, beside which these scripts keep to their own cifar10."""
+    """Raise Refusal for a directory of images alone, beside which these scripts keep to their own cifar10.
+
+    Or for one that a script would ignore, or end on with a KeyError.
+    """
     flag = next((each for each in ("train_dir", "validation_dir") if given.get(each)), None)
     if flag and name in OF_CIFAR10 and not given.get("dataset_name"):
         remedy = f"--dataset_name {given[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {name} does not load a directory of images", f"--{flag} {given[flag]}", remedy)
+    if name == OF_CLASSES and flag == "validation_dir":
+        remedy = "--train_dir DIRECTORY beside it, with the same classes, and no --dataset_name"
+        value = f"--{flag} {given[flag]}"
+        raise Refusal(f"the script of {name} loads no directory for validation without one for training", value, remedy)
 
 
 def check_dataset(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A default, and the conditions of which any one makes it senseless, in every task.
 UNLESS: Mapping[str, Conditions] = {
-    "dataset_name": any_of("train_file", "validation_file", "test_file", "train_dir", "task_name"),
+    "dataset_name": any_of("train_file", "validation_file", "test_file", "train_dir", "validation_dir", "task_name"),
     "dataset_config_name": any_of("dataset_name", "dataset_config", "train_file", "validation_file"),
     "dataset_config_names": any_of("dataset_name"),
     "dataset_split_names": any_of("dataset_name"),

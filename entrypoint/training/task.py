@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         "config_name", "config_overrides", "dataset_config", "dataset_config_name", "dataset_name", "do_eval",
         "do_predict", "do_train", "eval_strategy", "evaluation_strategy", "load_best_model_at_end", "max_steps",
         "max_train_steps", "model_name_or_path", "model_type", "no_cuda", "num_train_epochs", "source_lang",
-        "target_lang", "task_name", "test_file", "train_dir", "train_file", "use_cpu", "validation_file",
-        "warmup_ratio", "warmup_steps",
+        "target_lang", "task_name", "test_file", "train_dir", "train_file", "use_cpu", "validation_dir",
+        "validation_file", "warmup_ratio", "warmup_steps",
     ]  # fmt: skip
     # Returns the values that are given for a flag; one without a value has an empty text.
     Find = Callable[[str], list[str]]

@@ -64,6 +64,23 @@ def test_a_directory_is_no_part_of_cifar10(name: str, given: dict[str, object], 
 
 
 @pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"validation_dir": "/d/dogs"}, True),
+        ({"validation_dir": "/d/dogs", "dataset_name": "beans"}, True),
+        ({"validation_dir": "/d/dogs", "train_dir": "/d/cats"}, False),
+        ({"train_dir": "/d/cats"}, False),
+    ],
+)
+def test_classes_are_those_of_the_training_data(given: dict[str, object], refused: bool) -> None:
+    if not refused:
+        return check_directory("image-classification", given)
+    with pytest.raises(Refusal, match="without one for training: --validation_dir /d/dogs") as caught:
+        check_directory("image-classification", given)
+    assert caught.value.remedy.startswith("--train_dir DIRECTORY")
+
+
+@pytest.mark.parametrize(
     ("given", "version", "there", "hidden"),
     [
         ({"dataset_name": "squad"}, "5.0.0", "squad/squad.py", True),

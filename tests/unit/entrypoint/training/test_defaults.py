@@ -39,6 +39,7 @@ def test_every_row_is_about_a_default_of_a_task() -> None:
         ("clm", "--dataset_name mine", NEW, "--dataset_config_name"),
         ("summarization", "--dataset_config x", NEW, "--dataset_config_name"),
         ("image-classification", "--train_dir pictures", NEW, "--dataset_name"),
+        ("mae", "--validation_dir pictures", NEW, "--dataset_name"),
         ("qa", "--max_steps 10", NEW, "--num_train_epochs"),
         ("qa-no-trainer", "--max_steps 10", NEW, "--num_train_epochs"),
         ("qa", "--no_cuda False", GUIDE, "--use_cpu"),
