@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "MULTINODE_GRADIENTS"
 BF16 = "bf16"
+# Counts in the store of the ranks how many of them send their gradients as they are.
+COUNT = "multinode-gradients"
 
 
 def average(group: Any, bucket: Any) -> Any:
@@ -41,12 +44,41 @@ def register(model: Any) -> None:
         print("multinode: gradients are sent as bfloat16", file=sys.stderr, flush=True)
 
 
-def arm(kind: Any) -> None:
-    """Let every model of a class like DistributedDataParallel get the hook when it is first used."""
+def count_others(more: int) -> int:
+    """Add to the number of models whose ranks send their gradients as they are, and return it; 0 without a store."""
+    try:
+        from torch.distributed import distributed_c10d
+
+        return int(distributed_c10d._get_default_store().add(COUNT, more))
+    except Exception:  # no group of the program's own may fail for this
+        return 0
+
+
+def check_ranks() -> None:
+    """End this rank with exit code 2 if others send float32: gloo ends on sizes that differ with an abort."""
+    if count_others(0):
+        value, remedy = f"{VARIABLE}={BF16} on rank {os.environ.get('RANK', '0')}", f"export {VARIABLE}={BF16}"
+        fact = "multinode: other ranks of this job do not send their gradients as bfloat16"
+        print(f"{fact}: {value}\n  try: {remedy} on every node, or unset it on all", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+
+def arm(kind: Any, *, sends: bool) -> None:
+    """Let every model of a class like DistributedDataParallel get the hook when it is first used.
+
+    sends: whether this rank has the hook. Ranks without it are counted before their model is made, for which each rank
+    waits for all others.
+    """
     begin = kind.__init__
 
+    @wraps(begin)
     def __init__(self: Any, *words: Any, **options: Any) -> None:
+        if not sends:
+            count_others(1)
         begin(self, *words, **options)
+        if not sends:
+            return
+        check_ranks()
 
         def use(model: Any, _: object) -> None:
             handle.remove()
@@ -59,5 +91,4 @@ def arm(kind: Any) -> None:
 
 def change(distributed: Any, environ: Mapping[str, str] = os.environ) -> None:
     """Arm DistributedDataParallel, whose module has just been imported; the entrypoint has refused all other values."""
-    if environ.get(VARIABLE) == BF16:
-        arm(distributed.DistributedDataParallel)
+    arm(distributed.DistributedDataParallel, sends=environ.get(VARIABLE) == BF16)

@@ -82,6 +82,56 @@ def test_nothing_changes_where_nobody_asks(module: Any, environ: dict[str, str])
     assert hooks(module) == []
 
 
+def make_ranks(values: tuple[str, ...]) -> None:
+    """Make a model on each rank, which has a value of the variable: none is ready before all have begun."""
+
+    class Model:
+        def __init__(self) -> None:
+            if values[1:]:
+                make_ranks(values[1:])
+
+        def register_forward_pre_hook(self, hook: object) -> None: ...
+
+    module = ModuleType("stand_in_for_ddp")
+    module.__dict__["DistributedDataParallel"] = Model
+    gradients.change(module, {"MULTINODE_GRADIENTS": values[0]})
+    Model()
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        (("bf16", "bf16"), False),
+        (("", ""), False),
+        (("bf16", ""), True),
+        (("", "bf16"), True),
+        (("", "bf16", ""), True),
+    ],
+)
+def test_ranks_that_send_otherwise_are_found_before_they_train(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], values: tuple[str, ...], refused: bool
+) -> None:
+    counts = [0]
+
+    def count(more: int) -> int:
+        counts.append(more)
+        return sum(counts)
+
+    monkeypatch.setattr(gradients, "count_others", count)
+    if not refused:
+        return make_ranks(values)
+    with pytest.raises(SystemExit) as ended:
+        make_ranks(values)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "do not send their gradients as bfloat16: MULTINODE_GRADIENTS=bf16 on rank 0\n  try: export" in said
+
+
+def test_a_program_without_a_store_trains(module: Any) -> None:
+    gradients.change(module, {})
+    assert (hooks(module), gradients.count_others(1)) == ([], 0)
+
+
 def test_torch_finds_no_types_of_the_hook_to_compare() -> None:
     parameters = inspect.signature(gradients.average).parameters
 
