@@ -108,11 +108,16 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 
 def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
-    """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores."""
+    """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores.
+
+    Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
+    """
+    from entrypoint.launchers.signs import check_insisted
     from entrypoint.runs.rank import add_resume
     from entrypoint.tuning.bind import start_rank
 
     world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
+    check_insisted(forget(environ), world)
     start_rank(add_resume(words, environ, world, write_in_private), environ, world, read_this_machine(), stack)
 
 

@@ -17,6 +17,7 @@ from entrypoint.container.places import (
     mount_points,
     move_models,
 )
+from entrypoint.launchers.signs import may_differ
 from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.situation import Situation, find_situation
@@ -98,7 +99,8 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     route, exists = (lambda: find_master_interface(world)), os.path.exists
     tuned = tune_variables(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
-    tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists)
+    counts = here.starts and may_differ(environ, world)
+    tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists, counts=counts)
     if not here.starts:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.

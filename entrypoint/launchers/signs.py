@@ -187,7 +187,8 @@ def check_mpijob(environ: Mapping[str, str], program: str, script: str) -> None:
 def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
     """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE.
 
-    typed: whether a torchrun was typed, whose options count.
+    An elastic world gets its size where its nodes meet, and is refused by its ranks (`may_differ`). typed: whether a
+    torchrun was typed, whose options count.
     """
     (least, most), (low, high) = read_insisted(environ), world.sizes
     if least <= high and (most is None or low <= most):
@@ -198,7 +199,17 @@ def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = Fa
         remedy = f"start {least} processes in all by --nnodes and --nproc-per-node, or unset MULTINODE_WORLD_SIZE"
     elif world.launcher == ALONE:
         remedy = f"{MASTER}, or --nproc {least} for all on this one; or unset MULTINODE_WORLD_SIZE"
+    elif world.launcher == TORCHRUN_WORKER:
+        count = -(-least // (world.local_size or 1))
+        elastic = f"PET_NNODES={count}, torchrun --nnodes {count} or --elastic {count}:{count}"
+        remedy = f"start {least} processes, in an elastic job by {elastic}; or unset MULTINODE_WORLD_SIZE"
     raise Refusal(f"the world is {word} than MULTINODE_WORLD_SIZE", f"{world.asked} of {least}", remedy)
+
+
+def may_differ(environ: Mapping[str, str], world: World) -> bool:
+    """Return whether a world that passes may still become smaller or larger than MULTINODE_WORLD_SIZE."""
+    (least, most), (low, high) = read_insisted(environ), world.sizes
+    return low < least or (most is not None and high > most)
 
 
 def read_insisted(environ: Mapping[str, str]) -> tuple[int, int | None]:

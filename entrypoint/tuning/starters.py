@@ -233,13 +233,16 @@ def number_ranks(world: World, environ: Mapping[str, str]) -> list[Setting]:
     return [ALIKE] if pod and given and world.several_nodes and world.node_rank is not None else []
 
 
-def bind_ranks(name: str, world: World, machine: Machine, exists: Callable[[str], bool]) -> list[Setting]:
+def bind_ranks(
+    name: str, world: World, machine: Machine, exists: Callable[[str], bool], *, counts: bool = False
+) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores; name: as it is typed.
 
     What is typed with a directory may have a Python of its own, which stays. In a shell, or behind a program that only
-    starts another, any number may be started.
+    starts another, any number may be started. counts: whether each rank has to look how many they have become.
     """
-    starts = os.path.basename(name) in SHELLS or (name in BINDABLE and can_bind(machine, world.local_size or 1))
+    binds = counts or can_bind(machine, world.local_size or 1)
+    starts = os.path.basename(name) in SHELLS or (name in BINDABLE and binds)
     if world.launcher not in (ALONE, TORCHRUN) or not starts or not exists(RANK):
         return []
     return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]

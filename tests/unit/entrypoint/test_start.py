@@ -16,6 +16,7 @@ import entrypoint.__main__ as program
 from entrypoint import carry_out, decide, situation
 from entrypoint.meeting import master, rendezvous, wait
 from entrypoint.training.tasks import TASKS
+from entrypoint.tuning.starters import RANK
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
 
@@ -301,6 +302,56 @@ def test_who_asks_a_script_for_its_arguments_starts_no_training(
     script = f"{home}/examples/pytorch/{task.script}" if task else f"{home}/smoke.py"
     assert (done.argv, done.code) == (["python3", script, "--help"], None)
     assert not done.environ.keys() & {"MULTINODE_KEEPER", "MULTINODE_RESUME"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        ({"MULTINODE_WORLD_SIZE": "2"}, ""),
+        ({"MULTINODE_WORLD_SIZE": "2:4"}, ""),
+        ({"MULTINODE_WORLD_SIZE": "3:"}, "smaller than MULTINODE_WORLD_SIZE: 2 of 3\n  try: start 3 processes"),
+        (
+            {"MULTINODE_WORLD_SIZE": "8"},
+            "2 of 8\n  try: start 8 processes, in an elastic job by PET_NNODES=4, torchrun",
+        ),
+        ({"MULTINODE_WORLD_SIZE": "1"}, "larger than MULTINODE_WORLD_SIZE: 2 of 1\n"),
+        # What the entrypoint has set is right for the node where it did.
+        ({"MULTINODE_WORLD_SIZE": "8", "MULTINODE_SET": "MULTINODE_WORLD_SIZE=8"}, ""),
+    ],
+)
+def test_a_rank_does_not_train_in_a_world_of_another_size(
+    start: Start, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], said: str
+) -> None:
+    monkeypatch.setattr(program, "read_this_machine", lambda: look_at(Box(1, 1)))
+
+    done = start("rank", "-u", "x.py", **left_by("torchrun-worker"), **more)
+
+    assert (done.code, done.argv) == ((2, []) if said else (None, ["python3", "-u", "x.py"]))
+    assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "looks"),
+    [
+        ("smoke", {}, False),
+        ("smoke", {"MULTINODE_WORLD_SIZE": "2:4"}, False),
+        ("smoke", {"MULTINODE_WORLD_SIZE": "4"}, True),
+        ("smoke", {"MULTINODE_WORLD_SIZE": "3:"}, True),
+        ("torchrun --nnodes 2:4 x.py", {"MULTINODE_WORLD_SIZE": "4"}, True),
+        ("torchrun --nnodes 2:4 x.py", {}, False),
+        ("torchrun --nnodes 4 x.py", {"MULTINODE_WORLD_SIZE": "4"}, False),
+    ],
+)
+def test_the_ranks_of_an_elastic_job_look_how_many_they_are_where_somebody_insists_on_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch, words: str, more: dict[str, str], looks: bool
+) -> None:
+    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(1, 1)))
+    monkeypatch.setattr(os.path, "exists", lambda path: path == RANK or Path(path).is_file())
+
+    done = start(*words.split(), **more, PET_RDZV_ENDPOINT="w-0:23456", PET_NNODES="2:4")
+
+    assert done.environ.get("PYTHON_EXEC") == (RANK if looks else None)
 
 
 def test_the_nodes_in_a_file_of_pbs_are_counted(start: Start, home: Path) -> None:
