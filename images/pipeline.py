@@ -159,7 +159,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, taken)
-    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context), context)
+    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store), context)
     layers = (*base.layers, *above)
     settings = entrypoint_layer.settings(lock, base)
     config = oci.config(layers, settings, f"{lock.family_as_of}T00:00:00Z", base.history)

@@ -115,10 +115,11 @@ def run(
     itself; where it runs `apart`, in a session of its own, all its processes get a ^C.
     Raises WorldFault with `remedy` if the program is not there.
     """
-    with _fed(feed) as given:
-        options = {"cwd": cwd, "stdin": given, "stdout": out or subprocess.PIPE, "start_new_session": apart}
-        child = _start(command, env, remedy, **options)
+    pipe = subprocess.PIPE
+    given = pipe if feed else subprocess.DEVNULL
+    child = _start(command, env, remedy, cwd=cwd, stdin=given, stdout=out or pipe, start_new_session=apart)
     try:
+        _feed(child, feed.encode())
         said, err = _communicate(child, _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
         if apart and child.poll() is None:
@@ -190,12 +191,16 @@ class Idle:
             return None
 
 
-def _fed(text: str) -> IO[bytes]:
-    """Return a file in memory: `communicate` does not write on, after a tick, what a pipe had no room for."""
-    file = os.fdopen(os.memfd_create("input"), "w+b")
-    file.write(text.encode())
-    file.seek(0)
-    return file
+def _feed(child: subprocess.Popen[bytes], data: bytes) -> None:
+    """Write the input of a process; after a tick `communicate` does not write on what a pipe had no room for."""
+    pipe, child.stdin = child.stdin, None
+
+    def write(pipe: IO[bytes]) -> None:
+        with suppress(BrokenPipeError), pipe:
+            pipe.write(data)
+
+    if pipe:
+        threading.Thread(target=write, args=(pipe,), daemon=True).start()
 
 
 def _communicate(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> tuple[bytes, bytes]:

@@ -1,14 +1,9 @@
-"""Wheels, Debian packages and single files as CycloneDX 1.6 components: equal images have equal documents.
-
-As a program it reads what `sbom` lists, as JSON, and prints the document.
-"""
+"""Wheels, Debian packages and single files as CycloneDX 1.6 components: equal images have equal documents."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import re
-import sys
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -144,7 +139,3 @@ def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Compo
     stated = {"source": source, "source-version": source_version.strip("() ") or version}
     component.properties = [Property(name=f"multinode:debian:{key}", value=value) for key, value in stated.items()]
     return component
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render(json.load(sys.stdin)))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
@@ -15,16 +11,11 @@ from packaging.utils import canonicalize_name
 from images.base import replaced
 from images.base.base import Base, Facts
 from images.debs.apt import Deb
-from images.host import process
-from images.host.context import Context
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
 from images.wheels.about import about
 
-ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-m", "images.inspection.components")
 NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
 
 
@@ -41,16 +32,22 @@ class Listed:
     wheels: Sequence[tuple[str, str, str, RawMetadata]]
     systems: Sequence[tuple[str, str, Mapping[str, str]]]
     installed: Sequence[tuple[str, str]]
-    examples: Sequence[str]
+    examples: tuple[str, str] | None
 
 
-def write(locked: Lock, found: Sequence[Wheel], base: Base, context: Context) -> str:
+def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    contents = asdict(listed(locked, found, base, context.store))
-    return str(context.store.cached("sboms", contents, lambda: _render(contents, context.environ)).value)
+    contents = asdict(listed(locked, found, base, store))
+
+    def make() -> str:
+        from images.inspection import components  # a tenth of a second that most builds do not need
+
+        return components.render(contents)
+
+    return str(store.cached("sboms", contents, make).value)
 
 
 def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Listed:
@@ -64,7 +61,7 @@ def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Li
         installed = _kept(base.facts, locked)
     return Listed(
         f"torch{locked.torch}-transformers{release}", locked.family_as_of.isoformat(), described(found, store), systems,
-        installed, (release, locked.examples.sha256) if locked.examples else (),
+        installed, (release, locked.examples.sha256) if locked.examples else None,
     )  # fmt: skip
 
 
@@ -78,17 +75,6 @@ def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str
         (wheel.project, wheel.version, wheel.sha256, about(store, wheel.sha256, wheel.path).metadata)
         for wheel in wheels
     ]
-
-
-def _render(contents: Mapping[str, object], environ: Mapping[str, str]) -> str:
-    """Have another process write the document: the library is pure Python, and would hold up the layers beside it."""
-    paths = [str(ROOT), environ.get("PYTHONPATH", "")]
-    child = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    remedy = "pip install -e . in the virtual environment of build.py"
-    done = process.run(COMMAND, child, remedy, json.dumps(contents))
-    if done.failure:
-        raise WorldFault("cannot write the SBOM", done.failure, remedy)
-    return done.out
 
 
 def _paragraph(deb: Deb) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ import pytest
 
 from images.base.base import Base
 from images.base.installed import Distribution
-from images.host import process
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.inspection import components, sbom
 from images.lock.lock import BaseImage, Examples, Lock
 from tests.support.bases import MANIFEST, base
-from tests.support.locks import artifact, context, lock
+from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
 
 STATUS = """Package: libc6
@@ -32,8 +29,7 @@ LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Examples("examp
 
 def parts(locked: Lock, found: Base, store: Store) -> list[dict[str, Any]]:
     """Return the components of a document."""
-    contents = json.loads(json.dumps(asdict(sbom.listed(locked, [], found, store))))
-    rows: list[dict[str, Any]] = json.loads(components.render(contents))["components"]
+    rows: list[dict[str, Any]] = json.loads(sbom.write(locked, [], found, store))["components"]
     return rows
 
 
@@ -84,17 +80,11 @@ def test_what_the_image_hides_of_the_base_is_not_listed(tmp_path: Path, ahead: s
     assert [row["version"] for row in rows if row["name"] == "numpy"] == ["2.1.0"]
 
 
-def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = list[object]()
+def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path))
+    monkeypatch.setattr(components, "render", None)
 
-    def run(command: object, environ: Mapping[str, str], remedy: str, feed: str) -> process.Result:
-        commands.append(command)
-        return process.Result(0, components.render(json.loads(feed)), "")
-
-    monkeypatch.setattr(process, "run", run)
-    first, again = (sbom.write(LOCK, [], UBUNTU, context(Store(tmp_path), None, {})) for _ in range(2))
-
-    assert (first, commands) == (again, [sbom.COMMAND])
+    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path)) == first
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -102,21 +92,12 @@ def test_equal_locks_have_one_document(tmp_path: Path, monkeypatch: pytest.Monke
     "changes", [{"status": STATUS.replace("3.8", "3.9")}, {"release": {"ID": "debian", "VERSION_ID": "13"}}], ids=str
 )
 def test_a_base_that_says_otherwise_of_itself_has_another_document(
-    tmp_path: Path, made: bool, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, made: bool, changes: dict[str, Any]
 ) -> None:
     """The same lock: `verify` may read the base from an image of others."""
-    monkeypatch.setattr(process, "run", lambda *given: process.Result(0, components.render(json.loads(given[-1])), ""))
     good, store = replace(UBUNTU, manifest=None if made else MANIFEST), Store(tmp_path / "store")
     other = replace(good, facts=replace(good.facts, **changes))
 
-    first = sbom.write(LOCK, [], other, context(store, None, {}))
+    first = sbom.write(LOCK, [], other, store)
 
-    assert sbom.write(LOCK, [], good, context(store, None, {})) != first
-
-
-def test_a_library_that_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = process.Result(1, "", "Traceback\nModuleNotFoundError: No module named 'cyclonedx'\n")
-    monkeypatch.setattr(process, "run", lambda *_: said)
-
-    with pytest.raises(WorldFault, match="No module named 'cyclonedx'"):
-        sbom.write(LOCK, [], UBUNTU, context(Store(tmp_path), None, {}))
+    assert sbom.write(LOCK, [], good, store) != first
