@@ -75,15 +75,15 @@ def configuration(aside: Path) -> str:
 
 
 def answers(store: Store, listed: str, environ: Mapping[str, str]) -> bool:
-    """Return whether the mirrors of a sources.list answer, within some seconds.
+    """Return whether the mirrors of a sources.list answer, within some seconds, with what Debian has signed.
 
-    Raises Unverified or Unwritable as `run` does.
+    Raises Unwritable as `run` does.
     """
     try:
         with store.aside(directory=True) as place:
             lay_out(place.resolve(), listed)
             run(store, place.resolve(), ("update", *BRIEFLY), environ)
-    except (Unverified, Unwritable):
+    except Unwritable:
         raise
     except WorldFault:
         return False

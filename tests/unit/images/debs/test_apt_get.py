@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.debs.apt_get import Unverified, answers, configuration
+from images.debs.apt_get import answers, configuration
 from images.host import process
 from images.host.disk.faults import Unwritable
 from images.host.store import Store
@@ -37,7 +37,7 @@ def test_apt_takes_nothing_without_a_signature_whatever_the_machine_says(name: s
     [
         (0, "", True),
         (100, "E: Could not resolve 'debian'", False),
-        (100, "E: The following signatures were invalid: BADSIG 0E98404D386FA1D9", Unverified),
+        (100, "E: The following signatures were invalid: BADSIG 0E98404D386FA1D9", False),
         (100, "E: Write error - write (28: No space left on device)", Unwritable),
     ],
 )
