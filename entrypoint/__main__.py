@@ -115,9 +115,11 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
     from entrypoint.launchers.signs import check_insisted
     from entrypoint.runs.rank import add_resume
     from entrypoint.tuning.bind import start_rank
+    from entrypoint.tuning.starters import COUNTS
 
     world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
-    check_insisted(forget(environ), world)
+    if environ.get(COUNTS):
+        check_insisted(forget(environ), world)
     start_rank(add_resume(words, environ, world, write_in_private), environ, world, read_this_machine(), stack)
 
 

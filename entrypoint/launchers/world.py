@@ -159,14 +159,15 @@ def count_nodes(size: int, local: int, around: int | None) -> int:
     """Return how many nodes have these ranks, `local` of them this one; around: how many a scheduler gave, if known.
 
     That number counts only where the ranks fit it as if spread over all of these nodes, some of which then have one
-    rank more than others. Else every node has as many ranks as this one, but the last.
+    rank more than others, and where this node has too few to be another than the last. Else every node has as many
+    ranks as this one, but the last.
     """
     same = -(-size // local)
-    if not around or not size % around:
+    if not around:
         return same
-    each = size // around
-    spread = local == each or (local == each + 1 and size % local)
-    return around if spread else same
+    each = -(-size // around)
+    spread = size % around and (local < each or size % local)
+    return around if spread and local <= each else same
 
 
 def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, bool]:

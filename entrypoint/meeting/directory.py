@@ -6,8 +6,9 @@ and a new word of its own, and rank 0 repeats these in its verdict. Who finds it
 has met all.
 
 A rank that waits no longer writes the verdict itself, before rank 0 can: the file must not exist (O_EXCL), so there is
-one verdict for all. No clocks are compared. Every look writes a file: NFS then asks its server what else is new there
-(nfs(5), "Directory entry caching").
+one verdict for all. The last verdict of ranks that have met stays: in such a directory nobody begins anew because a
+rank is late, or has started again without the others. No clocks are compared. Every look writes a file: NFS then asks
+its server what else is new there (nfs(5), "Directory entry caching").
 """
 
 from __future__ import annotations
@@ -18,24 +19,30 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import create, list_directory, read_text, remove, write_whole
+from entrypoint.errors import LATER, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-# Seconds that a rank waits for the others, and between two looks.
-WAIT, LOOK = 60.0, 0.5
+# Seconds that ranks wait which have met elsewhere before, and which others may start much later (an image that is
+# fetched); and between the first looks, and at most.
+WAIT, LONG_WAIT, LOOK, LONGEST = 60.0, 600.0, 0.5, 5.0
 VERDICT = "verdict."
 # The verdict of a rank that waits no longer.
 APART = "[]"
 
 
 class Seat(NamedTuple):
-    """The place of a rank in a meeting: the directory, its number and how many there are, its word, and its clock."""
+    """The place of a rank in a meeting: the directory, its number and how many there are, its word, and its clock.
+
+    wait: the seconds that it waits for the others.
+    """
 
     directory: str
     rank: int
     size: int
     word: str
+    wait: float
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -45,38 +52,57 @@ class Seat(NamedTuple):
 
 
 def meet(seat: Seat, choice: str) -> str | None:
-    """Return the choice of rank 0 once all ranks have answered each other in a directory; None if not all have.
+    """Return the choice of rank 0 once all ranks have answered each other in a directory; None if they never have.
 
-    Raises OSError if the directory cannot be written any more when others may rely on this rank.
+    Raises Refusal where they have at an earlier start, and OSError for a directory that cannot be written.
     """
-    try:
-        prepare(seat)
-        write_whole(seat.name(seat.rank), seat.word)
-    except OSError:  # who cannot write here shares nothing
-        return None
-    return follow(seat) if seat.rank else lead(seat, choice)
+    prepare(seat)
+    write_whole(seat.name(seat.rank), seat.word)
+    found = follow(seat) if seat.rank else lead(seat, choice)
+    if found is None and any(read_verdict(seat.name(name)) for name in list_verdicts(seat)):
+        fact = f"not all ranks have answered within {seat.wait:.0f} s in a directory in which they have met before"
+        remedy = f"start all ranks again; where each node has a directory of its own now, rm -r {seat.directory}"
+        raise Refusal(fact, seat.directory, remedy, LATER)
+    return found
 
 
 def prepare(seat: Seat) -> None:
-    """Make the directory, for any uid of this group; rank 0 removes what earlier starts have decided."""
+    """Make the directory, for any uid of this group."""
     os.makedirs(seat.directory, exist_ok=True)
     if os.stat(seat.directory).st_uid == os.getuid():
         os.chmod(seat.directory, 0o775)
-    for name in list_directory(seat.directory):
-        if name.startswith(VERDICT) and not seat.rank:
-            remove(seat.name(name))
 
 
 def lead(seat: Seat, choice: str) -> str | None:
     """Wait until all have answered our word, and write the verdict."""
-    end, words = seat.now() + WAIT, list_answers(seat)
-    while len(words) < seat.size - 1 and seat.now() < end:
-        seat.sleep(LOOK)
+    words = list_answers(seat)
+    for pause in list_pauses(seat):
+        if len(words) == seat.size - 1:
+            break
+        seat.sleep(pause)
         write_whole(seat.name(seat.rank), seat.word)
         words = list_answers(seat)
     together = len(words) == seat.size - 1
-    first = create(seat.name(VERDICT + seat.word), json.dumps([choice, *words]) if together else APART)
-    return choice if first and together else None
+    earlier = list_verdicts(seat)
+    if not create(seat.name(VERDICT + seat.word), json.dumps([choice, *words]) if together else APART):
+        return None
+    for name in earlier:
+        if together or not read_verdict(seat.name(name)):
+            remove(seat.name(name))
+    return choice if together else None
+
+
+def list_pauses(seat: Seat) -> Iterator[float]:
+    """Yield the seconds between two looks until the wait is over: longer and longer, for a server with many ranks."""
+    end, pause = seat.now() + seat.wait, LOOK
+    while seat.now() < end:
+        yield pause
+        pause = min(pause * 1.2, LONGEST)
+
+
+def list_verdicts(seat: Seat) -> list[str]:
+    """List the names of all verdicts."""
+    return [name for name in list_directory(seat.directory) if name.startswith(VERDICT)]
 
 
 def list_answers(seat: Seat) -> list[str]:
@@ -92,31 +118,32 @@ def read_words(path: str) -> list[str]:
 
 def follow(seat: Seat) -> str | None:
     """Answer the word of rank 0 until there is a verdict with our own."""
-    end = seat.now() + WAIT
-    while True:
+    verdict = seat.name(VERDICT)
+    for pause in list_pauses(seat):
         heard = "".join(read_words(seat.name(0))[:1])
         write_whole(seat.name(seat.rank), f"{seat.word} {heard}")
         verdict = seat.name(VERDICT + heard)
-        found = read_verdict(verdict, seat.word)
-        if found is not None:
-            return found
-        if seat.now() > end:
-            return None if create(verdict, APART) else await_verdict(verdict, seat)
-        seat.sleep(LOOK)
+        found = read_verdict(verdict)
+        if seat.word in found[1:]:
+            return found[0]
+        seat.sleep(pause)
+    return None if create(verdict, APART) else await_verdict(verdict, seat)
 
 
 def await_verdict(path: str, seat: Seat) -> str | None:
     """Return the choice in a verdict that is there; it may be empty for as long as it takes to write one."""
-    end = seat.now() + WAIT
-    while not read_text(path) and seat.now() < end:
-        seat.sleep(LOOK)
-    return read_verdict(path, seat.word)
+    for pause in list_pauses(seat):
+        if read_text(path):
+            break
+        seat.sleep(pause)
+    choice, *words = read_verdict(path) or [""]
+    return choice if seat.word in words else None
 
 
-def read_verdict(path: str, word: str) -> str | None:
-    """Return the choice in a verdict that has a word; None where there is none, or it is not written to its end."""
+def read_verdict(path: str) -> list[str]:
+    """Return the choice of ranks that have met, and their words; nothing for ranks that have not, or half a verdict."""
     try:
         found = json.loads(read_text(path) or APART)
-        return str(found[0]) if word in found[1:] else None
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
+    except (ValueError, RecursionError):
+        return []
+    return [*map(str, found)] if isinstance(found, list) else []

@@ -20,7 +20,7 @@ from entrypoint.runs.lease import (
     release,
     take,
 )
-from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, read_record
+from entrypoint.runs.record import OWN, as_text, check_record, compare, describe, mark_time, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,4 +160,4 @@ def leave_record(run: Run, *, replaces: bool) -> None:
     path = f"{run.directory}/{OWN}/run.json"
     begins = run.anew or old is None or compare(old, new, splits=run.splits)
     if begins and (replaces or not os.path.exists(path)):
-        write_whole(path, as_text(new))
+        write_whole(path, as_text(new._replace(written=mark_time(run.directory) if new.before else 0)))

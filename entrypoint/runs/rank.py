@@ -5,10 +5,13 @@ The agent of torchrun starts its workers again with the command line that it beg
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.faults.disks import MORE_ROOM, describe_disk
 from entrypoint.printing.streams import print_note
 from entrypoint.runs.record import FLAG, OWN, find_last
 from entrypoint.training.command import Program, set_argument
@@ -22,19 +25,37 @@ if TYPE_CHECKING:
 RESUME = "MULTINODE_RESUME"
 
 
-def find_together(directory: str, world: World) -> tuple[str | None, str]:
-    """Return the name of the checkpoint that all ranks go on from, None if there is none, and a note for the log."""
+def find_together(directory: str, world: World, *, joined: bool) -> tuple[str | None, str]:
+    """Return the name of the checkpoint that all ranks go on from, None if there is none, and a note for the log.
+
+    joined: whether the ranks have met already, in a rendezvous. Raises Refusal where not all ranks come to a directory
+    in which they have met before, or where it cannot be written.
+    """
     last, note = find_last(directory)
     if last is None or not world.several_nodes:
         return (last.name if last else None), note
-    from entrypoint.meeting.directory import WAIT, Seat, meet  # most starts find no checkpoint, or have one node
+    from entrypoint.meeting.directory import LONG_WAIT, WAIT, Seat, meet  # most starts find none, or have one node
 
-    seat = Seat(f"{directory}/{OWN}/ranks", world.rank or 0, world.sizes[1], os.urandom(8).hex())
-    name = meet(seat, last.name)
+    wait = WAIT if joined else LONG_WAIT
+    seat = Seat(f"{directory}/{OWN}/ranks", world.rank or 0, world.sizes[1], os.urandom(8).hex(), wait)
+    if not joined and not world.local_rank:
+        print_note(f"waits until all ranks have answered in {seat.directory}, at most {wait:.0f} s")
+    try:
+        name = meet(seat, last.name)
+    except OSError as error:
+        raise explain_unwritable(seat.directory, error) from None
     if name is None:
-        why = f"not all ranks have answered in this directory within {WAIT:.0f} s"
+        why = f"not all ranks have answered in this directory within {wait:.0f} s"
         note = f"{directory}/{last.name} is not used: {why}; to go on from it, mount one directory on all nodes"
     return name, note
+
+
+def explain_unwritable(directory: str, error: OSError) -> Refusal:
+    """Return the message for a directory in which a rank cannot answer: it would begin anew, and the others not."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Refusal("no space is left in the directory for results", describe_disk(directory), MORE_ROOM, WORLD)
+    value = f"{error.filename or directory} ({error.strerror})"
+    return Refusal("the directory for results cannot be written", value, "mount it so that every rank may write", WORLD)
 
 
 def add_resume(
@@ -44,7 +65,7 @@ def add_resume(
     directory = environ.get(RESUME)
     if not directory:
         return words
-    last, note = find_together(directory, world)
+    last, note = find_together(directory, world, joined="TORCHELASTIC_RUN_ID" in environ)
     # A node may be alone with its checkpoint, and wait for others in vain.
     if note and not (world.rank if last else world.local_rank):
         print_note(note)

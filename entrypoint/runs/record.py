@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_text
+from entrypoint.container.files import read_text, write_whole
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import is_secret
 from entrypoint.printing.streams import quote
@@ -45,12 +45,16 @@ EACH = {BATCH[0][0]: "8"}
 
 
 class Record(NamedTuple):
-    """A run: its task and arguments, the checkpoint that was typed, and the checkpoints that were there before it."""
+    """A run: its task and arguments, the checkpoint that was typed, and the checkpoints that were there before it.
+
+    written: the time of a file that was written beside the record, by the clock of the file system; 0 without one.
+    """
 
     task: str
     arguments: dict[str, str]
     begins_at: str
     before: list[Checkpoint]
+    written: int = 0
 
 
 def describe(task: str, given: Mapping[str, object], directory: str) -> Record:
@@ -65,9 +69,25 @@ def read_record(directory: str) -> Record | None:
         found = json.loads(read_text(f"{directory}/{OWN}/run.json") or "")
         before = [Checkpoint(str(each[0]), int(each[1]), int(each[2]), *map(str, each[3:])) for each in found["before"]]
         arguments = {str(name): str(value) for name, value in found["arguments"].items()}
-        return Record(str(found["task"]), arguments, str(found.get("begins_at", "")), before)
+        begins_at, written = str(found.get("begins_at", "")), int(found.get("written", 0))
+        return Record(str(found["task"]), arguments, begins_at, before, written)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def mark_time(directory: str) -> int:
+    """Write the file by whose time a copy of a directory is known, and return that time."""
+    path = f"{directory}/{OWN}/time"
+    write_whole(path, "")
+    return os.stat(path).st_mtime_ns
+
+
+def is_copy(directory: str, record: Record) -> bool:
+    """Return whether a directory is a copy that did not keep the times of its files."""
+    try:
+        return record.written not in (0, os.stat(f"{directory}/{OWN}/time").st_mtime_ns)
+    except OSError:
+        return False
 
 
 def as_text(record: Record) -> str:
@@ -122,7 +142,7 @@ def find_last(directory: str) -> tuple[Checkpoint | None, str]:
     record = read_record(directory)
     if record is None:
         return None, ""
-    found = leave_out(list_checkpoints(directory), record.before)
+    found = leave_out(list_checkpoints(directory), record.before, copied=is_copy(directory, record))
     last, faults = pass_damaged(directory, found)
     if last is None and not faults:
         return None, ""
@@ -130,16 +150,16 @@ def find_last(directory: str) -> tuple[Checkpoint | None, str]:
     return last, f"{', '.join(shorten(faults))}: {then}" if faults else then
 
 
-def leave_out(found: list[Checkpoint], before: list[Checkpoint]) -> list[Checkpoint]:
+def leave_out(found: list[Checkpoint], before: list[Checkpoint], *, copied: bool) -> list[Checkpoint]:
     """Return the checkpoints without those that were there before the run, which it may have written again.
 
-    All files of a copy may have other times. Then only their content tells.
+    copied: whether their times are those of a copy. Then only their content tells, which may be the same in both runs.
     """
+    if copied:
+        digests = {(each.name, each.digest) for each in before}
+        return [each for each in found if (each.name, each.digest) not in digests]
     times = {(each.name, each.written) for each in before}
-    if not all(each.digest for each in before) or any((each.name, each.written) in times for each in found):
-        return [each for each in found if (each.name, each.written) not in times]
-    digests = {(each.name, each.digest) for each in before}
-    return [each for each in found if (each.name, each.digest) not in digests]
+    return [each for each in found if (each.name, each.written) not in times]
 
 
 def shorten(faults: list[str]) -> list[str]:

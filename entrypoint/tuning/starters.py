@@ -64,6 +64,7 @@ ALIKE = Setting("TORCH_ELASTIC_WORKER_IDENTICAL", "1", "every pod has as many ra
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
+COUNTS = "MULTINODE_COUNTS"  # by which a rank knows that it has to look how many they have become
 BINDABLE = ("torchrun", "python3", "python")
 SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
 # Python's options whose value follows them, in the same word or the next one.
@@ -245,4 +246,5 @@ def bind_ranks(
     starts = os.path.basename(name) in SHELLS or (name in BINDABLE and binds)
     if world.launcher not in (ALONE, TORCHRUN) or not starts or not exists(RANK):
         return []
-    return [Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")]
+    program = Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")
+    return [program, Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go")] if counts else [program]

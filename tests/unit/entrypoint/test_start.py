@@ -318,6 +318,8 @@ def test_who_asks_a_script_for_its_arguments_starts_no_training(
         ({"MULTINODE_WORLD_SIZE": "1"}, "larger than MULTINODE_WORLD_SIZE: 2 of 1\n"),
         # What the entrypoint has set is right for the node where it did.
         ({"MULTINODE_WORLD_SIZE": "8", "MULTINODE_SET": "MULTINODE_WORLD_SIZE=8"}, ""),
+        # In a shell any number of ranks may be started.
+        ({"MULTINODE_WORLD_SIZE": "8", "MULTINODE_COUNTS": ""}, ""),
     ],
 )
 def test_a_rank_does_not_train_in_a_world_of_another_size(
@@ -325,7 +327,7 @@ def test_a_rank_does_not_train_in_a_world_of_another_size(
 ) -> None:
     monkeypatch.setattr(program, "read_this_machine", lambda: look_at(Box(1, 1)))
 
-    done = start("rank", "-u", "x.py", **left_by("torchrun-worker"), **more)
+    done = start("rank", "-u", "x.py", **left_by("torchrun-worker"), **{"MULTINODE_COUNTS": "1", **more})
 
     assert (done.code, done.argv) == ((2, []) if said else (None, ["python3", "-u", "x.py"]))
     assert said in done.err

@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 
 from entrypoint.container.files import create
+from entrypoint.errors import LATER, Refusal
 from entrypoint.meeting import directory
 from entrypoint.meeting.directory import APART, VERDICT, Seat, follow, lead, meet
 
 TOGETHER = ["checkpoint-8"]
+# Shorter, but long enough for a machine that does much else.
+WAIT = 1.0
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait shorter for the others, but long enough for a machine that does much else."""
-    monkeypatch.setattr(directory, "WAIT", 1.0)
+    """Look more often."""
     monkeypatch.setattr(directory, "LOOK", 0.01)
 
 
@@ -33,7 +35,10 @@ def start(places: list[Path], *, late: int | None = None) -> list[str | None]:
             threading.Event().wait(0.5)
         word = os.urandom(8).hex()
         # Rank 0 has a choice of its own; that of the others does not count.
-        found[rank] = meet(Seat(str(places[rank]), rank, len(places), word), f"checkpoint-{8 - rank}")
+        try:
+            found[rank] = meet(Seat(str(places[rank]), rank, len(places), word, WAIT), f"checkpoint-{8 - rank}")
+        except Refusal as refusal:
+            found[rank] = str(refusal.code)
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(places))]
     for thread in threads:
@@ -70,24 +75,34 @@ def test_nodes_with_directories_of_their_own_begin_together(nodes: list[Path]) -
 
 
 def test_nodes_that_have_changed_places_share_nothing(nodes: list[Path]) -> None:
-    """A machine was node 0 and then node 1: its directory has the answers of both."""
+    """A machine was node 0 and then node 1: its directory has the words of both."""
     a, b = nodes
-    for place in nodes:
-        assert start([place, place]) == TOGETHER * 2
-    assert start([a, b]) == start([b, a]) == [None, None]
+    for _ in range(2):
+        assert start([a, b]) == start([b, a]) == [None, None]
 
 
-def test_a_copy_of_a_directory_is_another_one(nodes: list[Path]) -> None:
+def test_who_has_shared_a_directory_does_not_begin_anew_without_the_others(nodes: list[Path]) -> None:
+    """A copy of the directory is another one; there all have to start again, as where a rank is late."""
     a, b = nodes
-    start([a, a])
+    assert start([a, a]) == TOGETHER * 2
     shutil.copytree(a, b, dirs_exist_ok=True)
-    assert start([a, b]) == [None, None]
+    for _ in range(2):
+        assert start([a, b]) == [str(LATER)] * 2
+    assert start([a, a]) == TOGETHER * 2
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_starts_again_without_the_others_is_refused(tmp_path: Path, rank: int) -> None:
+    assert start([tmp_path] * 2) == TOGETHER * 2
+    with pytest.raises(Refusal, match="have met before") as caught:
+        meet(Seat(str(tmp_path), rank, 2, "word", WAIT), "checkpoint-8")
+    assert caught.value.code == LATER
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_who_comes_too_late_is_alone_and_so_are_all(nodes: list[Path], rank: int) -> None:
     place = nodes[0]
-    seats = [Seat(str(place), each, 2, f"{each}" * 16) for each in range(2)]
+    seats = [Seat(str(place), each, 2, f"{each}" * 16, WAIT) for each in range(2)]
     assert meet(seats[rank], "checkpoint-8") is None
     assert meet(seats[1 - rank], "checkpoint-8") is None
 
@@ -108,7 +123,7 @@ class Moments:
 
 
 def seat(place: Path, rank: int, clock: Moments) -> Seat:
-    return Seat(str(place), rank, 2, f"word{rank}", clock.now, clock.sleep)
+    return Seat(str(place), rank, 2, f"word{rank}", 9, clock.now, clock.sleep)
 
 
 def test_rank_0_is_alone_where_another_waited_no_longer(tmp_path: Path) -> None:
@@ -130,10 +145,9 @@ def test_rank_0_is_alone_where_another_waited_no_longer(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("late", [False, True])
 def test_who_waits_no_longer_does_what_the_verdict_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, found: str | None, late: bool
+    tmp_path: Path, verdict: str, found: str | None, late: bool
 ) -> None:
     """Rank 0 makes its verdict in that moment, and writes it a moment later."""
-    monkeypatch.setattr(directory, "WAIT", 9)
     (tmp_path / "0").write_text("word0")
     path = tmp_path / f"{VERDICT}word0"
     if late:
@@ -142,10 +156,11 @@ def test_who_waits_no_longer_does_what_the_verdict_says(
     assert follow(seat(tmp_path, 1, clock)) == found
 
 
-def test_who_cannot_write_there_shares_nothing(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for rank in (0, 1):
-        assert meet(Seat(f"{tmp_path}/file/ranks", rank, 2, "word"), "checkpoint-8") is None
+        with pytest.raises(OSError):
+            meet(Seat(f"{tmp_path}/file/ranks", rank, 2, "word", WAIT), "checkpoint-8")
 
 
 def test_verdicts_of_earlier_starts_are_removed(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from entrypoint.errors import Refusal
 from entrypoint.launchers.world import TORCHRUN_WORKER, World
 from entrypoint.meeting import directory
 from entrypoint.meeting.directory import Seat
@@ -50,16 +53,59 @@ def test_ranks_of_several_nodes_look_together(
     world = WORLD._replace(nodes=(2, 2), rank=1, size=4)
     (tmp_path / OWN).mkdir()
     (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
-    assert find_together(str(tmp_path), world) == (None, "") and seats == []  # nothing to agree upon
+    assert find_together(str(tmp_path), world, joined=True) == (None, "") and seats == []  # nothing to agree upon
     checkpoint(tmp_path, 4)
 
-    last, said = find_together(str(tmp_path), world)
+    last, said = find_together(str(tmp_path), world, joined=True)
 
     assert last == met and note in said
     for rank, local in ((0, 0), (2, 0), (3, 1)):
-        add_resume(WORDS, {RESUME: str(tmp_path)}, world._replace(rank=rank, local_rank=local), never)
+        environ = {RESUME: str(tmp_path), "TORCHELASTIC_RUN_ID": "a"}
+        add_resume(WORDS, environ, world._replace(rank=rank, local_rank=local), never)
         assert (note in capsys.readouterr().err) is (rank == 0 if met else local == 0)
     assert [each[:3] for each in seats] == [(f"{tmp_path}/{OWN}/ranks", rank, 4) for rank in (1, 0, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("error", "fact"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no space is left in the directory for results"),
+        (PermissionError(errno.EACCES, "Permission denied", "/a"), "cannot be written: /a (Permission denied)"),
+    ],
+)
+def test_a_rank_that_cannot_answer_does_not_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, fact: str
+) -> None:
+    def meet(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(directory, "meet", meet)
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
+    checkpoint(tmp_path, 4)
+
+    with pytest.raises(Refusal, match=re.escape(fact)):
+        find_together(str(tmp_path), WORLD._replace(nodes=(2, 2), size=2), joined=True)
+
+
+@pytest.mark.parametrize(("environ", "seconds"), [({"TORCHELASTIC_RUN_ID": "a"}, 60), ({}, 600)])
+def test_ranks_that_have_not_met_yet_wait_longer_and_say_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    environ: dict[str, str],
+    seconds: int,
+) -> None:
+    seats: list[Seat] = []
+    monkeypatch.setattr(directory, "meet", lambda seat, _: seats.append(seat))
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "run.json").write_text(as_text(describe("qa", {}, str(tmp_path))))
+    checkpoint(tmp_path, 4)
+
+    add_resume(WORDS, {RESUME: str(tmp_path), **environ}, WORLD._replace(nodes=(2, 2), size=2), never)
+
+    assert [seat.wait for seat in seats] == [seconds]
+    assert ("at most 600 s" in capsys.readouterr().err) is (seconds == 600)
 
 
 def test_a_note_is_one_row_whatever_the_directory_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,17 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.runs.checkpoints import Checkpoint
-from entrypoint.runs.record import OWN, Record, as_text, check_record, compare, describe, find_last, read_record
+from entrypoint.runs.record import (
+    OWN,
+    Record,
+    as_text,
+    check_record,
+    compare,
+    describe,
+    find_last,
+    mark_time,
+    read_record,
+)
 from tests.support.runs import checkpoint
 
 QA = {"learning_rate": "3e-5", "do_train": True}
@@ -19,7 +29,7 @@ QA = {"learning_rate": "3e-5", "do_train": True}
 
 def leave(directory: Path, record: Record) -> None:
     """Write what a run leaves there."""
-    (directory / OWN).mkdir(parents=True)
+    (directory / OWN).mkdir(parents=True, exist_ok=True)
     (directory / OWN / "run.json").write_text(as_text(record))
 
 
@@ -218,25 +228,29 @@ def test_checkpoints_of_the_run_before_are_not_used(tmp_path: Path) -> None:
 def test_a_copy_of_a_directory_has_the_same_run(tmp_path: Path, keeps: bool) -> None:
     """A copy may have other times, in any order, and its first files those that the run has written."""
     checkpoint(tmp_path, 5000)
-    leave(tmp_path, describe("qa", QA, str(tmp_path)))
+    (tmp_path / OWN).mkdir()
+    leave(tmp_path, describe("qa", QA, str(tmp_path))._replace(written=mark_time(str(tmp_path))))
     checkpoint(tmp_path, 500)
-    for place in tmp_path.glob("checkpoint-*"):
+    for path in (*tmp_path.glob("checkpoint-*/trainer_state.json"), tmp_path / OWN / "time"):
         if not keeps:
-            os.utime(place / "trainer_state.json", ns=(77, 77))
+            os.utime(path, ns=(77, 77))
     last, _ = find_last(str(tmp_path))
     assert last is not None and last.step == 500
 
 
+@pytest.mark.parametrize("again", [[500], [500, 1000]])
 @pytest.mark.parametrize("digests", [True, False])
-def test_a_checkpoint_that_was_written_again_is_the_run_s_own(tmp_path: Path, digests: bool) -> None:
+def test_a_checkpoint_that_was_written_again_is_the_run_s_own(tmp_path: Path, digests: bool, again: list[int]) -> None:
     """The same steps may give the same state to the last bit. An older release has left no digests."""
     for step in (500, 1000):
         checkpoint(tmp_path, step)
-    record = describe("qa", QA, str(tmp_path))
+    (tmp_path / OWN).mkdir()
+    record = describe("qa", QA, str(tmp_path))._replace(written=mark_time(str(tmp_path)) if digests else 0)
     leave(tmp_path, record if digests else record._replace(before=[each._replace(digest="") for each in record.before]))
-    os.utime(tmp_path / "checkpoint-500/trainer_state.json", ns=(77, 77))
+    for step in again:
+        os.utime(tmp_path / f"checkpoint-{step}/trainer_state.json", ns=(77, 77))
     last, _ = find_last(str(tmp_path))
-    assert last is not None and last.step == 500
+    assert last is not None and last.step == again[-1]
 
 
 def test_the_record_of_an_older_release_is_read(tmp_path: Path) -> None:
