@@ -158,9 +158,8 @@ def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tu
 def count_nodes(size: int, local: int, around: int | None) -> int:
     """Return how many nodes have these ranks, `local` of them this one; around: how many a scheduler gave, if known.
 
-    That number counts only where the ranks fit it as if spread over all of these nodes, some of which then have one
-    rank more than others, and where this node has too few to be another than the last. Else every node has as many
-    ranks as this one, but the last.
+    That number counts only where the ranks fit it as if spread over all of these nodes, of which some have one rank
+    more or the last has too few. Else every node has as many ranks as this one, but the last.
     """
     same = -(-size // local)
     if not around:

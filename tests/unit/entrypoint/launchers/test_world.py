@@ -183,6 +183,7 @@ def test_nodes_and_the_ranks_of_this_one_are_counted(
         (2, 4, 5, 4),  # 2, 1, 1 and 1
         (1, 4, 5, 4),
         (4, 2, 5, 2),  # 4 and 1: a node that is full, and another
+        (1, 2, 5, 2),
         (8, 2, 8, 1),
         (2, None, 5, 3),
     ],
