@@ -61,7 +61,7 @@ def meet(seat: Seat, choice: str) -> str | None:
     found = follow(seat) if seat.rank else lead(seat, choice)
     if found is None and any(read_verdict(seat.name(name)) for name in list_verdicts(seat)):
         fact = f"not all ranks have answered within {seat.wait:.0f} s in a directory in which they have met before"
-        remedy = f"start all ranks again; where each node has a directory of its own now, rm -r {seat.directory}"
+        remedy = f"start all ranks again; only if each node has a directory of its own now: rm -r {seat.directory}"
         raise Refusal(fact, seat.directory, remedy, LATER)
     return found
 
@@ -118,9 +118,9 @@ def read_words(path: str) -> list[str]:
 
 def follow(seat: Seat) -> str | None:
     """Answer the word of rank 0 until there is a verdict with our own."""
-    verdict = seat.name(VERDICT)
+    heard, verdict = "", seat.name(VERDICT)
     for pause in list_pauses(seat):
-        heard = "".join(read_words(seat.name(0))[:1])
+        heard = "".join(read_words(seat.name(0))[:1]) or heard
         write_whole(seat.name(seat.rank), f"{seat.word} {heard}")
         verdict = seat.name(VERDICT + heard)
         found = read_verdict(verdict)

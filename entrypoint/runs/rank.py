@@ -50,6 +50,16 @@ def find_together(directory: str, world: World, *, joined: bool) -> tuple[str | 
     return name, note
 
 
+def has_joined(environ: Mapping[str, str]) -> bool:
+    """Return whether the ranks of this start have met in a rendezvous of torchrun.
+
+    Agents with a master meet once: each starts its ranks again by itself (torch/distributed/elastic/rendezvous,
+    static_tcp_rendezvous.py, next_rendezvous).
+    """
+    elastic = environ.get("PET_RDZV_ENDPOINT") or environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+    return "TORCHELASTIC_RUN_ID" in environ and bool(elastic)
+
+
 def explain_unwritable(directory: str, error: OSError) -> Refusal:
     """Return the message for a directory in which a rank cannot answer: it would begin anew, and the others not."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -65,7 +75,7 @@ def add_resume(
     directory = environ.get(RESUME)
     if not directory:
         return words
-    last, note = find_together(directory, world, joined="TORCHELASTIC_RUN_ID" in environ)
+    last, note = find_together(directory, world, joined=has_joined(environ))
     # A node may be alone with its checkpoint, and wait for others in vain.
     if note and not (world.rank if last else world.local_rank):
         print_note(note)

@@ -87,7 +87,7 @@ def is_copy(directory: str, record: Record) -> bool:
     try:
         return record.written not in (0, os.stat(f"{directory}/{OWN}/time").st_mtime_ns)
     except OSError:
-        return False
+        return record.written != 0
 
 
 def as_text(record: Record) -> str:

@@ -88,7 +88,15 @@ def test_a_rank_that_cannot_answer_does_not_begin_anew(
         find_together(str(tmp_path), WORLD._replace(nodes=(2, 2), size=2), joined=True)
 
 
-@pytest.mark.parametrize(("environ", "seconds"), [({"TORCHELASTIC_RUN_ID": "a"}, 60), ({}, 600)])
+@pytest.mark.parametrize(
+    ("environ", "seconds"),
+    [
+        ({"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "0"}, 60),
+        ({"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "1", "PET_RDZV_ENDPOINT": "m:7"}, 60),
+        ({"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "1"}, 600),
+        ({}, 600),
+    ],
+)
 def test_ranks_that_have_not_met_yet_wait_longer_and_say_so(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
