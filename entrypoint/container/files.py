@@ -106,6 +106,13 @@ def make_private(directory: str) -> str:
     return directory
 
 
+def make_shared(directory: str) -> None:
+    """Make a directory that the group may write too: a job that starts again may have another uid."""
+    os.makedirs(directory, exist_ok=True)
+    if os.stat(directory).st_uid == os.getuid():
+        os.chmod(directory, 0o775)
+
+
 def name_aside(path: str) -> str:
     """Return a name beside a path that no other process takes: containers that share a directory have equal numbers."""
     return f"{path}.{os.urandom(8).hex()}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.container.files import measure_file_system
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import read_mounts
+from entrypoint.errors import WORLD, Refusal
 
 if TYPE_CHECKING:
     from entrypoint.container.cgroup import Files
@@ -84,6 +85,11 @@ def describe_disk(directory: str) -> str:
     """Return the directory of a run, with the size of what it is on."""
     disk = find_disk(directory)
     return write_disk(disk) if disk else directory
+
+
+def explain_full(directory: str) -> Refusal:
+    """Return the message for a run that finds no space in its directory."""
+    return Refusal("no space is left in the directory for results", describe_disk(directory), MORE_ROOM, WORLD)
 
 
 def find_full(paths: list[str], find: Callable[[str], Disk | None] = find_disk) -> list[Disk]:

@@ -14,11 +14,10 @@ its server what else is new there (nfs(5), "Directory entry caching").
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import create, list_directory, read_text, remove, write_whole
+from entrypoint.container.files import create, list_directory, make_shared, read_text, remove, write_whole
 from entrypoint.errors import LATER, Refusal
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def meet(seat: Seat, choice: str) -> str | None:
 
     Raises Refusal where they have at an earlier start, and OSError for a directory that cannot be written.
     """
-    prepare(seat)
+    make_shared(seat.directory)
     write_whole(seat.name(seat.rank), seat.word)
     found = follow(seat) if seat.rank else lead(seat, choice)
     if found is None and any(read_verdict(seat.name(name)) for name in list_verdicts(seat)):
@@ -64,13 +63,6 @@ def meet(seat: Seat, choice: str) -> str | None:
         remedy = f"start all ranks again; only if each node has a directory of its own now: rm -r {seat.directory}"
         raise Refusal(fact, seat.directory, remedy, LATER)
     return found
-
-
-def prepare(seat: Seat) -> None:
-    """Make the directory, for any uid of this group."""
-    os.makedirs(seat.directory, exist_ok=True)
-    if os.stat(seat.directory).st_uid == os.getuid():
-        os.chmod(seat.directory, 0o775)
 
 
 def lead(seat: Seat, choice: str) -> str | None:

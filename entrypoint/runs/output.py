@@ -8,9 +8,9 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import write_whole
-from entrypoint.errors import WORLD, Refusal
-from entrypoint.faults.disks import MORE_ROOM, describe_disk
+from entrypoint.container.files import make_shared, write_whole
+from entrypoint.errors import Refusal
+from entrypoint.faults.disks import explain_full
 from entrypoint.numbers import first_set
 from entrypoint.runs.keeper import KEEPER, start_keeper
 from entrypoint.runs.lease import (
@@ -123,8 +123,7 @@ def open_run(run: Run, clock: Clock, say: Callable[[str], None]) -> dict[str, st
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        fact = "no space is left in the directory for results"
-        raise Refusal(fact, describe_disk(run.directory), MORE_ROOM, WORLD) from None
+        raise explain_full(run.directory) from None
 
 
 def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None]) -> int:
@@ -145,13 +144,6 @@ def take_directory(run: Run, lease: str, clock: Clock, say: Callable[[str], None
             release(lease, run.owner)
         raise
     return start_keeper(lease, run.owner, run.host)
-
-
-def make_shared(directory: str) -> None:
-    """Make a directory that the group may write too: a job that starts again may have another uid."""
-    os.makedirs(directory, exist_ok=True)
-    if os.stat(directory).st_uid == os.getuid():
-        os.chmod(directory, 0o775)
 
 
 def leave_record(run: Run, *, replaces: bool) -> None:

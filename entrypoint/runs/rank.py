@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.container.files import read_text
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.faults.disks import MORE_ROOM, describe_disk
+from entrypoint.faults.disks import explain_full
 from entrypoint.printing.streams import print_note
 from entrypoint.runs.record import FLAG, OWN, find_last
 from entrypoint.training.command import Program, set_argument
@@ -63,7 +63,7 @@ def has_joined(environ: Mapping[str, str]) -> bool:
 def explain_unwritable(directory: str, error: OSError) -> Refusal:
     """Return the message for a directory in which a rank cannot answer: it would begin anew, and the others not."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Refusal("no space is left in the directory for results", describe_disk(directory), MORE_ROOM, WORLD)
+        return explain_full(directory)
     value = f"{error.filename or directory} ({error.strerror})"
     return Refusal("the directory for results cannot be written", value, "mount it so that every rank may write", WORLD)
 
