@@ -60,7 +60,7 @@ class Store:
     """Blobs by sha256, and small JSON records by the hash of what they were made from.
 
     root/blobs/<sha256>/<name>   downloads and compressed layers
-    root/records/<kind>/<key>    JSON: the sha256 of a value, and the value; replaced in one step
+    root/records/<kind>/<key>    a line with the sha256 of the rest, and JSON; replaced in one step
     root/trees/<key>             the Python of a base, unpacked
     root/uv/                     uv's own cache
     root/locks/<key>             held while something is downloaded that two builds may want
@@ -156,15 +156,16 @@ class Store:
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
         try:
-            digest, value = json.loads((self.root / "records" / kind / key).read_bytes())
-        except (FileNotFoundError, ValueError, TypeError, RecursionError):
+            digest, _, text = (self.root / "records" / kind / key).read_bytes().partition(b"\n")
+        except FileNotFoundError:
             return None
-        return value if digest == key_of(value) else None
+        return json.loads(text) if digest.decode(errors="replace") == hashlib.sha256(text).hexdigest() else None
 
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
+        text = canonical(value)
         with self.aside() as path, store_faults(self.root):
-            path.write_bytes(canonical([key_of(value), value]))
+            path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
             path.chmod(0o644)
             place = self.root / "records" / kind / key
             place.parent.mkdir(parents=True, exist_ok=True)
