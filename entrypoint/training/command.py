@@ -152,7 +152,8 @@ def load_loosely(stack: Stack, environ: Mapping[str, str]) -> tuple[Setting, ...
 def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:
     """Return the command that starts a program in this world: by torchrun where there are processes to start.
 
-    torch: its version, which decides how the ranks of a single node meet.
+    torch: its version, which decides how the ranks of a single node meet. Options of torchrun have underscores, which
+    every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
     """
     if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
         return words
@@ -164,7 +165,7 @@ def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str,
     if world.launcher == TORCHRUN:
         return [TORCHRUN, *rendezvous(world, environ), *words]
     if world.launcher == ALONE and world.sizes[1] > 1:
-        return [TORCHRUN, *meet_here(torch), "--nproc-per-node", str(world.local_size), *words]
+        return [TORCHRUN, *meet_here(torch), "--nproc_per_node", str(world.local_size), *words]
     return [PYTHON, *words]
 
 
@@ -179,16 +180,16 @@ def meet_here(torch: str) -> list[str]:
     from entrypoint.container.network import is_free  # only this release pays for it
 
     port = next((port for port in range(PORT, PORT + 100) if is_free(port)), PORT)
-    return ["--rdzv-backend", "static", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    return ["--rdzv_backend", "static", "--master_addr", "127.0.0.1", "--master_port", str(port)]
 
 
 def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
     """Return the options of torchrun that it cannot read from PET_ variables, or would read wrongly."""
-    each = ["--nproc-per-node", str(world.local_size)]
+    each = ["--nproc_per_node", str(world.local_size)]
     if environ.get("PET_RDZV_ENDPOINT"):
-        return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv-backend", "c10d"]
-    nodes = ["--nnodes", str(world.nodes[1]), "--node-rank", str(world.node_rank or 0)]
-    return [*each, *nodes, "--master-addr", str(world.master), "--master-port", str(world.port)]
+        return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv_backend", "c10d"]
+    nodes = ["--nnodes", str(world.nodes[1]), "--node_rank", str(world.node_rank or 0)]
+    return [*each, *nodes, "--master_addr", str(world.master), "--master_port", str(world.port)]
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:

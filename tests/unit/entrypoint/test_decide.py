@@ -87,7 +87,7 @@ def test_no_world_of_one_where_there_are_signs_of_more(
 @pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
 def test_auto_does_not_count_the_cores_of_the_host(decided: Decide, name: str) -> None:
     environ, argv = decided(left_by(name))
-    assert argv[argv.index("--nproc-per-node") + 1] == "1"
+    assert argv[argv.index("--nproc_per_node") + 1] == "1"
     assert environ["OMP_NUM_THREADS"] == "32"
 
 

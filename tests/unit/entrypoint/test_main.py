@@ -55,7 +55,7 @@ def test_an_elastic_pytorchjob_starts_torchrun(
     pod = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2"}
     found = explain(["smoke"], {**environ, **pod, "PET_STANDALONE": ""}, root, capsys)
     assert found["launcher"] == "torchrun"
-    assert found["argv"] == ["torchrun", "--nproc-per-node", "2", f"{root}/smoke.py"]
+    assert found["argv"] == ["torchrun", "--nproc_per_node", "2", f"{root}/smoke.py"]
 
 
 @pytest.mark.parametrize(

@@ -16,30 +16,49 @@ from entrypoint.training import command as module
 from entrypoint.training.arguments import read_given
 from entrypoint.training.command import clean, command, expand_home, find_torchrun, meet_here, read_program
 from entrypoint.training.job import Job
+from images.plan import catalog
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 SMOKE = Job("smoke", "smoke", ["--bf16"])
-STATIC = ["--nproc-per-node", "2", "--nnodes", "2", "--node-rank", "1", "--master-addr", "m", "--master-port", "1"]
+STATIC = ["--nproc_per_node", "2", "--nnodes", "2", "--node_rank", "1", "--master_addr", "m", "--master_port", "1"]
 
 
 @pytest.mark.parametrize(
     ("world", "environ", "start"),
     [
         (World("alone", "", local_size=1), {}, ["python3"]),
-        (World("alone", "", local_size=2), {}, ["torchrun", "--standalone", "--nproc-per-node", "2"]),
+        (World("alone", "", local_size=2), {}, ["torchrun", "--standalone", "--nproc_per_node", "2"]),
         (World("mpi", "", local_size=1, rank=0, size=2), {}, ["python3"]),
         (World("slurm", "", local_size=1, rank=0, size=2), {}, ["python3"]),
         (World("torchrun-worker", "", local_size=2, rank=0, size=2), {}, ["python3"]),
         (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1", "PET_RDZV_BACKEND": "c10d"},
-         ["torchrun", "--nproc-per-node", "1"]),
+         ["torchrun", "--nproc_per_node", "1"]),
         (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1"},
-         ["torchrun", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]),
+         ["torchrun", "--nproc_per_node", "1", "--rdzv_backend", "c10d"]),
         (World("torchrun", "", (2, 2), 1, 2, master="m", port=1), {}, ["torchrun", *STATIC]),
     ],
 )  # fmt: skip
 def test_the_world_decides_between_python_and_torchrun(world: World, environ: dict[str, str], start: list[str]) -> None:
     words = read_program(SMOKE, NEW, "/opt/multinode", many=False).words
     assert command(SMOKE, world, words, environ, NEW.torch) == [*start, "/opt/multinode/smoke.py", "--bf16"]
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        World("alone", "", local_size=2),
+        World("torchrun", "", (1, 4), local_size=1),
+        World("torchrun", "", (2, 2), 1, 2, master="m", port=1),
+    ],
+)
+def test_torchrun_gets_options_that_every_release_takes(world: World) -> None:
+    """Before 2.0 it knows none with a dash inside its name."""
+    environ = {"PET_RDZV_ENDPOINT": "a:1"} if world.node_rank is None else {}
+    for torch in catalog.load().torch:
+        argv = command(SMOKE, world, ["smoke.py"], environ, str(torch))
+        options = [word for word in argv[: argv.index("smoke.py")] if word.startswith("-")]
+        assert options
+        assert not [option for option in options if "-" in option[2:]], torch
 
 
 def test_a_plain_command_stays_as_it_is() -> None:
@@ -155,7 +174,7 @@ def test_the_program_in_front_of_torchrun_is_passed_over(
     ("torch", "options"),
     [
         ("2.3.1+cpu", "--standalone"),
-        ("2.4.1", "--rdzv-backend static --master-addr 127.0.0.1 --master-port 29502"),
+        ("2.4.1", "--rdzv_backend static --master_addr 127.0.0.1 --master_port 29502"),
         ("2.5.0+cpu", "--standalone"),
     ],
 )
