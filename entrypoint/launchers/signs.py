@@ -170,7 +170,7 @@ def check_typed(environ: Mapping[str, str], world: World, script: str) -> None:
     if not launcher.started or launcher.kind == TORCHRUN_WORKER or world.several_nodes:
         return
     ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
-    nodes = "one torchrun on each node, with --nnodes and --rdzv-endpoint"
+    nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
     remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"
     raise Refusal("torchrun would train a model of its own in each process of a launcher", launcher.why, remedy)
 
@@ -196,7 +196,7 @@ def check_insisted(environ: Mapping[str, str], world: World, *, typed: bool = Fa
     word, least = ("smaller", least) if most is None or high < least else ("larger", most)
     remedy = f"start {least} processes, or unset MULTINODE_WORLD_SIZE"
     if typed:
-        remedy = f"start {least} processes in all by --nnodes and --nproc-per-node, or unset MULTINODE_WORLD_SIZE"
+        remedy = f"start {least} processes in all by --nnodes and --nproc_per_node, or unset MULTINODE_WORLD_SIZE"
     elif world.launcher == ALONE:
         remedy = f"{MASTER}, or --nproc {least} for all on this one; or unset MULTINODE_WORLD_SIZE"
     elif world.launcher == TORCHRUN_WORKER:

@@ -58,7 +58,7 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
     if nproc is None:
         return launcher.world(environ)
     if launcher.started:
-        commands = "mpirun -n N -ppn N, torchrun --nproc-per-node N"
+        commands = "mpirun -n N -ppn N, torchrun --nproc_per_node N"
         remedy = f"give the number to the launcher instead: {SRUN if launcher.kind == SLURM else commands}"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
     world = launcher.world({**environ, torchrun.COUNT: ""})

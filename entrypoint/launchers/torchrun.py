@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 # What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
 # counts the processors of the host, of which a container may have few.
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-EACH = "--nproc-per-node"
+EACH = "--nproc_per_node"
 COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master-port {PORT}"
+AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master_port {PORT}"
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
@@ -90,7 +90,7 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(elastic), remedy)
     port = port or (C10D_PORT if elastic else "")
-    at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv-endpoint {host}:{PORT}"
+    at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv_endpoint {host}:{PORT}"
     number_of_port = read_master_port(port, at_endpoint if elastic else AT_MASTER) or PORT
     each = read_count(environ)
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
@@ -109,7 +109,7 @@ def check_loopback(environ: Mapping[str, str], world: World, *, typed: bool = Fa
         return
     if typed:
         fact = "the nodes meet on loopback, where only those on this machine find each other"
-        remedy = f"--master-addr NODE0, or --rdzv-endpoint NODE0:{C10D_PORT}, where they are on several machines"
+        remedy = f"--master_addr NODE0, or --rdzv_endpoint NODE0:{C10D_PORT}, where they are on several machines"
         raise Refusal(fact, world.master, remedy)
     where = f"{name}=node0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}"
     remedy = f"export {where}, the name or address of one node"
@@ -140,8 +140,8 @@ def check_meeting(environ: Mapping[str, str], world: World) -> None:
     if world.launcher == TORCHRUN or parse_nodes(text)[1] < 2:
         return
     remedy = (
-        "--master-addr NODE0 --node-rank R (from 0) on every node, or --rdzv-backend c10d --rdzv-endpoint "
-        f"NODE0:{C10D_PORT}; --master-addr 127.0.0.1 where all agents are on this machine"
+        "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+        f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
     )
     raise Refusal("nothing says where the nodes of this torchrun meet", f"--nnodes {text}", remedy)
 
@@ -158,7 +158,7 @@ def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
         raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
     if rank is not None and rank >= nodes:
         numbers = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
-        remedy = f"{numbers}; of a typed torchrun --node-rank and --nnodes"
+        remedy = f"{numbers}; of a typed torchrun --node_rank and --nnodes"
         raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
     return rank
 

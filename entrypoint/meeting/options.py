@@ -56,7 +56,7 @@ def check_rendezvous_backend(environ: Mapping[str, str], *, etcd: bool) -> None:
     fact = "torchrun has no such backend of a rendezvous"
     if text in BY_ETCD:
         fact = "this backend of a rendezvous needs the Python package python-etcd, which is not there"
-    remedy = "c10d, in PET_RDZV_BACKEND, --rdzv-backend or rdzvBackend of an elasticPolicy; it needs no server"
+    remedy = "c10d, in PET_RDZV_BACKEND, --rdzv_backend or rdzvBackend of an elasticPolicy; it needs no server"
     raise Refusal(fact, repr(text), remedy)
 
 

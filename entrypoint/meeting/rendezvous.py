@@ -63,7 +63,7 @@ def check_way(world: World, environ: Mapping[str, str]) -> None:
     if world.launcher != TORCHRUN or backend == "static" or environ.get("PET_RDZV_ENDPOINT"):
         return
     endpoint = f"export PET_RDZV_ENDPOINT={world.master}:{C10D_PORT} in place of the master and of PET_NODE_RANK"
-    remedy = f"unset PET_RDZV_BACKEND, or {endpoint}; of a typed torchrun --rdzv-backend and --rdzv-endpoint"
+    remedy = f"unset PET_RDZV_BACKEND, or {endpoint}; of a typed torchrun --rdzv_backend and --rdzv_endpoint"
     value = f"PET_RDZV_BACKEND={backend} and the master {world.master}"
     raise Refusal("this backend of a rendezvous meets at an endpoint, and does not read a master", value, remedy)
 

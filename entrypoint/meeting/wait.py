@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SECONDS, MASTER_SECONDS = 60, 900
 PAUSE = 0.5
 # Where to name the master of torchrun if no variable has: a scheduler has listed its hosts, or an option was typed.
-TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun in --master-addr or --rdzv-endpoint"
+TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun in --master_addr or --rdzv_endpoint"
 
 
 def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 # Options without a value. Any of the kinds lets it start more than one process, but on the CPU that `--cpu` asks for
 # (accelerate/commands/launch.py, launch_command), and so does a hostfile for mpirun.
-KINDS = ("--multi-gpu", "--use-deepspeed", "--use-fsdp", "--use-megatron-lm", "--tpu")
+KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
 FLAGS = (
-    "--cpu", *KINDS, "-m", "--module", "--no-python", "--debug", "-q", "--quiet", "-h", "--help", "--same-network",
-    "--enable-cpu-affinity", "--use-parallelism-config", "--downcast-bf16", "--fp8-use-autocast-during-eval",
-    "--dynamo-use-fullgraph", "--dynamo-use-dynamic", "--dynamo-use-regional-compilation",
-    "--tpu-cluster", "--no-tpu-cluster", "--tpu-use-sudo",
+    "--cpu", *KINDS, "-m", "--module", "--no_python", "--debug", "-q", "--quiet", "-h", "--help", "--same_network",
+    "--enable_cpu_affinity", "--use_parallelism_config", "--downcast_bf16", "--fp8_use_autocast_during_eval",
+    "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation",
+    "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_sudo",
 )  # fmt: skip
-HOSTFILE, FILE = "--mpirun-hostfile", "--config-file"
+HOSTFILE, FILE = "--mpirun_hostfile", "--config_file"
 # The kinds of a configuration file for which it starts one process all the same.
 ALONE = ("NO", "MULTI_CPU")
 DEFAULT = "accelerate/default_config.yaml"
@@ -49,7 +49,7 @@ def read_asked(words: list[str], environ: Mapping[str, str], read: Read) -> Aske
     path = typed.get(FILE) or ("" if "--cpu" in typed else find_default(environ))
     text = read(path) if path else None
     found = read_configuration(text or "")
-    given = {name: typed.get(f"--{name.replace('_', '-')}") or found.get(name, "") for name in COUNTS}
+    given = {name: typed.get(f"--{name}") or found.get(name, "") for name in COUNTS}
     several = HOSTFILE in typed or bool(found.get("mpirun_hostfile")) or bool(typed.keys() & set(KINDS))
     several = several or (text is not None and found.get("distributed_type", "NO") not in ALONE)
     one = not several and (text is not None or FILE not in typed)
@@ -84,5 +84,5 @@ def check_asked(asked: Asked) -> None:
     name = "--num_processes" if (asked.processes or 1) > 1 else "--num_machines"
     value = f"{name} {count}" + (f", with {asked.file}" if asked.file else "")
     each = max(1, (asked.processes or asked.machines) // asked.machines)
-    several = "" if asked.machines < 2 else f"--nnodes {asked.machines} --node-rank R --master-addr HOST "
-    raise Refusal(fact, value, f"torchrun {several}--nproc-per-node {each} SCRIPT.py")
+    several = "" if asked.machines < 2 else f"--nnodes {asked.machines} --node_rank R --master_addr HOST "
+    raise Refusal(fact, value, f"torchrun {several}--nproc_per_node {each} SCRIPT.py")

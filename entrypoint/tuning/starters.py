@@ -42,8 +42,8 @@ MODULES = {
 # Torchrun's options that say how its ranks meet (torch/distributed/run.py). Each option has a variable, PET_ and its
 # name, which counts where the option is not typed.
 MEETING = (
-    "--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port",
-    "--rdzv-endpoint", "--rdzv-backend", "--rdzv-conf", "--standalone", "--max-restarts", "--monitor-interval",
+    "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port",
+    "--rdzv_endpoint", "--rdzv_backend", "--rdzv_conf", "--standalone", "--max_restarts", "--monitor_interval",
 )  # fmt: skip
 HELP = frozenset({"-h", "--help"})
 NODE = "PET_NODE_RANK"
@@ -155,7 +155,7 @@ def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: in
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
         found[COUNT] = str(nproc)
-    found.update({"PET_" + name[2:].replace("-", "_").upper(): typed[name] for name in MEETING if name in typed})
+    found.update({"PET_" + name[2:].upper(): typed[name] for name in MEETING if name in typed})
     if is_standalone(found):
         check_standalone(found, parse_nodes(found.get("PET_NNODES", "1"))[1])
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}

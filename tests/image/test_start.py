@@ -112,7 +112,7 @@ def test_accelerate_that_would_start_one_process_is_refused(bare_image: str, opt
     assert done.out.splitlines() == ["None"]
     assert done.code == 2
     assert "starts one process on a CPU, however many are asked for: --num_processes 2" in done.err
-    assert "try: torchrun --nproc-per-node 2 SCRIPT.py" in done.err
+    assert "try: torchrun --nproc_per_node 2 SCRIPT.py" in done.err
 
 
 PARSERS = """

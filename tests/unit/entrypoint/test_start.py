@@ -510,15 +510,15 @@ def test_a_typed_torchrun_of_several_nodes_without_a_place_to_meet_is_refused(
     ("options", "fact"),
     [
         ("--nnodes 2 --node-rank 5 --master-addr node0", "the node's rank is not below the number of nodes: 5 of 2"),
-        ("--nnodes 2 --node-rank 5 --master-addr node0", "of a typed torchrun --node-rank and --nnodes"),
+        ("--nnodes 2 --node-rank 5 --master-addr node0", "of a typed torchrun --node_rank and --nnodes"),
         ("--nnodes 2 --node-rank 0 --master-addr node0:29500", "MASTER_ADDR"),
         ("--nnodes 2 --node-rank 0 --master-addr node0 --master-port abc", "'abc'"),
         ("--master-port 99999", "the master's port is not a number below 65536: '99999'"),
         (
             "--master_port=-1 --nproc-per-node 2",
-            "try: export PET_MASTER_PORT=29500; of a typed torchrun --master-port 29500",
+            "try: export PET_MASTER_PORT=29500; of a typed torchrun --master_port 29500",
         ),
-        ("--rdzv-endpoint node0:99999", "of a typed torchrun --rdzv-endpoint node0:29500"),
+        ("--rdzv-endpoint node0:99999", "of a typed torchrun --rdzv_endpoint node0:29500"),
         ("--nnodes two --node-rank 0 --master-addr node0", "PET_NNODES is neither a number nor a range: 'two'"),
     ],
 )
@@ -565,7 +565,7 @@ def test_a_typed_torchrun_trains_in_the_world_that_was_meant(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("accelerate", "launch", "--cpu", "--num_processes", "2", "x.py"), "torchrun --nproc-per-node 2 SCRIPT.py"),
+        (("accelerate", "launch", "--cpu", "--num_processes", "2", "x.py"), "torchrun --nproc_per_node 2 SCRIPT.py"),
         (("--nproc", "2", "generation"), "--nproc has no meaning"),
         (("--nproc", "2", "worker"), "--nproc has no meaning"),
         (("--nproc", "2", "sh"), "--nproc has no meaning"),

@@ -84,7 +84,7 @@ def test_nodes_do_not_meet_on_loopback(environ: dict[str, str], value: str, reme
     assert caught.value.remedy.startswith(remedy)
     with pytest.raises(Refusal, match="where only those on this machine find each other") as caught:
         check_loopback(environ, read(environ), typed=True)
-    assert caught.value.value == value and "--master-addr NODE0" in caught.value.remedy
+    assert caught.value.value == value and "--master_addr NODE0" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_port_that_is_none_is_refused(port: str, fact: str) -> None:
         return check_options({"PET_MASTER_PORT": port})
     with pytest.raises(Refusal, match=fact) as caught:
         check_options({"PET_MASTER_PORT": port})
-    assert caught.value.remedy == "export PET_MASTER_PORT=29500; of a typed torchrun --master-port 29500"
+    assert caught.value.remedy == "export PET_MASTER_PORT=29500; of a typed torchrun --master_port 29500"
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,14 @@ def test_ranks_that_would_train_alone_are_refused(line: str, environ: dict[str, 
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("--cpu --num_processes 2 x.py", "torchrun --nproc-per-node 2 SCRIPT.py"),
+        ("--cpu --num_processes 2 x.py", "torchrun --nproc_per_node 2 SCRIPT.py"),
         (
             "--num_processes 4 --num_machines 2 x.py",
-            "torchrun --nnodes 2 --node-rank R --master-addr HOST --nproc-per-node 2 SCRIPT.py",
+            "torchrun --nnodes 2 --node_rank R --master_addr HOST --nproc_per_node 2 SCRIPT.py",
         ),
         (
             "--num_machines 3 x.py",
-            "torchrun --nnodes 3 --node-rank R --master-addr HOST --nproc-per-node 1 SCRIPT.py",
+            "torchrun --nnodes 3 --node_rank R --master_addr HOST --nproc_per_node 1 SCRIPT.py",
         ),
     ],
 )

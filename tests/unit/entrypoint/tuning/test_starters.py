@@ -67,11 +67,11 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
 @pytest.mark.parametrize(
     ("line", "environ", "name", "remedy"),
     [
-        ("torchrun --nproc-per-node 0 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
-        ("torchrun --nproc_per_node=two x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
-        ("torchrun --standalone --nproc-per-node -1 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
-        ("torchrun --nproc-per-node 5000 x.py", {}, "--nproc-per-node", "--nproc-per-node auto"),
-        ("torchrun --nproc-per 0 x.py", {"PET_NPROC_PER_NODE": "2"}, "--nproc-per-node", "--nproc-per-node auto"),
+        ("torchrun --nproc-per-node 0 x.py", {}, "--nproc_per_node", "--nproc_per_node auto"),
+        ("torchrun --nproc_per_node=two x.py", {}, "--nproc_per_node", "--nproc_per_node auto"),
+        ("torchrun --standalone --nproc-per-node -1 x.py", {}, "--nproc_per_node", "--nproc_per_node auto"),
+        ("torchrun --nproc-per-node 5000 x.py", {}, "--nproc_per_node", "--nproc_per_node auto"),
+        ("torchrun --nproc-per 0 x.py", {"PET_NPROC_PER_NODE": "2"}, "--nproc_per_node", "--nproc_per_node auto"),
         ("torchrun x.py", {"PET_NPROC_PER_NODE": "0"}, "PET_NPROC_PER_NODE", "export PET_NPROC_PER_NODE=auto"),
     ],
 )
@@ -242,7 +242,7 @@ def test_accelerate_starts_one_process_on_a_cpu(line: str, refused: bool) -> Non
     """accelerate/commands/launch.py takes its `simple_launcher`, which never reads the number of processes."""
     if not refused:
         return check_accelerate(line.split(), {})
-    with pytest.raises(Refusal, match="torchrun --nproc-per-node 2"):
+    with pytest.raises(Refusal, match="torchrun --nproc_per_node 2"):
         check_accelerate(line.split(), {})
 
 
