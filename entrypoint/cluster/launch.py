@@ -24,8 +24,10 @@ from entrypoint.container.image import LAUNCHED, name_stack, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
+from entrypoint.launchers.signs import check_insisted
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
+from entrypoint.settings import forget
 from entrypoint.training import job as jobs
 
 if TYPE_CHECKING:
@@ -195,11 +197,17 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
 
 
 def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
-    """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master."""
+    """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master.
+
+    What was set for this process is not for them: an mpirun may have started it as its only rank. Raise Refusal for a
+    world of another size than MULTINODE_WORLD_SIZE.
+    """
+    given = forget(environ)
+    check_insisted(given, launchers.World(launchers.MPI, "launch", size=ranks))
     master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name)
     return {
-        "MASTER_ADDR": environ.get("MASTER_ADDR") or master,
-        "MASTER_PORT": environ.get("MASTER_PORT") or str(choose_free_port()),
+        "MASTER_ADDR": given.get("MASTER_ADDR") or master,
+        "MASTER_PORT": given.get("MASTER_PORT") or str(choose_free_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),
     }
 

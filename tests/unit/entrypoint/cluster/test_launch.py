@@ -51,6 +51,24 @@ def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     assert found == {"MASTER_ADDR": "m", "MASTER_PORT": "1", "MULTINODE_WORLD_SIZE": "2"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "fits"), [("2", True), ("4", False), ("1", False), ("2:4", True), ("3:", False), ("", True)]
+)
+def test_a_world_of_another_size_than_was_insisted_on_is_refused(asked: str, fits: bool) -> None:
+    environ = {"MASTER_ADDR": "m", "MULTINODE_WORLD_SIZE": asked}
+    with contextlib.nullcontext() if fits else pytest.raises(Refusal, match="than MULTINODE_WORLD_SIZE: 2 of"):
+        assert job_variables(environ, [Host("a", 1), Host("b", 1)], 2)["MULTINODE_WORLD_SIZE"] == "2"
+
+
+def test_what_was_set_for_the_only_rank_of_an_mpirun_is_not_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "address_of", lambda host, peer: "192.0.2.5")
+    for_one = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "MULTINODE_WORLD_SIZE": "1"}
+    environ = prepare({}, [Setting(name, value, "") for name, value in for_one.items()], []).environ
+    found = job_variables(environ, [Host("a", 1), Host("b", 1)], 2)
+    assert (found["MASTER_ADDR"], found["MULTINODE_WORLD_SIZE"]) == ("192.0.2.5", "2")
+    assert found["MASTER_PORT"] != "29500"
+
+
 def test_every_launch_has_a_free_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
