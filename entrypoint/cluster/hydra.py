@@ -8,7 +8,7 @@ from entrypoint.container.network import find_interface_to, own_address
 from entrypoint.settings import forget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *network: str) -> list[str]:
@@ -21,12 +21,13 @@ def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *
     return [*hydra, "python3", "-I", "-S", root, *words]
 
 
-def list_shared_variables(environ: Mapping[str, str]) -> dict[str, str]:
+def list_shared_variables(environ: Mapping[str, str], pins: Collection[str]) -> dict[str, str]:
     """Return the variables that hydra sets for all ranks, without those that the entrypoint set for this process only.
 
-    I_MPI_PIN stays: hydra itself binds the ranks to cores, before the entrypoint of a rank has begun.
+    pins: the I_MPI_PIN of each node with ranks. Hydra itself binds ranks to cores, before they have an entrypoint, on
+    all nodes as it is told on this one. So it binds none where that would be wrong on one node, but as the user says.
     """
-    return {**forget(environ), **{name: environ[name] for name in ("I_MPI_PIN",) if name in environ}}
+    return {**({"I_MPI_PIN": "0"} if "0" in pins else {}), **forget(environ)}
 
 
 def find_hydra_interface(host: str) -> str | None:

@@ -18,7 +18,7 @@ from entrypoint.cluster.hydra import (
 )
 from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip_preloads
-from entrypoint.cluster.wait import Access, find_place, wait_for_hosts, warn_twins
+from entrypoint.cluster.wait import Access, State, find_place, wait_for_hosts, warn_twins
 from entrypoint.container.files import read_text, which, write_private
 from entrypoint.container.image import LAUNCHED, name_stack, read_stack
 from entrypoint.container.network import address_of, find_free_port, has_only_ipv6, is_here
@@ -141,11 +141,12 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     request = read_request(words, environ)
     check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    warn_crowd(hosts, machine)
+    shared = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     away = find_away(hosts)
+    if len(away) < len(hosts):
+        warn_crowd(hosts, machine)
     keys = find_keys(environ) if away else None
     directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
-    shared = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     if keys:
         if keys.private is None:
             raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
@@ -153,16 +154,18 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         access = Access(
             write_client(keys, environ, port), port, strip_preloads(environ), time.monotonic() + request.timeout
         )
-        places = wait_for_hosts(away, access, request.timeout)
+        states = wait_for_hosts(away, access, request.timeout)
         shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
         shared |= make_bootstrap_variables(environ, access.config, root, find_hydra_interface(away[0]))
     else:
         from entrypoint.container.files import make_private
 
         make_private(directory)
-        places = {}
-    here = find_place()
-    warn_twins({host.name: places.get(host.name, here) for host in hosts})
+        states = {}
+    here = State("", find_place(), environ.get("I_MPI_PIN", ""))
+    found = {host.name: states.get(host.name, here) for host in hosts}
+    warn_twins({name: state.place for name, state in found.items()})
+    pins = {state.pin for state in found.values()}
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     try:
@@ -170,7 +173,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
         network = ["-v6"] if select(away, has_only_ipv6) else []
         return run_ranks(
             make_hydra_command(ranks, machines, root, request.words, *network),
-            {**list_shared_variables(environ), **shared},
+            {**list_shared_variables(environ, pins), **shared},
         )
     finally:
         os.unlink(machines)
@@ -180,7 +183,7 @@ def warn_crowd(hosts: list[Host], machine: Machine) -> None:
     """Print a warning if ranks will share cores, judged by this node."""
     most = max(host.slots or 1 for host in hosts)
     if most > machine.cores:
-        print_note(f"{most} ranks on a node with {machine.cores} cores: they share them")
+        print_note(f"{most} ranks on a node with {machine.cores} core(s): they share them")
 
 
 def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:
@@ -204,9 +207,9 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     """
     given = forget(environ)
     check_insisted(given, launchers.World(launchers.MPI, "launch", size=ranks))
-    master = "127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name)
+    master = given.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
     return {
-        "MASTER_ADDR": given.get("MASTER_ADDR") or master,
+        "MASTER_ADDR": master,
         "MASTER_PORT": given.get("MASTER_PORT") or str(choose_free_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),
     }

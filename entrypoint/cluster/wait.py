@@ -41,14 +41,18 @@ class Access(NamedTuple):
 
 
 class State(NamedTuple):
-    """Why a host does not answer; empty once it does, and then where it is: what only its container has."""
+    """Why a host does not answer; empty once it does, and then where it is: what only its container has.
+
+    pin: its I_MPI_PIN, which its own entrypoint or the user has set.
+    """
 
     fault: str
     place: str = ""
+    pin: str = ""
 
 
-def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str, str]:
-    """Try all hosts at once until each answers, and return where each is; raise Refusal with those that do not."""
+def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str, State]:
+    """Try all hosts at once until each answers, and return what each says; raise Refusal with those that do not."""
     states = dict.fromkeys(hosts, State("not tried"))
     threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]
     for thread in threads:
@@ -65,7 +69,7 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
-    return {host: state.place for host, state in states.items()}
+    return states
 
 
 def list_silent(states: Mapping[str, State]) -> list[str]:
@@ -107,11 +111,11 @@ def try_port(host: str, access: Access) -> str:
 
 
 def try_ssh(host: str, access: Access) -> State:
-    """Return why a login fails, or where the host is. A port may be open before the right server listens on it."""
+    """Return why a login fails, or what the host says. A port may be open before the right server listens on it."""
     left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
-            ["ssh", "-F", access.config, host, f"cat {PLACE[0]}; readlink {PLACE[1]}; true"],
+            ["ssh", "-F", access.config, host, f'echo "$I_MPI_PIN"; cat {PLACE[0]}; readlink {PLACE[1]}; true'],
             env=dict(access.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -125,7 +129,8 @@ def try_ssh(host: str, access: Access) -> State:
     if done.returncode:
         said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
         return State(f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}")
-    return State("", done.stdout.strip())
+    pin, _, place = done.stdout.partition("\n")
+    return State("", place.strip(), pin)
 
 
 def find_place() -> str:

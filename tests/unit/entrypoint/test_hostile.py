@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
+from entrypoint.cluster.wait import State
 from entrypoint.launchers.signs import SIGNS
 from tests.support.environments import ENVIRONMENTS, NAMES
 from tests.support.launchers import read_cases
@@ -71,7 +72,7 @@ def apart() -> Iterator[None]:
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
             ("entrypoint.meeting.wait.can_resolve", lambda name: True),
-            ("entrypoint.cluster.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, "")),
+            ("entrypoint.cluster.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State(""))),
         ):
             stack.enter_context(mock.patch(name, value))
         yield

@@ -13,6 +13,7 @@ from entrypoint.cluster import launch
 from entrypoint.cluster.hosts import Host
 from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.launch import find_away, job_variables, read_request, share_cores
+from entrypoint.cluster.wait import State
 from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import PORTS
@@ -116,7 +117,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
     monkeypatch.setattr(launch, "find_away", lambda hosts: [host.name for host in hosts])
     monkeypatch.setattr(launch, "find_keys", lambda environ: keys)
-    monkeypatch.setattr(launch, "wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, ""))
+    monkeypatch.setattr(launch, "wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State("")))
     monkeypatch.setattr(launch, "find_hydra_interface", lambda host: None)
     monkeypatch.setattr(launch, "has_only_ipv6", lambda host: False)
     monkeypatch.setattr(launch, "read_stack", lambda text: Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site"))
@@ -158,7 +159,7 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
         return 0
 
     monkeypatch.setattr(launch, "run_ranks", run_ranks)
-    defaults = {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "1", "I_MPI_PIN": "0"}
+    defaults = {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "1"}
     rows = [Setting(name, value, "") for name, value in defaults.items()]
     environ = prepare({**GIVEN, "KMP_BLOCKTIME": "7"}, [Setting("LD_PRELOAD", "/lib/x", "")], rows).environ
 
@@ -169,16 +170,74 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
         "KMP_BLOCKTIME",
         "LD_PRELOAD",
         "MULTINODE_SET",
-        "I_MPI_PIN",
         "MULTINODE_WORLD_SIZE",
         "MULTINODE_STACK",
     )
     assert {name: seen[name] for name in names if name in seen} == {
         "KMP_BLOCKTIME": "7",
-        "I_MPI_PIN": "0",  # hydra binds the ranks of all nodes by it, before they have an entrypoint
         "MULTINODE_WORLD_SIZE": "4",
         "MULTINODE_STACK": "gloo, torch 2.13.0",
     }
+
+
+def start_with_pins(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], here: str, worker: str, away: list[str]
+) -> str | None:
+    """Return the I_MPI_PIN that hydra gets; here, worker: those that the entrypoints of the nodes have set."""
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(launch, "find_away", lambda _: away)
+    monkeypatch.setattr(launch, "wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State("", "", worker)))
+    monkeypatch.setattr(launch, "run_ranks", lambda _, environ: seen.update(environ) or 0)
+    defaults = [Setting("I_MPI_PIN", here, "")] if here else []
+    launch.launch(WORDS, prepare({**GIVEN, **environ}, [], defaults).environ, "/opt/x", look_at(Box(1, 4)))
+    return seen.get("I_MPI_PIN")
+
+
+ALL, OTHER = ["node0", "node1"], ["node1"]
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(
+    ("environ", "here", "worker", "away", "given"),
+    [
+        ({}, "", "", ALL, None),
+        ({}, "0", "", ALL, None),  # the launcher of an MPIJob has a quota, and no ranks
+        ({}, "", "0", ALL, "0"),
+        ({}, "0", "", OTHER, "0"),
+        ({}, "", "0", OTHER, "0"),
+        ({"I_MPI_PIN": "1"}, "0", "0", ALL, "1"),
+        ({"I_MPI_PIN": "0"}, "", "", ALL, "0"),
+        ({}, "", "1", ALL, None),
+    ],
+)
+def test_hydra_binds_no_ranks_where_a_node_with_ranks_has_a_quota(
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    here: str,
+    worker: str,
+    away: list[str],
+    given: str | None,
+) -> None:
+    """It does what it is told here, on all nodes, before a rank has an entrypoint."""
+    assert start_with_pins(monkeypatch, environ, here, worker, away) == given
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(
+    ("cores", "away", "said"),
+    [
+        (1, ALL, ""),  # the launcher of an MPIJob
+        (1, OTHER, "multinode: 2 ranks on a node with 1 core(s): they share them\n"),
+        (2, OTHER, ""),
+    ],
+)
+def test_ranks_that_share_cores_are_judged_by_a_node_that_has_some(
+    monkeypatch: pytest.MonkeyPatch, cores: int, away: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "find_away", lambda _: away)
+    monkeypatch.setattr(launch, "run_ranks", lambda *_: 0)
+    launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, cores)))
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(("without", "given"), [((), False), (("node1",), True), (("node0", "node1"), True)])

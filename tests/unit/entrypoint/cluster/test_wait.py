@@ -111,5 +111,21 @@ def test_a_host_says_of_itself_what_we_say_of_this_one(monkeypatch: pytest.Monke
         return ssh(["sh", "-c", argv[-1]], **options)
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert try_ssh("a", Access("config", 2222, {"PATH": "/bin"}, time.monotonic() + 60)) == State("", find_place())
     assert find_place().count("\n") == 1
+    for pin in ("", "0"):
+        access = Access("config", 2222, {"PATH": "/bin", "I_MPI_PIN": pin}, time.monotonic() + 60)
+        assert try_ssh("a", access) == State("", find_place(), pin)
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("0\nid\nnet\n", State("", "id\nnet", "0")),
+        ("", State("")),
+        ("\nid\n", State("", "id")),
+        ("0\n", State("", "", "0")),
+    ],
+)
+def test_a_host_may_say_less(said: str, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 0, said, ""))
+    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60)) == state
