@@ -34,7 +34,8 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
     """
     if world.launcher == TORCHRUN_WORKER or world.master is None or not world.several_nodes:
         return False
-    patience = MASTER_SECONDS if world.launcher == TORCHRUN and not environ.get("PET_RDZV_ENDPOINT") else SECONDS
+    static = world.launcher == TORCHRUN and world.node_rank is not None  # also where its options are typed
+    patience = MASTER_SECONDS if static else SECONDS
     asked = number(environ, "MULTINODE_TIMEOUT")
     return wait_for_name(world.master, name_source(world, environ), patience if asked is None else asked, can_resolve)
 

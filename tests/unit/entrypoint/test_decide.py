@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from entrypoint import decide, situation
-from entrypoint.carry_out import trains_with_others
+from entrypoint.carry_out import await_master, trains_with_others
 from entrypoint.container.image import Stack
 from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
@@ -212,3 +212,17 @@ def test_a_torchrun_of_several_nodes_trains_with_others_however_it_is_typed(
     """It waits for the name of its master, and looks whether it can be reached."""
     found = decide.decide(Job("plain", name, words), {}, GLOO, None, "/opt/multinode")
     assert trains_with_others(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [(NODES, 900), (["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "pod0:29400", "train.py"], 60)],
+)
+@pytest.mark.usefixtures("decided")
+def test_a_typed_torchrun_waits_as_long_for_a_name_as_for_its_rendezvous(
+    words: list[str], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr("entrypoint.meeting.wait.wait_for_name", lambda *args: waited.append(args[2]))
+    await_master(decide.decide(Job("plain", "torchrun", words), {}, GLOO, None, "/opt/multinode"), {})
+    assert waited == [seconds]

@@ -13,6 +13,7 @@ from entrypoint.meeting.wait import TYPED, stop, wait_for_master, wait_for_name
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
+ELASTIC = AGENT._replace(node_rank=None)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,8 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (RANKS, {}, 60),
         (AGENT, {}, 900),
-        (AGENT, {"PET_RDZV_ENDPOINT": "nobody:29400"}, 60),
+        (ELASTIC, {"PET_RDZV_ENDPOINT": "nobody:29400"}, 60),
+        (ELASTIC, {}, 60),  # --rdzv_endpoint was typed
         (AGENT, {"MULTINODE_TIMEOUT": "3"}, 3),
         (AGENT, {"MULTINODE_TIMEOUT": "0"}, 0),
     ],
