@@ -38,7 +38,7 @@ HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
 def run_ranks(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run hydra and return the exit code of the job: the first rank's that failed, 128 and more for a signal.
+    """Run hydra and return the exit code of the job: 137 if a rank was killed, else the first rank's that failed.
 
     Hydra itself waits for the other ranks, which may wait half an hour for the one that is gone.
     """
@@ -74,10 +74,19 @@ def conclude(code: int, codes: list[int], banner: list[str]) -> int:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         print_note(f"the job {how}{verdict(banner)}")
     if codes:
-        code = codes[0]
+        code = choose_code(codes)
     elif code < 0:
         code = 128 - code
     return code if 0 <= code < 256 else WORLD
+
+
+def choose_code(codes: list[int]) -> int:
+    """Return the exit code of a job from those of its ranks: the first, or 137 where one was killed after it.
+
+    The first has lost that one then. Those that we end get SIGTERM, and after a signal to this process its code counts.
+    """
+    killed = 128 + signal.SIGKILL
+    return killed if killed in codes and codes[0] not in STOPPED else codes[0]
 
 
 def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
@@ -94,7 +103,7 @@ def heed_signals(child: subprocess.Popen[bytes], codes: list[int]) -> None:
 
     def give_up(*_: object) -> None:
         child.kill()
-        os._exit(codes[0])
+        os._exit(choose_code(codes))
 
     def stop(number: int, _: FrameType | None) -> None:
         codes.append(128 + number)

@@ -227,6 +227,9 @@ class Hydra:
         (-9, [], 137),
         (-200, [], 1),
         (1, [143, 9], 143),
+        (1, [1, 137], 137),  # the first has lost the one that was killed
+        (1, [138, 143, 137, 1], 137),
+        (1, [143, 137], 143),  # this process was stopped, and with it the ranks
         (0, [300], 1),
     ],
 )
