@@ -20,27 +20,28 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
 
     A command for this very machine is run without ssh: hydra knows a machine only by its host name, and a hostfile may
     have another name for it, while no server listens here. ssh loses its connection ("Bad file descriptor") with
-    tcmalloc and Intel's OpenMP preloaded. A configuration that is named in the words (-F) is the user's own, or the
+    tcmalloc and Intel's OpenMP preloaded. A configuration that is named before the host (-F) is the user's own, or the
     one that `launch` has written.
     """
-    host, command = read_words(words)
+    host, command, options = read_words(words)
     if host and command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
-    keys = None if "-F" in words else copy_keys(environ)
+    keys = None if "F" in options else copy_keys(environ)
     if keys is None or keys.private is None:
         return ["ssh", *words], strip_preloads(environ)
     return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip_preloads(environ)
 
 
-def read_words(words: list[str]) -> tuple[str, list[str]]:
-    """Return the host and the command in ssh's arguments; empty where there is none."""
-    left = list(words)
+def read_words(words: list[str]) -> tuple[str, list[str], str]:
+    """Return the host and the command in ssh's arguments, empty where there is none, and the letters of its options."""
+    left, letters = list(words), ""
     while left and left[0].startswith("-"):
         option = left.pop(0)
         if option == "--":
             break
         flags = option[1:]
         valued = next((place for place, letter in enumerate(flags) if letter in VALUED), None)
+        letters += flags if valued is None else flags[: valued + 1]
         if valued == len(flags) - 1 and left:
             left.pop(0)
-    return (left[0].rpartition("@")[2], left[1:]) if left else ("", [])
+    return (left[0].rpartition("@")[2], left[1:], letters) if left else ("", [], letters)

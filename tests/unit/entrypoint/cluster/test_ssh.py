@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.cluster import ssh
+from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.ssh import connect, read_words
 
 PRELOADS = "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"
@@ -29,18 +31,44 @@ def test_a_configuration_that_is_named_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "host", "command"),
+    ("words", "own"),
     [
-        (["node1"], "node1", []),
-        (["-q", "-x", "me@node1", "hydra", "--x"], "node1", ["hydra", "--x"]),
-        (["-F", "/c", "-oBatchMode=yes", "-p", "22", "node1", "true"], "node1", ["true"]),
-        (["-qp", "22", "--", "node1", "-v"], "node1", ["-v"]),
-        ([], "", []),
-        (["-p"], "", []),
+        (["-F", "/mine", "node1"], True),
+        (["-F/mine", "node1"], True),
+        (["-qF", "/mine", "node1"], True),
+        (["node1", "ls", "-F", "/workspace"], False),
+        (["-p", "22", "node1", "ls", "-F"], False),
+        (["-l", "-F", "node1"], False),
+        (["-oForwardAgent=no", "node1"], False),
     ],
 )
-def test_host_and_command_are_read_behind_the_options_of_ssh(words: list[str], host: str, command: list[str]) -> None:
-    assert read_words(words) == (host, command)
+def test_only_an_option_before_the_host_names_a_configuration(
+    words: list[str], own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
+    monkeypatch.setattr(ssh, "copy_keys", lambda environ: keys)
+    monkeypatch.setattr(ssh, "is_here", lambda host: False)
+
+    argv, _ = connect(words, {})
+
+    assert argv == (["ssh", *words] if own else ["ssh", "-F", argv[2], *words])
+
+
+@pytest.mark.parametrize(
+    ("words", "host", "command", "options"),
+    [
+        (["node1"], "node1", [], ""),
+        (["-q", "-x", "me@node1", "hydra", "--x"], "node1", ["hydra", "--x"], "qx"),
+        (["-F", "/c", "-oBatchMode=yes", "-p", "22", "node1", "true"], "node1", ["true"], "Fop"),
+        (["-qp", "22", "--", "node1", "-v"], "node1", ["-v"], "qp"),
+        ([], "", [], ""),
+        (["-p"], "", [], "p"),
+    ],
+)
+def test_host_and_command_are_read_behind_the_options_of_ssh(
+    words: list[str], host: str, command: list[str], options: str
+) -> None:
+    assert read_words(words) == (host, command, options)
 
 
 def test_a_command_for_this_machine_needs_no_server() -> None:
