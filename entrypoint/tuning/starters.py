@@ -156,11 +156,11 @@ def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: in
     if nproc is not None:
         found[COUNT] = str(nproc)
     found.update({"PET_" + name[2:].upper(): typed[name] for name in MEETING if name in typed})
+    nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
     if is_standalone(found):
-        check_standalone(found, parse_nodes(found.get("PET_NNODES", "1"))[1])
+        check_standalone(found, nodes)
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
-    several = found.get("PET_NNODES", "1") != "1"
-    node = environ.get(INDEX, "").strip() if several else ""
+    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
     return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}
 
 

@@ -144,6 +144,8 @@ def test_a_node_of_a_rendezvous_gets_a_number_instead_of_auto() -> None:
         ("torchrun x.py", {"PET_NODE_RANK": "0"}, "0", False),
         ("torchrun x.py", {"PET_NNODES": ""}, "0", False),
         ("torchrun --nnodes 1 x.py", {}, "0", False),
+        ("torchrun --nnodes 1:1 --nproc_per_node 2 x.py", {}, "0", False),
+        ("torchrun --nnodes 1:2 x.py", {}, "1", True),
         ("torchrun x.py", {"JOB_COMPLETION_INDEX": "0"}, "0", False),
         ("torchrun --standalone --nnodes 1 x.py", {}, None, False),
         ("mpirun -n 2 x.py", {}, None, False),
