@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.addresses import is_loopback
+from entrypoint.addresses import is_loopback, read_ipv6
 from entrypoint.errors import Refusal
 from entrypoint.numbers import first_number, number, whole
 
@@ -202,14 +202,7 @@ def read_host(text: str, name: str) -> str:
 
 def can_be_host(text: str) -> bool:
     """Return whether a text may be a name, an address, or nothing; Docker's names have underscores."""
-    if ":" not in text:
-        return all(letter.isalnum() or letter in "-._" for letter in text)
-    import socket  # few masters are addresses of IPv6
-
-    try:
-        return bool(socket.inet_pton(socket.AF_INET6, text.partition("%")[0]))
-    except (OSError, ValueError):  # a name with a port, or bytes that are no text
-        return False
+    return bool(read_ipv6(text)) or all(letter.isalnum() or letter in "-._" for letter in text)
 
 
 def unbracket(host: str) -> str:
