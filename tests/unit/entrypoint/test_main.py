@@ -89,6 +89,12 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
         (["launch", "--hosts", "192.0.2.1,192.0.2.2", "qa"], {}, 2, "--examples"),
         (["--explain", "launch", "--hosts", "192.0.2.1,192.0.2.2", "qa"], {}, 2, "--examples"),
         (["--explain", "launch", "--hosts", "192.0.2.1,192.0.2.2", "smoke"], {"MASTER_PORT": "x"}, 2, "65536: 'x'"),
+        (
+            ["--explain", "launch", "--hosts", "192.0.2.1:1,192.0.2.2:1", "smoke"],
+            {"MULTINODE_WORLD_SIZE": "4"},
+            2,
+            "smaller than MULTINODE_WORLD_SIZE: 2 of 4",
+        ),
         (["smoke"], {"WORLD_SIZE": "2"}, 2, "meant to be one of many: WORLD_SIZE=2"),
         (["smoke"], {"PET_NNODES": "2"}, 2, "PET_NNODES=2"),
         (["smoke"], {"MULTINODE_WORLD_SIZE": "two"}, 2, "above 0 nor a range: 'two'"),
@@ -305,6 +311,15 @@ def test_what_is_insisted_on(
 ) -> None:  # fmt: skip
     given = explain(["smoke"], {**environ, **variables}, root, capsys)["set"]
     assert isinstance(given, dict) and given.get("MULTINODE_WORLD_SIZE") == insisted
+
+
+def test_launch_in_the_shell_of_an_mpirun_has_a_master_that_all_hosts_reach(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The entrypoint sets loopback for the only rank, which is the shell."""
+    shell = {**environ, "PMI_RANK": "0", "PMI_SIZE": "1", "MPI_LOCALNRANKS": "1"}
+    given = explain(["launch", "--hosts", "192.0.2.1:1,192.0.2.2:1", "smoke"], shell, root, capsys)["set"]
+    assert isinstance(given, dict) and given["MASTER_ADDR"] == "192.0.2.1"
 
 
 def test_a_job_has_a_name(root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
