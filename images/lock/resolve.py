@@ -78,7 +78,8 @@ def packages(planned: Plan, context: Context) -> Resolved:
 
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
-    question, sources = _with_bindings_index(of_plan(planned), context), _with_wheelhouse(planned.wheelhouse, context)
+    sources = _with_wheelhouse(planned.wheelhouse, context)
+    question = _with_wheels(_with_bindings_index(of_plan(planned), context), sources)
     inputs = [asdict(question), asdict(sources), _listing(sources.links, context.store), version("uv")]
 
     def ask() -> str:
@@ -175,10 +176,12 @@ def of_plan(plan: Plan) -> Question:
 def of_lock(lock: Lock, directory: str | None) -> Question:
     """Return what is asked for the packages of a lock; `directory` is a wheelhouse."""
     bindings = [artifact.version for artifact in lock.artifacts if artifact.name == BINDINGS]
+    archives = {artifact.name for artifact in lock.artifacts if not artifact.filename.endswith(".whl")}
     return Question(
         requirements=(), torch=lock.torch, transformers=lock.transformers, bindings=bindings[0] if bindings else None,
         python=lock.python, glibc=lock.glibc, as_of=lock.as_of, family_as_of=lock.family_as_of,
-        source_only=lock.source_only, index=lock.index, find_links=lock.find_links, wheelhouse=directory,
+        source_only=tuple(row for row in lock.source_only if row.name in archives), index=lock.index,
+        find_links=lock.find_links, wheelhouse=directory,
     )  # fmt: skip
 
 
@@ -189,6 +192,19 @@ def _with_bindings_index(question: Question, context: Context) -> Question:
     if context.bindings_index is None or not (question.index or question.find_links):
         return question
     return replace(question, index=context.bindings_index, find_links=None)
+
+
+def _with_wheels(question: Question, sources: Sources) -> Question:
+    """Ask for no source archive where a directory of the user's has a wheel that the image can install.
+
+    An index's wheel changes nothing: the same request gives the same image.
+    """
+    fit, places = frozenset(wheelhouse.tags(question.python, question.glibc)), wheelhouse.directories(sources.links)
+
+    def has_wheel(row: SourceOnly) -> bool:
+        return any(wheelhouse.has(place, row.name, row.version, fit) for place in places)
+
+    return replace(question, source_only=tuple(row for row in question.source_only if not has_wheel(row)))
 
 
 def source_only(plan: Plan) -> tuple[SourceOnly, ...]:

@@ -68,9 +68,10 @@ def holds(directory: str | None, url: str | None) -> bool:
     return Path(file).parent == Path(os.path.normpath(Path(directory).absolute()))
 
 
-def has(directory: Path, name: str, version: str) -> bool:
-    """Return whether a directory has a wheel of a release; 2.4.0 is also 2.4.0+cpu."""
-    return any(wheel.name == canonicalize_name(name) and _is(wheel.version, version) for wheel in _wheels(directory))
+def has(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = None) -> bool:
+    """Return whether a directory has a wheel of a release, with one of the tags that `fit`; 2.4.0 is also 2.4.0+cpu."""
+    found = (wheel for wheel in _wheels(directory) if wheel.name == canonicalize_name(name))
+    return any(_is(wheel.version, version) and (fit is None or wheel.tags & fit) for wheel in found)
 
 
 def directories(links: Iterable[str]) -> list[Path]:

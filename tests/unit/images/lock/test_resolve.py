@@ -13,6 +13,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, uv
+from images.lock.lock import SourceOnly
 from images.plan import catalog, planner
 from tests.support import locks
 
@@ -115,6 +116,50 @@ def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytes
         resolve.packages(PLAN, context)
 
     assert releases == ["0.13.0", "0.13.1"]
+
+
+SEQEVAL = "seqeval-1.2.2-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("name", "archives"),
+    [
+        (SEQEVAL, ["rouge-score"]),
+        ("seqeval-1.2.3-py3-none-any.whl", ["rouge-score", "seqeval"]),
+        ("seqeval-1.2.2-cp27-none-any.whl", ["rouge-score", "seqeval"]),
+        ("seqeval-1.2.2.tar.gz", ["rouge-score", "seqeval"]),
+    ],
+)
+@pytest.mark.parametrize("is_wheelhouse", [True, False])
+def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, archives: list[str], is_wheelhouse: bool
+) -> None:
+    """An index's wheel is none of the user's: it would be taken here and not there for the same request."""
+    wheels, asked = tmp_path / "wheels", list[uv.Question]()
+    wheels.mkdir()
+    (wheels / name).touch()
+
+    def search(question: uv.Question, *_: object) -> tuple[str, Pylock]:
+        asked.append(question)
+        return "", pylock("https://host/a-1-py3-none-any.whl")
+
+    monkeypatch.setattr(uv, "search", search)
+    planned = replace(PLAN, wheelhouse=str(wheels) if is_wheelhouse else None)
+    sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))
+    resolve.packages(planned, locks.context(Store(tmp_path / "store"), sources, {}))
+
+    assert [row.name for row in asked[0].source_only] == archives
+
+
+@pytest.mark.parametrize(("filename", "archives"), [(SEQEVAL, []), ("seqeval-1.2.2.tar.gz", ["seqeval"])])
+def test_a_lock_says_which_projects_are_taken_as_source_archives(
+    tmp_path: Path, filename: str, archives: list[str]
+) -> None:
+    (tmp_path / SEQEVAL).touch()
+    file = locks.artifact("seqeval", "1.2.2", filename)
+    locked = locks.lock([file], source_only=(SourceOnly("seqeval", "1.2.2", ()),))
+
+    assert [row.name for row in resolve.of_lock(locked, str(tmp_path)).source_only] == archives
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
