@@ -78,11 +78,24 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
     """
 
     def choose() -> Choice:
-        listed = mirrors.machine_sources(suite, context.environ) or mirrors.default_sources(suite, context.environ)
-        # The sources are not kept: a lock names no mirror of one machine.
-        return Choice(_choose(context.store, listed, ("download", "--", *names), context.environ), "")
+        listed = _known_sources(suite, context.environ)
+        return _choose_from_mirrors(listed, suite, ("download", "--", *names), context)
 
+    # Without the sources: a lock names no mirror of one machine.
     return _daily([suite, "alone", names], context, choose).debs if names else ()
+
+
+def _known_sources(suite: str, environ: Mapping[str, str]) -> str:
+    """Return Debian's own mirror as mmdebstrap names it, or without mmdebstrap that of the machine's apt.
+
+    Raises WorldFault where neither does.
+    """
+    try:
+        return mirrors.default_sources(suite, environ)
+    except WorldFault:
+        if near := mirrors.machine_sources(suite, environ):
+            return near
+        raise
 
 
 def _daily(inputs: Sequence[object], context: Context, choose: Callable[[], Choice]) -> Choice:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from images.debs import apt, apt_get
 from images.debs.apt import SIGNED, Deb, chosen, missing, unsigned
 from images.host import process
+from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.progress import Progress
@@ -22,6 +24,7 @@ from images.host.store import Store, sha256
 from tests.support import locks
 
 HASH = "5a" * 32
+Choose = Callable[[str, Sequence[str], Context], apt.Choice | tuple[Deb, ...]]
 
 
 def line(file: str, digest: str = f"SHA256:{HASH}") -> str:
@@ -135,9 +138,10 @@ USUAL = "SOURCE: deb http://debian suite main\n"
         (MINE, f"{CLEAR}were invalid: BADSIG 0E98404D386FA1D9", ["http://debian"], ""),  # it did answer
     ],
 )
+@pytest.mark.parametrize("choose", [apt.resolve, apt.named])
 def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: str, err: str,
-    asked: list[str], note: str,
+    asked: list[str], note: str, choose: Choose,
 ) -> None:  # fmt: skip
     found: list[str] = []
 
@@ -154,13 +158,42 @@ def test_where_debian_cannot_be_reached_the_machines_own_mirror_is_asked(
     monkeypatch.setattr(process, "run", run)
 
     if note:
-        assert apt.resolve("suite", ("x",), context).sources == "deb http://debian suite main\n"
+        chosen = choose("suite", ("x",), context)
+        assert isinstance(chosen, tuple) or chosen.sources == "deb http://debian suite main\n"
     else:
         with pytest.raises(WorldFault, match=r"could not choose|has no good signature"):
-            apt.resolve("suite", ("x",), context)
+            choose("suite", ("x",), context)
 
     assert found == asked
     assert capsys.readouterr().err.startswith(note)
+
+
+@pytest.mark.parametrize(
+    ("usual", "own", "asked"),
+    [
+        (USUAL, MINE, "http://debian"),
+        ("", MINE, "http://mine/debian/"),  # a machine without mmdebstrap
+        ("", "", None),
+    ],
+)
+def test_single_packages_come_from_debians_own_mirror_where_somebody_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: str, own: str, asked: str | None
+) -> None:
+    """Everybody who reaches it gets the same image, on whatever base."""
+    found: list[str] = []
+
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
+        if command[0] == "mmdebstrap":
+            return process.Result(1, "", usual)
+        if "update" in command:
+            place = next(word for word in command if word.startswith("--config-file=")).partition("=")[2]
+            found.append(Path(place).with_name("sources.list").read_text().split()[2])
+        return process.Result(0, own if "indextargets" in command else "", "")
+
+    monkeypatch.setattr(process, "run", run)
+    with nullcontext() if asked else pytest.raises(WorldFault, match="mmdebstrap does not know that suite"):
+        assert apt.named("suite", ("x",), locks.context(Store(tmp_path / "store"), None, {})) == ()
+    assert found == ([asked] if asked else [])
 
 
 @pytest.mark.parametrize("is_back", [False, True])
