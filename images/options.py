@@ -143,7 +143,7 @@ def _copies() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--base", type=_text, metavar="IMAGE", help="a layout or an archive with the base of the lock")
     made.add_argument("--examples", type=_text, metavar="PATH|URL", help="example scripts of the lock")
-    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory with wheels of the lock")
+    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory with wheels and .debs of the lock")
     made.add_argument("--bindings-index", type=_text, metavar="URL", help="where the oneCCL bindings are")
     return made
 

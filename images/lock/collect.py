@@ -20,7 +20,7 @@ from images.lock import resolve, source_only, uv
 from images.lock.lock import BINDINGS, BLOB, Artifact, Lock
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Question
-from images.wheels import archive
+from images.wheels import archive, wheelhouse
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4
@@ -42,6 +42,9 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.
     """
     lost = missing(lock, context.store)
+    if lost and context.wheelhouse:
+        _take(wheelhouse.require(context.wheelhouse), lost, lock, context)
+        lost = missing(lock, context.store)
     if lost and context.pip is None:
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
@@ -55,6 +58,18 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
         return _wheels(lock, places, at_once, context)
     except Fault as fault:
         return _wheels(lock, places | _renewed(fault, lock, context), at_once, context)
+
+
+def _take(directory: Path, lost: Collection[str], lock: Lock, context: Context) -> None:
+    """Copy files of a lock, also .debs, from the user's directory: no mirror may have them any more."""
+    files: list[Artifact | Deb] = [*lock.added, *lock.debian.debs]
+    tasks, store = [], context.store
+    for digest, name in {(file.sha256, file.filename): None for file in files if file.filename in lost}:
+        if found := wheelhouse.find(directory, name, digest, store):
+            place = found.as_uri()
+            tasks.append(partial(fetch, store, place, digest, name, context.sources, context.progress.advance))
+    if tasks:
+        context.side_by_side("copying from the wheelhouse", tasks, context.jobs)
 
 
 def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:

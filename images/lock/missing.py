@@ -21,6 +21,7 @@ from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
+DIGEST = re.compile("(sha256:)?[0-9a-f]{64}")  # of a part of a base, which has no other name
 NO_DAY = "is missing an upload date"  # what uv says of a file
 
 
@@ -35,17 +36,27 @@ class Unreachable(WorldFault):
 def files_missing(names: Sequence[str]) -> WorldFault:
     """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
     value = ", ".join(f"{name} ({origin(name)})" for name in names)
-    remedy = "--wheelhouse DIR with those files in it, or --offline BUNDLE with the bundle made from the lock"
+    options = " and ".join(dict.fromkeys(map(_option, names)))
+    remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"
     return WorldFault("files of the lock are missing", value, remedy)
+
+
+def _option(filename: str) -> str:
+    """Return the option by which the user gives a file of a lock."""
+    if DIGEST.fullmatch(filename):
+        return "--base oci:DIRECTORY or archive:FILE with that base"
+    if filename == EXAMPLES:
+        return "--examples PATH with a copy of that archive"
+    return "--wheelhouse DIR with those very files in it"
 
 
 def origin(filename: str) -> str:
     """Return where a file normally comes from."""
-    if re.fullmatch("(sha256:)?[0-9a-f]{64}", filename):
+    if DIGEST.fullmatch(filename):
         return "the registry of the base"
     name = canonicalize_name(filename.partition("-")[0])
     if filename == EXAMPLES:
-        return "the archive of the transformers release on GitHub; --examples PATH with a copy"
+        return "the archive of the transformers release on GitHub"
     if filename.endswith(".deb"):
         return "Debian's mirror, while it is current"
     if name == "torch":

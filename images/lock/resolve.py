@@ -217,10 +217,7 @@ def _with_wheelhouse(directory: str | None, context: Context) -> Sources:
     assert context.pip is not None, "nothing can be resolved without sources"
     if directory is None:
         return context.pip
-    place = Path(directory).absolute()
-    if not place.is_dir():
-        raise UserFault("no such directory", directory, "--wheelhouse with a directory of wheels")
-    return replace(context.pip, links=(str(place), *context.pip.links))
+    return replace(context.pip, links=(str(wheelhouse.require(directory)), *context.pip.links))
 
 
 def _listing(links: Iterable[str], store: Store) -> list[object]:

@@ -89,11 +89,32 @@ def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     found = []
     for path in sorted(directory.iterdir()):
         if path.name.endswith(INSTALLED_FROM) and path.is_file():
-            try:
-                found.append((path.name, store.sha256(path)))
-            except PermissionError as error:
-                raise UserFault("cannot read a file of the wheelhouse", path, f"chmod a+r {path}") from error
+            found.append((path.name, _sha256(path, store)))
     return found
+
+
+def require(named: str) -> Path:
+    """Return the directory that the user named, as an absolute path.
+
+    Raises UserFault where it is not there.
+    """
+    place = Path(named).absolute()
+    if not place.is_dir():
+        raise UserFault("no such directory", named, "--wheelhouse with a directory of wheels")
+    return place
+
+
+def find(directory: Path, name: str, digest: str, store: Store) -> Path | None:
+    """Return where a directory has a file of this name and sha256, of whatever kind; None where it has not."""
+    path = directory / name
+    return path if path.is_file() and _sha256(path, store) == digest else None
+
+
+def _sha256(path: Path, store: Store) -> str:
+    try:
+        return store.sha256(path)
+    except PermissionError as error:
+        raise UserFault("cannot read a file of the wheelhouse", path, f"chmod a+r {path}") from error
 
 
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str) -> None:

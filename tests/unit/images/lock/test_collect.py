@@ -98,6 +98,41 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     assert collect.missing(locked, store) == [path.name]
 
 
+@pytest.mark.parametrize("pip", [None, Sources()])
+def test_what_is_missing_is_taken_from_the_wheelhouse_before_anybody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: Sources | None
+) -> None:
+    """Debian's mirror has dropped the .deb."""
+    store, given = Store(tmp_path / "store"), tmp_path / "given"
+    given.mkdir()
+    wheel = pack(given, {"thing/a.py": b"x"})
+    package = given / locks.TINI.filename
+    package.write_bytes(b"a package")
+    deb = replace(locks.TINI, sha256=sha256(package))
+    locked = locks.lock([replace(locks.artifact("thing", "1.0", wheel.name, sha256(wheel)), url="")], debs=(deb,))
+    monkeypatch.setattr(uv, "search", lambda *_: pytest.fail("an index is asked"))
+    monkeypatch.setattr(apt, "resolve", lambda *_: pytest.fail("a mirror is asked"))
+
+    collect.packages(locked, locks.context(store, pip, {}, str(given)))
+
+    assert collect.missing(locked, store) == []
+
+
+def test_a_file_of_another_sha256_in_the_wheelhouse_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / locks.TINI.filename).touch()
+    context = locks.context(Store(tmp_path / "store"), None, {}, str(tmp_path))
+
+    with pytest.raises(WorldFault, match=r"files of the lock are missing: .*tini"):
+        collect.packages(locks.lock(), context)
+
+
+def test_a_wheelhouse_that_is_not_there_is_said_offline_too(tmp_path: Path) -> None:
+    context = locks.context(Store(tmp_path / "store"), None, {}, str(tmp_path / "none"))
+
+    with pytest.raises(UserFault, match="no such directory"):
+        collect.packages(locks.lock(), context)
+
+
 MOVED = WorldFault("cannot download", "http://old (404)", "check the network", download.MOVED)
 EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another login", download.MOVED)
 

@@ -132,6 +132,25 @@ FILTERED = (
     "error: No solution found when resolving dependencies\n"
     "hint: `{name}` was filtered by `exclude-newer` to only include packages uploaded before 2026-07-09T00:00:00Z."
 )
+PACKAGES = "--wheelhouse DIR with those very files in it"
+BUNDLE = "; or --offline BUNDLE with the bundle made from the lock"
+SCRIPTS = "--examples PATH with a copy of that archive"
+BELOW = "--base oci:DIRECTORY or archive:FILE with that base"
+
+
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [
+        (["six-1.17.0-py3-none-any.whl", "seqeval-1.2.2.tar.gz", "tini_0.19_amd64.deb"], PACKAGES),
+        (["examples.tar"], SCRIPTS),
+        ([f"sha256:{'0' * 64}"], BELOW),
+        ([f"sha256:{'0' * 64}", "examples.tar", "tini_0.19_amd64.deb"], f"{BELOW} and {SCRIPTS} and {PACKAGES}"),
+    ],
+)
+def test_a_file_of_a_lock_is_given_by_the_option_for_its_kind(names: list[str], remedy: str) -> None:
+    assert missing.files_missing(names).remedy == remedy + BUNDLE
+
+
 NO_DAY = "warning: `{file}` is missing an upload date, but user provided: 2026-07-09T00:00:00Z\n"
 
 
