@@ -110,7 +110,7 @@ def _request() -> argparse.ArgumentParser:
     made.add_argument(
         "--examples", type=_text, metavar="PATH|URL|none", help="example scripts (default: the release's archive)"
     )
-    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory of wheels to prefer")
+    made.add_argument("--wheelhouse", type=_text, metavar="DIR", help="a directory of wheels, before equal releases")
     made.add_argument(
         "--bindings-index", type=_text, metavar="URL", help="where the oneCCL bindings are (default: Intel's index)"
     )
