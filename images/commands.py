@@ -177,6 +177,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
 
 
 def _context(options: argparse.Namespace, world: World) -> Context:
+    world.require_clock()
     jobs = getattr(options, "jobs", 1)
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")

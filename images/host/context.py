@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from images.host import process
-from images.host.errors import UserFault, require_text
+from images.host.errors import UserFault, WorldFault, require_text
 
 if TYPE_CHECKING:  # --help does without
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +29,8 @@ Made = TypeVar("Made")
 # of temporary files, where mmdebstrap makes the base, into sources.list(5).
 UNFIT = {"XDG_CACHE_HOME": r'[":;\n]', "TMPDIR": r'["#%[\s]'}
 
+FIRST_DAY = datetime.date(2024, 1, 1)  # of oci/layer.py, EPOCH
+
 # By requests' order, then Go's and uv's own.
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
@@ -41,6 +43,12 @@ class World:
     environ: Mapping[str, str]
     today: datetime.date
     clock: Callable[[], float]
+
+    def require_clock(self) -> None:
+        """Raise WorldFault before FIRST_DAY: the files of a base would have earlier times than on other machines."""
+        if self.today < FIRST_DAY:
+            fact = "the clock of this machine is wrong"
+            raise WorldFault(fact, f"{self.today} (UTC)", "set it (as root: date --set, or a service of time)")
 
 
 @dataclass(frozen=True, kw_only=True)

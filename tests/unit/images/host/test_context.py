@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from images.host import process
-from images.host.context import Context, default_root, trusted
+from images.host.context import Context, World, default_root, trusted
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.oci.layer import EPOCH
 from tests.support import locks
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     return locks.context(Store(tmp_path), None, {})
+
+
+@pytest.mark.parametrize(("days", "is_wrong"), [(-1, True), (0, False)])
+def test_a_clock_before_the_time_of_every_file_is_wrong(days: int, is_wrong: bool) -> None:
+    """A base takes from each of its files the earlier time of both: it would have other bytes."""
+    first = datetime.datetime.fromtimestamp(EPOCH, datetime.timezone.utc).date()
+    world = World({}, first + datetime.timedelta(days=days), lambda: 0.0)
+
+    with pytest.raises(WorldFault, match=r"clock of this machine is wrong: 2023-12-31") if is_wrong else nullcontext():
+        world.require_clock()
 
 
 def test_results_have_the_order_of_the_tasks(context: Context) -> None:
