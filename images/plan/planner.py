@@ -13,7 +13,7 @@ from images.host.errors import UserFault
 from images.plan.catalog import Base, Catalog, SourceOnly, Torch, Transformers
 from images.plan.compatibility import BaseChoice
 from images.plan.request import Problem, Request, problems
-from images.plan.selection import Selection, select
+from images.plan.selection import Selection, day_problems, select
 
 __all__ = ["FAMILY", "Plan", "Request", "resolve"]
 
@@ -59,8 +59,9 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
 
     Raises UserFault that names every conflict of the request at once, and the nearest request that works.
     """
-    _refuse(problems(request, catalog, today), catalog)
-    chosen = select(request, catalog)
+    found = problems(request, catalog)
+    _refuse([*day_problems(request, found, catalog, today), *found], catalog, today)
+    chosen = select(request, catalog, today)
     torch, transformers = chosen.torch, chosen.transformers
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
     as_of = asked or max(torch.released, transformers.libraries)
@@ -88,20 +89,20 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
     )
 
 
-def _refuse(found: list[Problem], catalog: Catalog) -> None:
+def _refuse(found: list[Problem], catalog: Catalog, today: datetime.date) -> None:
     """Raise UserFault that names every problem; a single one gets a remedy that works with the rest of the request."""
     if len(found) == 1:
-        raise UserFault(found[0].fact, found[0].value, _remedy(found[0], catalog))
+        raise UserFault(found[0].fact, found[0].value, _remedy(found[0], catalog, today))
     if found:
         values = "; ".join(f"{each.fact}: {each.value}" for each in found)
         raise UserFault("several values cannot be used", values, " ".join(each.remedy for each in found))
 
 
-def _remedy(problem: Problem, catalog: Catalog) -> str:
+def _remedy(problem: Problem, catalog: Catalog, today: datetime.date) -> str:
     """Return what to type instead; where the corrected request has conflicts, the nearest request that works."""
     if problem.corrected is not None:
         try:
-            resolve(problem.corrected, catalog)
+            resolve(problem.corrected, catalog, today)
         except UserFault as further:
             return further.remedy
     return problem.remedy

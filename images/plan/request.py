@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from images.plan.catalog import Catalog
 from images.plan.compatibility import Constraints
 from images.plan.nearest import close_match, nearest_version
 
-DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Directories of the examples for images and speech, whose requirements no image has.
 MEDIA = (
     "audio-classification", "contrastive-image-text", "image-classification", "image-pretraining",
@@ -48,7 +46,7 @@ class Request:
 class Problem(NamedTuple):
     """A value that cannot be used, in the three parts of a message.
 
-    `corrected` is the request with the value that the remedy names, where that is a version.
+    `corrected` is the request with the value that the remedy names, where that is a version or a day.
     """
 
     fact: str
@@ -57,13 +55,12 @@ class Problem(NamedTuple):
     corrected: Request | None = None
 
 
-def problems(request: Request, catalog: Catalog, today: datetime.date) -> list[Problem]:
-    """Return every value that cannot be understood or does not exist, such as a day after `today` (UTC)."""
+def problems(request: Request, catalog: Catalog) -> list[Problem]:
+    """Return every value that cannot be understood or does not exist; selection.day_problems has those of the day."""
     return [
         *_version("torch", request, catalog.default_torch, catalog.torch),
         *_version("transformers", request, catalog.default_transformers, catalog.transformers),
         *_constraints(request, catalog),
-        *_day(request.as_of, catalog, today),
         *(problem for task in request.tasks for problem in _task(task, catalog)),
     ]
 
@@ -97,21 +94,6 @@ def _constraints(request: Request, catalog: Catalog) -> Iterable[Problem]:
         yield Problem("the Python of an image must be given", str(request.base), remedy)
     if request.backend not in (None, "ccl", "gloo"):
         yield Problem("no such backend on a CPU", repr(request.backend), "--backend gloo")
-
-
-def _day(text: str | None, catalog: Catalog, today: datetime.date) -> Iterable[Problem]:
-    if text is None:
-        return
-    try:
-        # Newer releases of Python read more forms than this one (datetime, "fromisoformat").
-        day = datetime.date.fromisoformat(text) if DAY.fullmatch(text) else None
-    except ValueError:
-        day = None
-    if day is None:
-        yield Problem("that is not a date", repr(text), f"--as-of {catalog.torch[catalog.default_torch].released}")
-    elif day > today:
-        remedy = f"--as-of {today - datetime.timedelta(days=1)}"
-        yield Problem("nothing can be known as of a day that has not come", f"{day} (today: {today}, UTC)", remedy)
 
 
 def _task(task: str, catalog: Catalog) -> Iterable[Problem]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
@@ -12,7 +13,9 @@ from images.host.errors import UserFault
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch, Transformers
 from images.plan.compatibility import BaseChoice
-from images.plan.request import Request
+from images.plan.request import Problem, Request
+
+DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,50 @@ class Selection:
         return self.backend == "ccl"
 
 
-def select(request: Request, catalog: Catalog) -> Selection:
-    """Return what a request gets; its single values must have been checked.
+def day_problems(request: Request, others: Sequence[Problem], catalog: Catalog, today: datetime.date) -> list[Problem]:
+    """Return what is wrong with the day of a request, which is no day or after `today` (UTC): one problem, or none.
+
+    The remedy names a day for the releases that a request gets whose `others` are corrected.
+    """
+    text = request.as_of
+    try:
+        # Newer releases of Python read more forms than this one (datetime, "fromisoformat").
+        day = datetime.date.fromisoformat(text) if text is not None and DAY.fullmatch(text) else None
+    except ValueError:
+        day = None
+    if text is None or (day and day <= today):
+        return []
+    earliest = _earliest_day(*_pair(_corrected(request, others), catalog))
+    if day is None:
+        fact, value, instead = "that is not a date", repr(text), earliest
+    else:
+        fact, value = "nothing can be known as of a day that has not come", f"{day} (today: {today}, UTC)"
+        instead = max(earliest, today - datetime.timedelta(days=1))
+    if instead > today:
+        return [Problem(fact, value, _set_clock(instead, today))]
+    return [Problem(fact, value, f"--as-of {instead}", replace(request, as_of=str(instead)))]
+
+
+def _corrected(request: Request, problems: Sequence[Problem]) -> Request:
+    """Return a request with the releases that its problems name instead, and its constraints where those are sound."""
+    fixed = [each.corrected for each in problems if each.corrected]
+    torch = next((each.torch for each in fixed if each.torch != request.torch), request.torch)
+    transformers = next((each.transformers for each in fixed if each.transformers != request.transformers), None)
+    sound = request if len(fixed) == len(problems) else Request()
+    return replace(sound, torch=torch, transformers=transformers or request.transformers)
+
+
+def _set_clock(day: datetime.date, today: datetime.date) -> str:
+    return f"set the clock of this machine: it shows {today} (UTC), and there are releases of {day}"
+
+
+def select(request: Request, catalog: Catalog, today: datetime.date = datetime.date.max) -> Selection:
+    """Return what a request gets that is made on a day (UTC); its single values must have been checked.
 
     Raises UserFault that names every conflict at once, and the nearest request that works.
     """
     torch, transformers = _pair(request, catalog)
-    choice = _base(torch, transformers, request, catalog)
+    choice = _base(torch, transformers, request, catalog, today)
     backend, against = compatibility.backend(torch, transformers, choice.base.python, request.constraints)
     return Selection(torch, transformers, choice, backend, tuple(against))
 
@@ -56,7 +96,9 @@ def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
     return torch, row
 
 
-def _base(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> BaseChoice:
+def _base(
+    torch: Torch, transformers: Transformers, request: Request, catalog: Catalog, today: datetime.date
+) -> BaseChoice:
     """Choose the first base without a conflict; without one, raise all conflicts together."""
     choices = compatibility.bases(torch, request.constraints, catalog)
     against = {choice: compatibility.conflicts(torch, transformers, choice, request.constraints) for choice in choices}
@@ -70,7 +112,7 @@ def _base(torch: Torch, transformers: Transformers, request: Request, catalog: C
     if request.as_of:
         earliest = _earliest_day(catalog.torch[near_torch], catalog.transformers[near])
         day = max(datetime.date.fromisoformat(request.as_of), earliest)
-    remedy = nearest.command(near_torch, near, kept, day)
+    remedy = _set_clock(day, today) if day and day > today else nearest.command(near_torch, near, kept, day)
     raise UserFault("these do not go together", "; ".join(dict.fromkeys([*facts, *early])), remedy)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
 
+from images import options
 from images.host.errors import UserFault
 from images.plan import catalog, planner
 
@@ -196,3 +198,18 @@ def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
     assert [note for note in today.notes if note not in yesterday.notes] == [
         "2026-11-21 is not over (UTC): the same command may find other packages later, --lock FILE finds these"
     ]
+
+
+@pytest.mark.parametrize("text", ["", "never", "2026-02-30", "2020-01-01", "2026-11-22", "9999-12-31"])
+@pytest.mark.parametrize("version", [*map(str, TABLE.torch), "9.9"])
+@pytest.mark.parametrize("today", [TODAY, datetime.date(2026, 11, 13), datetime.date(2024, 11, 1)])
+def test_a_day_that_is_named_instead_is_accepted(text: str, version: str, today: datetime.date) -> None:
+    asked = planner.Request(torch=version, as_of=text)
+    with pytest.raises(UserFault) as caught:
+        planner.resolve(asked, TABLE, today)
+    words = shlex.split(caught.value.remedy)
+    if "clock" in words:
+        assert today < datetime.date(2026, 11, 13)
+        return
+    typed = words[2:] if words[0] == "python" else ["--torch", version, *words]
+    planner.resolve(options.request(options.parse("plan", typed)), TABLE, today)

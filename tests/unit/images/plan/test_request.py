@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 import pytest
 
 from entrypoint.needs.packages import NEEDS
@@ -12,18 +10,14 @@ from images.plan.compatibility import Constraints
 from images.plan.request import Problem, Request, problems
 
 TABLE = catalog.load()
-TODAY = datetime.date(2026, 11, 21)
 NO_RELEASE = "no such release of {} in images/versions.toml"
-MINOR, DATE = "that is not a minor release of Python", "that is not a date"
-EARLY, TASK = (
-    "nothing can be known as of a day that has not come",
-    "no directory of the examples for text has that name",
-)
+MINOR = "that is not a minor release of Python"
+TASK = "no directory of the examples for text has that name"
 
 
 def only(asked: Request) -> Problem:
     """Return the one problem of a request."""
-    [found] = problems(asked, TABLE, TODAY)
+    [found] = problems(asked, TABLE)
     return found
 
 
@@ -32,12 +26,12 @@ def only(asked: Request) -> Problem:
     [
         Request(),
         Request(torch="2.13.0", transformers="5.23.0", python="3.12", base="mine:1", backend="ccl"),
-        Request(torch="2.13", base="intel", tasks=("question-answering", "translation"), as_of="2026-11-21"),
+        Request(torch="2.13", base="intel", tasks=("question-answering", "translation")),
         Request(base="debian", backend="gloo", examples="none", tag="x", wheelhouse="y"),
     ],
 )
 def test_what_can_be_understood_has_no_problems(asked: Request) -> None:
-    assert problems(asked, TABLE, TODAY) == []
+    assert problems(asked, TABLE) == []
 
 
 @pytest.mark.parametrize(
@@ -57,17 +51,6 @@ def test_what_can_be_understood_has_no_problems(asked: Request) -> None:
         (Request(base=" "), "that is not a base", "' '", "--base debian"),
         (Request(base="mine:1"), "the Python of an image must be given", "mine:1", "--base mine:1 --python 3.11"),
         (Request(backend="nccl"), "no such backend on a CPU", "'nccl'", "--backend gloo"),
-        (Request(as_of="tomorrow"), DATE, "'tomorrow'", "--as-of 2026-07-08"),
-        (Request(as_of=""), DATE, "''", "--as-of 2026-07-08"),
-        # What newer releases of Python read as a date, and older ones do not.
-        (Request(as_of="20261120"), DATE, "'20261120'", "--as-of 2026-07-08"),
-        (Request(as_of="2026-W47-5"), DATE, "'2026-W47-5'", "--as-of 2026-07-08"),
-        (Request(as_of="2026-11-2\u0661"), DATE, "'2026-11-2\u0661'", "--as-of 2026-07-08"),
-        (Request(as_of=" 2026-11-20"), DATE, "' 2026-11-20'", "--as-of 2026-07-08"),
-        (Request(as_of="2026-11-20\n"), DATE, "'2026-11-20\\n'", "--as-of 2026-07-08"),
-        (Request(as_of="2026-02-30"), DATE, "'2026-02-30'", "--as-of 2026-07-08"),
-        (Request(as_of="2026-11-22"), EARLY, "2026-11-22 (today: 2026-11-21, UTC)", "--as-of 2026-11-20"),
-        (Request(as_of="9999-12-31"), EARLY, "9999-12-31 (today: 2026-11-21, UTC)", "--as-of 2026-11-20"),
         (Request(tasks=("question-answer",)), TASK, "'question-answer'", "--tasks question-answering"),
         (Request(tasks=("xyz",)), TASK, "'xyz'", "--tasks with one or more of " + ", ".join(TABLE.tasks)),
     ],
@@ -92,9 +75,9 @@ def test_a_version_is_corrected_within_its_request(asked: Request, corrected: Re
 
 
 def test_every_problem_is_returned() -> None:
-    asked = Request(torch="x", transformers="y", python="z", base=" ", backend="mpi", as_of="never", tasks=("a", "b"))
+    asked = Request(torch="x", transformers="y", python="z", base=" ", backend="mpi", tasks=("a", "b"))
 
-    assert len(problems(asked, TABLE, TODAY)) == 8
+    assert len(problems(asked, TABLE)) == 7
 
 
 @pytest.mark.parametrize("task", request.MEDIA)

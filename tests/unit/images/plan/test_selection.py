@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import shlex
 from types import ModuleType
 
@@ -10,8 +12,8 @@ from packaging.version import Version
 
 from images.host.errors import UserFault
 from images.plan import catalog, compatibility
-from images.plan.request import Request
-from images.plan.selection import select
+from images.plan.request import Request, problems
+from images.plan.selection import day_problems, select
 
 TABLE = catalog.load()
 
@@ -119,3 +121,63 @@ def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str], monkeypat
     for command in suggested:
         select(typed(command), TABLE)
     assert len(looks) < 50 * (len(TABLE.torch) * len(TABLE.transformers) + len(suggested))
+
+
+TODAY = datetime.date(2026, 11, 21)
+DATE, EARLY = "that is not a date", "nothing can be known as of a day that has not come"
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "value", "day"),
+    [
+        ("tomorrow", DATE, "'tomorrow'", "2026-11-13"),
+        ("", DATE, "''", "2026-11-13"),
+        # What newer releases of Python read as a date, and older ones do not.
+        ("20261120", DATE, "'20261120'", "2026-11-13"),
+        ("2026-W47-5", DATE, "'2026-W47-5'", "2026-11-13"),
+        ("2026-11-2\u0661", DATE, "'2026-11-2\u0661'", "2026-11-13"),
+        (" 2026-11-20", DATE, "' 2026-11-20'", "2026-11-13"),
+        ("2026-11-20\n", DATE, "'2026-11-20\\n'", "2026-11-13"),
+        ("2026-02-30", DATE, "'2026-02-30'", "2026-11-13"),
+        ("2026-11-22", EARLY, "2026-11-22 (today: 2026-11-21, UTC)", "2026-11-20"),
+        ("9999-12-31", EARLY, "9999-12-31 (today: 2026-11-21, UTC)", "2026-11-20"),
+    ],
+)
+def test_a_day_that_cannot_be_used_has_three_parts(text: str, fact: str, value: str, day: str) -> None:
+    [found] = day_problems(Request(as_of=text), [], TABLE, TODAY)
+
+    assert (found.fact, found.value, found.remedy) == (fact, value, f"--as-of {day}")
+    assert found.corrected == Request(as_of=day)
+
+
+@pytest.mark.parametrize("text", [None, "2026-11-21", "2026-11-13"])
+def test_another_day_is_no_problem(text: str | None) -> None:
+    assert day_problems(Request(as_of=text), [], TABLE, TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "day"),
+    [
+        (Request(torch="2.4.0", transformers="4.46.0"), "2024-10-24"),
+        (Request(torch="2.2.0"), "2026-01-26"),
+        (Request(torch="2.4.9", transformers="4.46.0", python="z"), "2024-10-24"),
+        (Request(torch="x", base="mine:1"), "2026-11-13"),
+    ],
+)
+def test_a_day_is_one_of_the_releases_that_are_asked_for_or_named_instead(asked: Request, day: str) -> None:
+    [found] = day_problems(dataclasses.replace(asked, as_of="never"), problems(asked, TABLE), TABLE, TODAY)
+
+    assert found.remedy == f"--as-of {day}"
+
+
+@pytest.mark.parametrize("text", ["never", "2026-11-12", "2026-07-08", "2030-01-01"])
+@pytest.mark.parametrize("today", [datetime.date(2025, 1, 1), datetime.date(2026, 11, 12)])
+def test_a_clock_that_is_set_back_is_said_instead_of_a_day_that_is_refused(text: str, today: datetime.date) -> None:
+    asked = Request(as_of=text)
+    found = [each.remedy for each in day_problems(asked, [], TABLE, today)]
+    if not found:
+        with pytest.raises(UserFault) as caught:
+            select(asked, TABLE, today)
+        found = [caught.value.remedy]
+
+    assert found == [f"set the clock of this machine: it shows {today} (UTC), and there are releases of 2026-11-13"]
