@@ -101,12 +101,12 @@ def _taken(directory: Path) -> list[Path]:
 
 
 def members(path: Path) -> Iterator[Member]:
-    """Yield what is taken of an archive, by its path below the top directory.
+    """Yield what is taken of an archive, by its path below the top directory, or from the top where that is taken.
 
     Raises WorldFault when the archive cannot be read, or holds a name that leads elsewhere.
     """
     try:
-        yield from source_archive.members(path, lambda name: name.startswith(TAKEN))
+        yield from source_archive.members(path, lambda name: name.startswith(TAKEN), bare=True)
     except ValueError as error:
         remedy = "fetch it again: it is cut short, changed or not a tar archive"
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error

@@ -57,9 +57,10 @@ class Bounded(io.RawIOBase):
             raise ValueError(f"it unpacks to more than {self._most} bytes")
 
 
-def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]:
+def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[Member]:
     """Yield the members of an archive that a caller asks for, in its order, also two at one path: the later one counts.
 
+    A `bare` archive may have no top directory: a member is also asked for by its whole path.
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
@@ -70,7 +71,7 @@ def members(path: Path, is_asked_for: Callable[[str], bool]) -> Iterator[Member]
                     continue
                 if found := flaw(name):
                     raise ValueError(f"the name {info.name!r} {found}")
-                below = name.partition("/")[2]
+                below = name if bare and is_asked_for(name) else name.partition("/")[2]
                 if is_asked_for(below):
                     yield Member(below, _content(tar, info), 0o755 if info.mode & 0o111 else 0o644)
     except tars.CONTENT as error:

@@ -34,6 +34,14 @@ def test_only_the_examples_are_taken(tmp_path: Path) -> None:
     assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
 
 
+@pytest.mark.parametrize("top", ["", "./", "t-1/", "./t-1/"])
+def test_an_archive_may_begin_with_the_examples(tmp_path: Path, top: str) -> None:
+    path = tar(tmp_path / "a", *(f"{top}{name}" for name in ("examples/pytorch/a.py", "src/b.py", "LICENSE")))
+
+    assert examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None) is not None
+    assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
+
+
 @pytest.mark.parametrize(
     "name", ["t-1/../../examples/c", "t-1/examples/../../../c", "/t-1/examples/c", "t-1/examples/.wh.a", "../examples"]
 )

@@ -40,6 +40,18 @@ def test_every_compression_is_read(tmp_path: Path, compress: Callable[[bytes], b
     assert read(path) == [("a", b"", 0o644), ("b/c", b"", 0o644)]
 
 
+@pytest.mark.parametrize(
+    ("bare", "found"), [(True, ["a", "a/b", "a/c"]), (False, ["a/c"])], ids=["with and without", "with"]
+)
+def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: bool, found: list[str]) -> None:
+    names = ("./a", "a/b", "top/a/c", "b")
+    (tmp_path / "t").write_bytes(tar(*map(tarfile.TarInfo, names)))
+
+    taken = source_archive.members(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
+
+    assert [member.path for member in taken] == found
+
+
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
 def test_a_bomb_is_refused(tmp_path: Path, kind: bytes) -> None:
     info = tarfile.TarInfo("top/a")
