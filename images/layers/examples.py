@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from images.foreign.paths import flaw
 from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
@@ -85,19 +89,59 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
     with store.aside() as aside:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
-                path, info = directory / name, tarfile.TarInfo(f"transformers/{name}")
-                stat = path.stat()
-                info.size, info.mode = stat.st_size, 0o755 if stat.st_mode & 0o111 else 0o644
-                with path.open("rb") as file:
-                    tar.addfile(info, file)
+                with _reading(directory):
+                    _add(tar, directory / name, f"transformers/{name}")
         digest = sha256(aside)
         store.keep(aside, digest, EXAMPLES)
     return _kept(store, digest, str(directory))
 
 
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    if found := flaw(name):
+        fact, remedy = "a file of the examples cannot go into an image", "another name for it, or leave it out"
+        raise UserFault(fact, f"{path} (its name {found})", remedy)
+    info = tarfile.TarInfo(name)
+    with path.open("rb") as file:
+        about = os.fstat(file.fileno())
+        info.size, info.mode = about.st_size, 0o755 if about.st_mode & 0o111 else 0o644
+        tar.addfile(info, file)
+
+
 def _taken(directory: Path) -> list[Path]:
-    below = [path.relative_to(directory) for path in directory.rglob("*") if path.is_file()]
-    return sorted(path for path in below if path.as_posix().startswith(TAKEN) and "__pycache__" not in path.parts)
+    """List the files of a directory that are taken, by their paths in it; no other directory is opened."""
+    found = []
+    with _reading(directory):
+        for place, directories, files in os.walk(directory, onerror=_raise):
+            below = Path(place).relative_to(directory)
+            directories[:] = [name for name in directories if name != "__pycache__" and _is_taken(below / name / "_")]
+            found += [below / name for name in files if _is_taken(below / name) and _is_file(Path(place, name))]
+    return sorted(found)
+
+
+def _is_taken(path: Path) -> bool:
+    return path.as_posix().startswith(TAKEN)
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is a file, also behind a link; raise PermissionError where nobody can know."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        raise
+    except OSError:  # a link to nothing, or a circle of links
+        return False
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise UserFault("cannot read the examples", error.filename, f"chmod -R a+rX {directory}") from error
 
 
 def members(path: Path) -> Iterator[Member]:

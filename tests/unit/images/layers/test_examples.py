@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -128,6 +131,59 @@ def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
     assert found is not None
     with tarfile.open(found[1]) as archive:
         assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_refused"), [("examples/pytorch/qa", True), ("examples/pytorch/__pycache__", False), (".git", False)]
+)
+def test_a_directory_that_cannot_be_read_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_refused: bool
+) -> None:
+    source, listed = tmp_path / "src", os.scandir
+    for directory in (name, "examples/pytorch"):
+        (source / directory).mkdir(parents=True, exist_ok=True)
+        (source / directory / "run.py").touch()
+
+    def scandir(path: object) -> Any:
+        if str(path) == str(source / name):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(UserFault, match="cannot read the examples") if is_refused else nullcontext() as caught:
+        assert examples.obtain(Store(tmp_path / "store"), str(source), Sources(), lambda _: None) is not None
+    if caught:
+        assert (caught.value.value, caught.value.remedy) == (str(source / name), f"chmod -R a+rX {source}")
+
+
+def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    (source / "examples/pytorch").mkdir(parents=True)
+    (source / "examples/pytorch/run.py").touch()
+    (source / "examples/pytorch/gone.py").symlink_to("nowhere")
+    (source / "examples/pytorch/circle.py").symlink_to("circle.py")
+
+    found = examples.obtain(Store(tmp_path / "store"), str(source), Sources(), lambda _: None)
+
+    assert found is not None
+    assert [name for name, _, _ in examples.members(found[1])] == ["examples/pytorch/run.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(".wh.a", "would hide a file"), ("a\nb.py", "a control character"), ("\udcff.py", "is not UTF-8")],
+)
+def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path: Path, name: str, said: str) -> None:
+    place = tmp_path / "src/examples/pytorch"
+    place.mkdir(parents=True)
+    (place / "run.py").touch()
+    (place / name).touch()
+
+    with pytest.raises(UserFault, match="a file of the examples cannot go into an image") as caught:
+        examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
+
+    assert caught.value.value.startswith(f"{place}/") and said in caught.value.value
+    assert caught.value.remedy == "another name for it, or leave it out"
 
 
 def test_an_image_without_examples_obtains_none(tmp_path: Path) -> None:
