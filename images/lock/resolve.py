@@ -213,11 +213,13 @@ def source_only(plan: Plan) -> tuple[SourceOnly, ...]:
 
 
 def _with_wheelhouse(directory: str | None, context: Context) -> Sources:
-    """Return pip's sources, the wheelhouse first."""
+    """Return pip's sources, the wheelhouse first; what is not there on this machine is left out, as pip does."""
     assert context.pip is not None, "nothing can be resolved without sources"
-    if directory is None:
-        return context.pip
-    return replace(context.pip, links=(str(wheelhouse.require(directory)), *context.pip.links))
+    links = context.pip.links
+    for link in filter(wheelhouse.is_absent, links):
+        context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
+    own = () if directory is None else (str(wheelhouse.require(directory)),)
+    return replace(context.pip, links=(*own, *(link for link in links if not wheelhouse.is_absent(link))))
 
 
 def _listing(links: Iterable[str], store: Store) -> list[object]:

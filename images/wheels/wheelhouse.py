@@ -76,8 +76,20 @@ def has(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = N
 
 def directories(links: Iterable[str]) -> list[Path]:
     """Return those of pip's links that are directories on this machine."""
-    places = [Path(url2pathname(urlsplit(link).path) if link.startswith("file:") else link) for link in links]
-    return [place for place in places if place.is_dir()]
+    return [place for place in map(_local, links) if place and place.is_dir()]
+
+
+def is_absent(link: str) -> bool:
+    """Return whether one of pip's links is a place on this machine that is not there."""
+    place = _local(link)
+    return place is not None and not place.exists()
+
+
+def _local(link: str) -> Path | None:
+    """Return the place of a link on this machine, None for an address elsewhere."""
+    if link.startswith("file:"):
+        return Path(url2pathname(urlsplit(link).path))
+    return None if "://" in link else Path(link)
 
 
 def contents(directory: Path, store: Store) -> list[tuple[str, str]]:

@@ -50,8 +50,8 @@ def test_a_wheel_is_looked_at_before_it_is_used(tmp_path: Path, name: str) -> No
         assert collect.packages(locked, locks.context(store, None, {})) == [collect.Wheel("thing", "1.0", digest, kept)]
 
 
-ALL = Sources(index="https://a", extra=("https://c",), links=("/d",))
-ALONE = [(None, "/d", True), ("https://a", "", False), ("https://c", "", False)]
+ALL = Sources(index="https://a", extra=("https://c",), links=("/",))
+ALONE = [(None, "/", True), ("https://a", "", False), ("https://c", "", False)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ ALONE = [(None, "/d", True), ("https://a", "", False), ("https://c", "", False)]
     [
         (ALL, "six", ALONE),
         (Sources(), "six", [(None, "", False)]),  # the usual index
-        (Sources(links=("/d",), no_index=True), "six", ALONE[:1]),
+        (Sources(links=("/",), no_index=True), "six", ALONE[:1]),
         (ALL, "torch", [*ALONE, (uv.TORCH_INDEX, "", False)]),
         (ALL, "oneccl-bind-pt", ALONE[1:]),
     ],

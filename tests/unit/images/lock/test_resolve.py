@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from packaging.pylock import Pylock
+from rich.console import Console
 
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
+from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import resolve, uv
 from images.lock.lock import SourceOnly
@@ -160,6 +162,22 @@ def test_a_lock_says_which_projects_are_taken_as_source_archives(
     locked = locks.lock([file], source_only=(SourceOnly("seqeval", "1.2.2", ()),))
 
     assert [row.name for row in resolve.of_lock(locked, str(tmp_path)).source_only] == archives
+
+
+def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As pip does; uv would end."""
+    (tmp_path / "page.html").touch()
+    there = (str(tmp_path), tmp_path.as_uri(), (tmp_path / "page.html").as_uri(), "https://host/page.html")
+    absent = (str(tmp_path / "none"), "none/here", (tmp_path / "n one").as_uri())
+    sources = Sources(links=(*absent, *there))
+    context = replace(locks.context(Store(tmp_path), sources, {}), progress=Progress(Console(stderr=True, width=500)))
+
+    assert resolve.asked(locks.lock(), context)[1] == Sources(links=there)
+
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"note: a place of pip's find-links is not there, and is left out: {link}" for link in absent]
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
