@@ -47,7 +47,8 @@ EACH = {BATCH[0][0]: "8"}
 class Record(NamedTuple):
     """A run: its task and arguments, the checkpoint that was typed, and the checkpoints that were there before it.
 
-    written: the time of a file that was written beside the record, by the clock of the file system; 0 without one.
+    written: the time of a file that was written beside the record, by the clock of the file system; 0 without one;
+    has_all: whether all values of a flag are in it: an older release has recorded the first.
     """
 
     task: str
@@ -55,6 +56,7 @@ class Record(NamedTuple):
     begins_at: str
     before: list[Checkpoint]
     written: int = 0
+    has_all: bool = True
 
 
 def describe(task: str, given: Mapping[str, object], directory: str) -> Record:
@@ -70,7 +72,7 @@ def read_record(directory: str) -> Record | None:
         before = [Checkpoint(str(each[0]), int(each[1]), int(each[2]), *map(str, each[3:])) for each in found["before"]]
         arguments = {str(name): str(value) for name, value in found["arguments"].items()}
         begins_at, written = str(found.get("begins_at", "")), int(found.get("written", 0))
-        return Record(str(found["task"]), arguments, begins_at, before, written)
+        return Record(str(found["task"]), arguments, begins_at, before, written, bool(found.get("has_all")))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -126,7 +128,8 @@ def compare(old: Record, new: Record, *, splits: bool) -> list[str]:
     # An older release has written what changes nothing.
     names = sorted(name for name in {*old.arguments, *new.arguments} if not changes_nothing(name))
     values = ((name, old.arguments.get(name, "not set"), new.arguments.get(name, "not set")) for name in names)
-    found = {name: f"--{name} {there} there, {here} here" for name, there, here in values if there != here}
+    changed = (each for each in values if each[1] != each[2] and (old.has_all or not each[2].startswith(f"{each[1]} ")))
+    found = {name: f"--{name} {there} there, {here} here" for name, there, here in changed}
     if splits and read_batch({**EACH, **old.arguments}) == read_batch({**EACH, **new.arguments}) is not None:
         found = {name: text for name, text in found.items() if name not in {part for part, _ in BATCH}}
     return [*found.values()]

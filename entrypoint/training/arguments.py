@@ -177,7 +177,8 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, obje
 def read_given(words: list[str], read: Callable[[str], str | None], *, strict: bool) -> Mapping[str, object]:
     """Return the arguments by name; a flag without a value is True, and the last of several counts.
 
-    strict: raise Refusal for a JSON file that HfArgumentParser cannot read; for a script of the user's it may be any.
+    strict: raise Refusal for a JSON file that HfArgumentParser cannot read, and join the values of a flag by blanks. A
+    script of the user's may take any file, and what follows the first value may belong to no flag.
     """
     if is_argfile(words):
         try:
@@ -186,7 +187,9 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, strict: b
             if strict:
                 raise
             return {}
-    return {plain(flag.name): flag.values[0] if flag.values else True for flag in split_flags(words) if flag.name}
+    count = None if strict else 1
+    flags = [flag for flag in split_flags(words) if flag.name]
+    return {plain(flag.name): " ".join(flag.values[:count]) if flag.values else True for flag in flags}
 
 
 def find_output(given: Mapping[str, object]) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.record import (
@@ -22,6 +23,7 @@ from entrypoint.runs.record import (
     mark_time,
     read_record,
 )
+from entrypoint.training.arguments import read_given
 from tests.support.runs import checkpoint
 
 QA = {"learning_rate": "3e-5", "do_train": True}
@@ -94,6 +96,28 @@ def test_the_examples_of_a_step_may_be_taken_in_parts(
 def test_what_an_older_release_recorded_needlessly_is_no_difference() -> None:
     old, new = describe("qa", QA, "/none"), describe("qa", QA, "/none")
     assert compare(old._replace(arguments={**old.arguments, "ddp_backend": "gloo"}), new, splits=True) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "same"),
+    [("a b", "a b", True), ("a b", "a c", False), ("a b", "a", False), ("a", "a b", False)],
+)
+def test_every_value_of_a_flag_counts(there: str, here: str, same: bool) -> None:
+    old, new = (
+        describe("qa", read_given(["--label_names", *values.split()], read_text, strict=True), "/none")
+        for values in (there, here)
+    )
+    assert compare(old, new, splits=True) == ([] if same else [f"--label_names {there} there, {here} here"])
+
+
+@pytest.mark.parametrize(("there", "same"), [("a", True), ("b", False), ("", False)])
+def test_an_older_release_recorded_the_first_value_of_a_flag(tmp_path: Path, there: str, same: bool) -> None:
+    (tmp_path / OWN).mkdir()
+    old = {"task": "qa", "arguments": {"label_names": there}, "before": []}
+    (tmp_path / OWN / "run.json").write_text(json.dumps(old))
+    record = read_record(str(tmp_path))
+    assert record is not None
+    assert (compare(record, describe("qa", {"label_names": "a b"}, "/none"), splits=True) == []) is same
 
 
 def test_another_run_is_told_what_is_there(tmp_path: Path) -> None:
@@ -259,7 +283,7 @@ def test_the_record_of_an_older_release_is_read(tmp_path: Path) -> None:
     old = {"task": "qa", "arguments": {"seed": "1"}, "nodes": 2, "before": [["checkpoint-5", 5, 5]]}
     (tmp_path / OWN / "run.json").write_text(json.dumps(old))
     record = read_record(str(tmp_path))
-    assert record == Record("qa", {"seed": "1"}, "", [Checkpoint("checkpoint-5", 5, 5)])
+    assert record == Record("qa", {"seed": "1"}, "", [Checkpoint("checkpoint-5", 5, 5)], has_all=False)
     assert find_last(str(tmp_path)) == (None, "")
 
 

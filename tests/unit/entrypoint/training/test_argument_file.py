@@ -23,6 +23,7 @@ from entrypoint.training.job import Job
         ([], {}),
         (["--bf16", "--output-dir", "/out"], {"bf16": True, "output_dir": "/out"}),
         (["x", "--output_dir=/a", "--output_dir", "/b"], {"output_dir": "/b"}),
+        (["--label_names", "a", "b", "--empty", "", "--bf16"], {"label_names": "a b", "empty": "", "bf16": True}),
         (["args.json"], {"output_dir": "/json", "bf16": True}),
         (["args.json", "--bf16"], {"bf16": True}),
     ],
@@ -32,6 +33,10 @@ def test_flags_and_a_file_of_arguments_are_read_as_the_trainer_reads_them(
 ) -> None:
     text = '{"output_dir": "/json", "bf16": true}'
     assert read_given(words, lambda path: text, strict=True) == expected
+
+
+def test_a_word_of_the_user_s_own_script_is_no_second_value() -> None:
+    assert read_given(["--output_dir", "/out", "data.txt"], lambda path: None, strict=False) == {"output_dir": "/out"}
 
 
 @pytest.mark.parametrize(
