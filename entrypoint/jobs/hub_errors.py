@@ -6,10 +6,14 @@ import errno
 
 from entrypoint.errors import USER, WORLD, Refusal, list_causes
 
+# What huggingface_hub raises for a file that is not in the cache, if it could not ask the hub; before 1.0 that is also
+# an EntryNotFoundError (huggingface_hub/utils/_errors.py).
+LOCAL = "LocalEntryNotFoundError"
 # How the names end of errors for a connection that could not be made or broke: requests, httpx, urllib3, aiohttp.
 UNREACHABLE = (
-    "ConnectError", "ConnectionError", "Timeout", "TimeoutException", "ProtocolError", "URLError", "ReadError",
+    "ConnectError", "ConnectionError", "Timeout", "TimeoutException", "ProtocolError", "URLError", "ReadError", LOCAL,
 )  # fmt: skip
+MISSING = {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM)
 AGAIN = "run it again: what is in the cache already is kept"
@@ -30,7 +34,7 @@ def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> R
         return explain_login(what, endpoint, codes, token=token)
     if any(code >= 500 or code == 429 for code in codes):
         return Refusal("the hub failed", f"{what}: status {codes[0]} from {endpoint}", f"wait, then {AGAIN}", WORLD)
-    if 404 in codes or names & {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}:
+    if 404 in codes or (names & MISSING and LOCAL not in names):
         return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
     if "HfUriError" in names:  # of huggingface_hub, since 1.16
         remedy = "OWNER/NAME in its place, as the page of the data set on the hub is called"

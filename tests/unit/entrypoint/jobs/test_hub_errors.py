@@ -22,6 +22,14 @@ class DatasetNotFoundError(FileNotFoundError):
     """Named as that of datasets."""
 
 
+class EntryNotFoundError(Exception):
+    """Named as that of huggingface_hub."""
+
+
+class LocalEntryNotFoundError(EntryNotFoundError, FileNotFoundError, ValueError):
+    """Named as that of huggingface_hub before 1.0: what is not in the cache, and could not be asked for."""
+
+
 class ConnectTimeout(Exception):
     """Named as that of requests and httpx."""
 
@@ -54,6 +62,11 @@ def hidden(error: Exception, context: BaseException) -> Exception:
         (answered(403), True, "has no access", "an account with access", 2),
         (answered(404), False, "no such thing", "check the name", 2),
         (DatasetNotFoundError("x"), False, "no such thing", "check the name", 2),
+        (EntryNotFoundError("x"), False, "no such thing", "check the name", 2),
+        (LocalEntryNotFoundError("x"), False, "cannot be reached", "HF_ENDPOINT", 1),
+        (caused(ConnectionError("x"), LocalEntryNotFoundError("y")), False, "cannot be reached", "HF_ENDPOINT", 1),
+        (caused(LocalEntryNotFoundError("x"), answered(404)), False, "no such thing", "check the name", 2),
+        (caused(LocalEntryNotFoundError("x"), answered(503)), False, "the hub failed", "wait", 1),
         (HfUriError("Repository id must be"), False, "without its owner", "OWNER/NAME in its place", 2),
         (answered(503), False, "the hub failed", "wait", 1),
         (answered(429), False, "the hub failed", "wait", 1),
