@@ -70,7 +70,7 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
     now = environ.get("HF_HOME") or below
     if writable(now) or not writable(below):
         return {}
-    hub = {} if environ.get("HF_HUB_CACHE") or not exists(f"{now}/hub") else {"HF_HUB_CACHE": f"{now}/hub"}
+    hub = {} if first_set(environ, HUB_CACHES) or not exists(f"{now}/hub") else {HUB_CACHES[0]: f"{now}/hub"}
     return {"HF_HOME": below, **hub}
 
 

@@ -35,6 +35,7 @@ def test_a_directory_that_cannot_be_written_is_refused() -> None:
         ({"HF_HOME": "/w/hf"}, "/w/hf", "", {"HF_HOME": "/h/.cache/huggingface"}),
         ({"HF_HOME": "/w"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface", "HF_HUB_CACHE": "/w/hub"}),
         ({"HF_HOME": "/w", "HF_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w", "HUGGINGFACE_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
         ({}, "", "", {}),
         ({}, "/h/.cache/huggingface", "", {}),
         ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
