@@ -5,6 +5,8 @@ from __future__ import annotations
 # The ends of the names of flags and variables whose values must not be in a log.
 SECRET = ("token", "key", "secret", "password", "passwd")
 HEADERS = ("authorization", "proxy-authorization", "cookie")
+# Letters of JSON and of lists: what follows them in a word may be a name with its value.
+SEVERAL = frozenset('{",')
 
 
 def hide(words: list[str]) -> list[str]:
@@ -35,12 +37,12 @@ def is_secret(name: str) -> bool:
 
 
 def hide_parts(word: str) -> str:
-    """Return a word without the secrets of a header, and of the addresses in it."""
+    """Return a word without the secrets of a header, of JSON or a list of headers, and of the addresses in it."""
     name, colon, value = word.partition(":")
     header = name.rpartition("=")[2].strip("'\" ")
     if colon and value.strip() and not value.startswith("//") and (is_secret(header) or header.lower() in HEADERS):
         return f"{name}: ***"
-    return hide_addresses(word)
+    return hide_addresses(word) if SEVERAL.isdisjoint(word) else hide_line(word)
 
 
 def hide_addresses(text: str) -> str:
@@ -50,7 +52,7 @@ def hide_addresses(text: str) -> str:
 
 
 def hide_line(text: str) -> str:
-    """Return a line of shell without the secrets of the commands in it; rather too little is shown than too much."""
+    """Return a line of shell, or JSON, without the secrets in it; rather too little is shown than too much."""
     import re  # json has it loaded already
 
     ends, text = "|".join(SECRET), hide_addresses(text)
