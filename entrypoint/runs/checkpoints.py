@@ -14,6 +14,9 @@ STATE = "trainer_state.json"
 OF_ADAPTER = ("adapter_model.safetensors", "adapter_model.bin")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", *OF_ADAPTER)
 INDEX = ".index.json"
+# DeepSpeed writes all that each rank has of the model and the optimizer into a directory global_step4; with ZeRO-3 the
+# weights are nowhere else (transformers/integrations/deepspeed.py, deepspeed_load_checkpoint).
+OF_DEEPSPEED = "global_step"
 
 
 class Checkpoint(NamedTuple):
@@ -74,7 +77,12 @@ def find_missing_weights(place: str) -> str | None:
             if not isinstance(parts, dict):
                 return f"{name}{INDEX}"
             return next((str(part) for part in parts.values() if not os.path.isfile(f"{place}/{part}")), None)
-    return None if list_adapters(place) else WEIGHTS[0]
+    return None if has_deepspeed(place) or list_adapters(place) else WEIGHTS[0]
+
+
+def has_deepspeed(place: str) -> bool:
+    """Return whether DeepSpeed has written the model and the optimizer of a checkpoint."""
+    return any(name.startswith(OF_DEEPSPEED) and os.path.isdir(f"{place}/{name}") for name in os.listdir(place))
 
 
 def list_adapters(place: str) -> list[str]:

@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.runs.checkpoints import list_adapters
+from entrypoint.runs.checkpoints import has_deepspeed, list_adapters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +30,9 @@ FIRST, LAST, LAST_SIZE = b"PK\3\4", b"PK\5\6", 22
 # With --save_only_model the Trainer writes no state of the optimizer. It goes on from such a checkpoint all the same,
 # with a learning rate and an optimizer that begin anew, and reads neither state where one of them is missing
 # (transformers/trainer.py, _load_optimizer_and_scheduler). FSDP writes optimizer.bin or a directory optimizer_0
-# (accelerate/utils/fsdp_utils.py, save_fsdp_optimizer), and DeepSpeed writes everything into a directory global_step4
-# (transformers/integrations/deepspeed.py, deepspeed_load_checkpoint).
+# (accelerate/utils/fsdp_utils.py, save_fsdp_optimizer).
 OPTIMIZER, SCHEDULER = ("optimizer.pt", "optimizer.bin"), "scheduler.pt"
-OF_FSDP, OF_DEEPSPEED = "optimizer", "global_step"
+OF_FSDP = "optimizer"
 
 
 def find_fault(place: str) -> str | None:
@@ -46,10 +45,10 @@ def find_fault(place: str) -> str | None:
 
 def has_optimizer(place: str) -> bool:
     """Return whether the Trainer finds a state of the optimizer and of the learning rate in a checkpoint."""
+    if has_deepspeed(place):
+        return True
     names = os.listdir(place)
     directories = [name for name in names if os.path.isdir(f"{place}/{name}")]
-    if any(name.startswith(OF_DEEPSPEED) for name in directories):
-        return True
     files = {*names} - {*directories}
     return SCHEDULER in files and (not files.isdisjoint(OPTIMIZER) or any(OF_FSDP in name for name in directories))
 

@@ -57,6 +57,15 @@ def test_an_adapter_with_a_name_has_a_directory_of_its_own(tmp_path: Path, file:
     assert list_adapters(str(place)) == ["mine"] * complete
 
 
+def test_deepspeed_keeps_the_weights_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path, 5, weights=None)
+    (place / "global_step5").touch()
+    assert list_checkpoints(str(tmp_path)) == []
+    (place / "global_step5").unlink()
+    (place / "global_step5").mkdir()
+    assert [each.step for each in list_checkpoints(str(tmp_path))] == [5]
+
+
 @pytest.mark.parametrize(
     "index", [[], {}, {"metadata": {}}, {"weight_map": []}, {"weight_map": {"a": ["x"]}}, {"weight_map": {"a": None}}]
 )
