@@ -109,8 +109,9 @@ def make_private(directory: str) -> str:
 def make_shared(directory: str) -> None:
     """Make a directory that the group may write too: a job that starts again may have another uid."""
     os.makedirs(directory, exist_ok=True)
-    if os.stat(directory).st_uid == os.getuid():
-        os.chmod(directory, 0o775)
+    found = os.stat(directory)
+    if found.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
+        os.chmod(directory, stat.S_IMODE(found.st_mode) | 0o775)
 
 
 def name_aside(path: str) -> str:

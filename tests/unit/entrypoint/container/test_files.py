@@ -15,6 +15,7 @@ from entrypoint.container.files import (
     explain_closed,
     find_closed,
     make_private,
+    make_shared,
     read_file,
     read_text,
     which,
@@ -38,6 +39,16 @@ def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
 def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert read_file(str(tmp_path / "pipe")) is None
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o2775, 0o2775), (0o700, 0o775), (0o777, 0o777)])
+def test_a_shared_directory_keeps_the_bits_of_its_volume(tmp_path: Path, mode: int, expected: int) -> None:
+    """Below a directory with the bit of a group, as a pod's fsGroup sets it, everything has that group."""
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(mode)
+    make_shared(str(place))
+    assert stat.S_IMODE(place.stat().st_mode) == expected
 
 
 def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
