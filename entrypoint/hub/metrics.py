@@ -7,6 +7,7 @@ CachedEvaluationModuleFactory): metrics/evaluate-metric--NAME/HASH/NAME.py, with
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -69,7 +70,8 @@ def place_metric(name: str, files: Mapping[str, bytes], modules: str) -> None:
             if not os.path.isdir(place):  # else another pod has written the same
                 raise
     # Evaluate takes the one that was written last, which may be another that came from the hub.
-    os.utime(f"{place}/{name}.py")
+    with contextlib.suppress(PermissionError):  # where another user has placed it
+        os.utime(f"{place}/{name}.py")
 
 
 def place_metrics(environ: Mapping[str, str], directory: str) -> list[str]:

@@ -62,6 +62,19 @@ def test_a_metric_is_written_once_and_becomes_the_newest(mounted: Path, tmp_path
     assert script.stat().st_mtime > 1
 
 
+def test_a_metric_that_another_user_has_placed_is_no_hindrance(
+    mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    (mounted / "ter").mkdir()
+    (mounted / "ter/ter.py").write_text("5")
+    monkeypatch.setattr(os, "utime", refuse)
+    assert place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted)) == []
+    assert len([*(tmp_path / "cache").rglob("*.py")]) == 3
+
+
 def test_a_cache_that_cannot_be_written_is_a_note(mounted: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
     (note,) = place_metrics({"HF_MODULES_CACHE": str(tmp_path / "cache")}, str(mounted))
