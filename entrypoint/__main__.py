@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
+# Commands of ours that start no ranks on this node, and what to type instead.
+WITHOUT_NPROC = {jobs.LAUNCH: "launch --ppn N smoke", jobs.PREFETCH: "prefetch TASK"}
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -78,11 +80,11 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
         print_output(list_tasks(stack, list_sites(stack, environ), lambda: ask_python(environ)))
         return 0
+    job = start_ranks(job, words, environ, options)
     if job.kind == jobs.PREFETCH:
         from entrypoint.hub.prefetch import prepare_prefetch
 
         job, environ = prepare_prefetch(job.words, environ, stack, root)
-    job = start_ranks(job, words, environ, options)
     if job.kind == jobs.DOCTOR:
         from entrypoint.doctor.report import doctor
 
@@ -127,8 +129,9 @@ def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], opt
     """Return the job; the launcher of an MPIJob is no rank but starts them, on the hosts of its hostfile."""
     if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
         job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
-    if job.kind == jobs.LAUNCH and options.nproc is not None:
-        raise Refusal("--nproc has no meaning to launch", f"--nproc {options.nproc}", "launch --ppn N smoke")
+    if job.kind in WITHOUT_NPROC and options.nproc is not None:
+        fact = f"--nproc has no meaning to {job.kind}"
+        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[job.kind])
     return job
 
 

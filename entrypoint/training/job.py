@@ -97,10 +97,10 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
     name, *rest = words
     if name in (WORKER, LIST) and rest:
         raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
+    if name == "--help" or (name == PREFETCH and not HELPS.isdisjoint(rest)):
+        return Job(USAGE, name, rest)
     if name in OWN or name in TASKS:
         return Job(OWN.get(name, TASK), name, rest)
-    if name == "--help":
-        return Job(USAGE, name, rest)
     if name.endswith(".py"):
         if not os.path.isfile(name):
             raise explain_script(name)

@@ -304,6 +304,13 @@ def test_who_asks_a_script_for_its_arguments_starts_no_training(
     assert not done.environ.keys() & {"MULTINODE_KEEPER", "MULTINODE_RESUME"}
 
 
+@pytest.mark.parametrize("line", ["prefetch --help", "prefetch -h", "prefetch qa --help", "--nproc 2 prefetch qa -h"])
+def test_who_asks_prefetch_for_its_arguments_fetches_nothing(start: Start, line: str) -> None:
+    done = start(*line.split())
+    assert (done.argv, done.code) == ([], 0)
+    assert "prefetch TASK [ARG...]" in done.err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -569,6 +576,8 @@ def test_a_typed_torchrun_trains_in_the_world_that_was_meant(
         (("--nproc", "2", "generation"), "--nproc has no meaning"),
         (("--nproc", "2", "worker"), "--nproc has no meaning"),
         (("--nproc", "2", "sh"), "--nproc has no meaning"),
+        (("--nproc", "2", "prefetch", "qa"), "--nproc has no meaning to prefetch: --nproc 2\n  try: prefetch TASK"),
+        (("--nproc", "2", "launch", "smoke"), "--nproc has no meaning to launch: --nproc 2\n  try: launch --ppn N"),
     ],
 )
 def test_numbers_that_would_be_ignored_are_refused(start: Start, home: Path, argv: tuple[str, ...], said: str) -> None:
