@@ -15,11 +15,11 @@ from entrypoint.container.places import (
     is_mounted,
     list_caches,
     mount_points,
-    move_models,
+    settle_caches,
 )
 from entrypoint.launchers.signs import may_differ
 from entrypoint.launchers.world import ALONE, TORCHRUN
-from entrypoint.settings import Prepared, Setting, prepare
+from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.situation import Situation, find_situation
 from entrypoint.training import command
 from entrypoint.training import job as jobs
@@ -70,10 +70,11 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
         check_rendezvous_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)
-    sourced, models = take_setvars(environ, stack), move_models(environ, stack.transformers)
-    program, run = prepare_program(job, here.world, {**environ, **identity.variables}, stack, root)
+    sourced, known = take_setvars(environ, stack), {**environ, **identity.variables}
+    caches = settle_caches(known, stack.transformers)
+    program, run = prepare_program(job, here.world, overlay(known, caches), stack, root)
     forced = [
-        *set_rank_variables(here.world, environ), *find_cache(environ, identity), *models, *sourced, *here.meeting,
+        *set_rank_variables(here.world, environ), *caches, *find_cache(overlay(known, caches)), *sourced, *here.meeting,
         *starters.fix_count(here.start, here.world, environ), *starters.fix_node(here.start, environ), *program.typed,
     ]  # fmt: skip
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
@@ -81,7 +82,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
-    moved = [f"{each.name}={each.value} is set: {each.why}" for each in models]
+    moved = [f"{each.name}={each.value} is set: {each.why}" for each in caches]
     notes = [*here.notes, *warn_stack(stack, environ), *faults, *moved, *program.notes]
     notes += warn_early(job, program.given, here.world, stack)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
@@ -161,7 +162,7 @@ def add_data(
     data.check_data(job.name, program.given, find_version(sites, "datasets"), os.path.exists)
     place = data.find_nltk(job.name, environ, os.path.exists)
     wanted = data.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
-    notes = data.check_nltk(job.name, wanted, {**environ, **{each.name: each.value for each in place}}, os.path.exists)
+    notes = data.check_nltk(job.name, wanted, overlay(environ, place), os.path.exists)
     return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *place))
 
 
@@ -216,8 +217,7 @@ def check_places(
     check_output(output, can_write)
     if world.rank:
         return []
-    caches = list_caches(environ, transformers)
-    points = mount_points(read_text("/proc/self/mountinfo"))
+    caches, points = list_caches(environ, transformers), mount_points(read_text("/proc/self/mountinfo"))
     lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), points)]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]

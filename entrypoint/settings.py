@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Setting(NamedTuple):
@@ -22,6 +22,11 @@ class Prepared(NamedTuple):
     environ: dict[str, str]
     added: dict[str, str]
     kept: dict[str, str]
+
+
+def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, str]:
+    """Return an environment with these variables over its own."""
+    return {**environ, **{each.name: each.value for each in settings}}
 
 
 MARK = "MULTINODE_SET"

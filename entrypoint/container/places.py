@@ -14,8 +14,6 @@ from entrypoint.settings import Setting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from entrypoint.container.identity import Identity
-
 CERTIFICATE = "/etc/multinode/ca.pem"
 
 # The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
@@ -74,11 +72,36 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
     return {"HF_HOME": below, **hub}
 
 
-def find_cache(environ: Mapping[str, str], identity: Identity) -> list[Setting]:
+def find_cache(environ: Mapping[str, str]) -> list[Setting]:
     """Return the variables that move the caches of the hub's libraries to where they can be written."""
-    home = identity.variables.get("HOME") or environ.get("HOME", "/tmp")
-    moved = choose_caches(environ, home, can_write, os.path.isdir)
+    moved = choose_caches(environ, environ.get("HOME", "/tmp"), can_write, os.path.isdir)
     return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]
+
+
+def settle_caches(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variables with which all libraries, and this program, find the caches in one place."""
+    return [*settle_home(environ), *move_models(environ, transformers)]
+
+
+def settle_home(environ: Mapping[str, str]) -> list[Setting]:
+    """Return HF_HOME as a whole path: not every reader expands `~` and variables, or takes an empty one for none.
+
+    They are expanded as by huggingface_hub/constants.py; an empty one would be the working directory there.
+    """
+    typed = environ.get("HF_HOME")
+    home = expand(find_downloads(environ), environ)
+    return [] if typed in (None, home) else [Setting("HF_HOME", home, f"a whole path in the place of {typed!r}")]
+
+
+def expand(path: str, environ: Mapping[str, str]) -> str:
+    """Return a path with the user's home in the place of a `~` at its beginning, and with the values of variables."""
+    if path.startswith("~"):
+        path = environ.get("HOME", "") + path[1:] if path[1:2] in ("", "/") else os.path.expanduser(path)
+    if "$" in path:
+        from string import Template  # only such a path pays for it
+
+        path = Template(path).safe_substitute(environ)
+    return path
 
 
 def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:

@@ -49,6 +49,14 @@ def test_smoke_trains_alone_with_python(
     assert isinstance(found["set"], dict) and found["set"]["MULTINODE_WORLD_SIZE"] == "1"
 
 
+@pytest.mark.parametrize("value", ["~/hf", "$HOME/hf"])
+def test_a_cache_in_the_user_s_home_is_explained(
+    root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    found = explain(["true"], {**environ, "HF_HOME": value}, root, capsys)
+    assert isinstance(found["set"], dict) and found["set"]["HF_HOME"] == f"{environ['HOME']}/hf"
+
+
 def test_an_elastic_pytorchjob_starts_torchrun(
     root: Path, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint import carry_out, decide, situation
+from entrypoint.container import places
 from entrypoint.meeting import master, rendezvous, wait
 from entrypoint.training.tasks import TASKS
 from entrypoint.tuning.starters import RANK
@@ -170,6 +171,26 @@ def test_what_prefetch_has_brought_of_nltk_is_found(start: Start, home: Path) ->
     done = start("summarization", "--output_dir", str(home), HF_HOME=str(home), HF_HUB_OFFLINE="1")
 
     assert (done.code, done.environ["NLTK_DATA"]) == (None, str(home / "nltk_data"))
+
+
+@pytest.mark.parametrize("value", ["~/hf", "$HOME/hf"])
+def test_what_prefetch_has_brought_is_found_at_a_path_that_is_not_whole(start: Start, home: Path, value: str) -> None:
+    (home / "examples/pytorch/summarization/run_summarization.py").write_text('nltk.download("punkt")')
+    for name in ("punkt", "punkt_tab"):
+        (home / "hf/nltk_data/tokenizers" / name).mkdir(parents=True)
+
+    done = start("summarization", "--output_dir", str(home), HF_HOME=value, HF_HUB_OFFLINE="1")
+
+    assert (done.environ["HF_HOME"], done.environ["NLTK_DATA"]) == (f"{home}/hf", f"{home}/hf/nltk_data")
+    assert f"HF_HOME={home}/hf is set: a whole path in the place of '{value}'" in done.err
+
+
+@pytest.mark.parametrize("value", ["", "~/shut"])
+def test_a_cache_that_is_nowhere_is_at_home(
+    start: Start, home: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setattr(places, "can_write", lambda path: not path.endswith("shut"))
+    assert start("true", HF_HOME=value).environ["HF_HOME"] == f"{home}/.cache/huggingface"
 
 
 @pytest.mark.parametrize("words", [("swag",), ("prefetch", "swag")])
