@@ -7,16 +7,18 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.container.files import can_write, read_text
+from entrypoint.container.identity import find_identity
 from entrypoint.container.image import REBUILD, find_version, list_packages, list_sites
-from entrypoint.container.places import is_mounted, list_caches, mount_points
+from entrypoint.container.places import is_mounted, list_caches, mount_points, settle_caches
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import Script, read_script
-from entrypoint.hub.wanted import METRIC, NLTK, Wanted
+from entrypoint.hub.wanted import FILES, METRIC, NLTK, WEIGHTS, Wanted
 from entrypoint.needs.copies import name_owners
 from entrypoint.needs.data import check_data, find_switched_on
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source
 from entrypoint.printing.streams import print_note
+from entrypoint.settings import overlay
 from entrypoint.training import job as jobs
 from entrypoint.training.command import read_program
 from entrypoint.training.task import place_script
@@ -82,15 +84,19 @@ def list_notes(script: Script, name: str) -> list[str]:
     return [f"line {line} of {name} {fact}" for line in script.lines]
 
 
-def list_wanted(script: Script, exists: Callable[[str], bool]) -> list[Wanted]:
-    """List what a script fetches from the hub; a directory of the image or a volume is there already."""
-    return [each for each in script.wanted if each.kind in (METRIC, NLTK) or not exists(each.name)]
+def list_wanted(script: Script, exists: Callable[[str], bool], models: str | None = None) -> list[Wanted]:
+    """List what a script fetches from the hub; a directory of the image or a volume is there already.
+
+    models: where transformers keeps models, if huggingface_hub may not know that: TRANSFORMERS_CACHE is not its own.
+    """
+    wanted = [each for each in script.wanted if each.kind in (METRIC, NLTK) or not exists(each.name)]
+    return [each._replace(cache=each.cache or models) if each.kind in (FILES, WEIGHTS) else each for each in wanted]
 
 
-def make_command(task: str, wanted: list[Wanted], root: str, *, whole: bool) -> list[str]:
-    """Return the command that fetches; whole: whether that is all that the task loads."""
-    plan = {"task": task, "wanted": [each._asdict() for each in wanted], "whole": whole}
-    return ["python3", f"{root}/prefetch.py", json.dumps(plan)]
+def make_plan(task: str, script: Script, caches: Mapping[str, str]) -> str:
+    """Return what the command that fetches has to know, as JSON; whole: whether that is all that the task loads."""
+    wanted = [each._asdict() for each in list_wanted(script, os.path.exists, caches.get("models"))]
+    return json.dumps({"task": task, "wanted": wanted, "whole": not script.lines, "caches": [*caches.values()]})
 
 
 def add_token(environ: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
@@ -106,7 +112,9 @@ def prepare_prefetch(
     job = read_task(words)
     check_online(environ)
     points = mount_points(read_text("/proc/self/mountinfo"))
-    for note in check_caches(list_caches(environ, stack.transformers), can_write, points):
+    settled = settle_caches({**environ, **find_identity(environ).variables}, stack.transformers)
+    caches = list_caches(overlay(environ, settled), stack.transformers)
+    for note in check_caches(caches, can_write, points):
         print_note(note)
     sites = list_sites(stack, environ)
     datasets = find_version(sites, "datasets")
@@ -114,5 +122,5 @@ def prepare_prefetch(
     program = read_program(job, stack, root, many=False)
     check_data(job.name, program.given, datasets, os.path.exists)
     script = read_loaded(place_script(job.name, TASKS[job.name], stack), program.given, stack)
-    words = make_command(job.name, list_wanted(script, os.path.exists), root, whole=not script.lines)
-    return jobs.Job(jobs.PLAIN, words[0], words[1:]), add_token(environ, program.given)
+    words = [f"{root}/prefetch.py", make_plan(job.name, script, caches)]
+    return jobs.Job(jobs.PLAIN, "python3", words), add_token(environ, program.given)

@@ -41,7 +41,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     try:
         for each in plan["wanted"]:
             fetch(Wanted(**each), environ, home)
-        print_output(f"prefetch: {describe_end(plan['task'], home, whole=plan['whole'])}")
+        print_output(f"prefetch: {describe_end(plan['task'], ' and '.join(plan['caches']), whole=plan['whole'])}")
     except Refusal as refusal:
         print_error(refusal)
         return refusal.code
@@ -50,11 +50,11 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     return 0
 
 
-def describe_end(task: str, home: str, *, whole: bool) -> str:
-    """Return where the task is; whole: nothing that it loads is missing, so that it needs no network."""
+def describe_end(task: str, caches: str, *, whole: bool) -> str:
+    """Return where the task is, by its caches; whole: nothing that it loads is missing, so that it needs no network."""
     if whole:
-        return f"{task} is in {home}; it runs with HF_HUB_OFFLINE=1"
-    return f"a part of {task} is in {home}; run it once with a network for what the notes say is not fetched"
+        return f"{task} is in {caches}; it runs with HF_HUB_OFFLINE=1"
+    return f"a part of {task} is in {caches}; run it once with a network for what the notes say is not fetched"
 
 
 def fetch(wanted: Wanted, environ: Mapping[str, str], home: str) -> None:

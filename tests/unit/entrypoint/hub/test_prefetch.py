@@ -41,6 +41,31 @@ def test_the_plan_is_what_the_script_loads(stack: Stack, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("environ", "transformers", "caches", "models"),
+    [
+        ({"HF_HOME": "/proc/h"}, "5.23.0", ["/proc/h"], None),
+        ({"HF_HOME": "$TMP/h", "TMP": "/proc"}, "5.23.0", ["/proc/h"], None),
+        ({"HF_HOME": "/proc/h", "TRANSFORMERS_CACHE": "/proc/m"}, "5.23.0", ["/proc/m", "/proc/h/datasets"], "/proc/m"),
+        ({"HF_HOME": "/proc/h", "TRANSFORMERS_CACHE": "/proc/m"}, "4.57.6", ["/proc/m", "/proc/h/datasets"], "/proc/m"),
+        ({"HF_HUB_CACHE": "/proc/m", "HF_DATASETS_CACHE": "/proc/d"}, "5.23.0", ["/proc/m", "/proc/d"], "/proc/m"),
+    ],
+)
+def test_it_is_fetched_to_where_the_task_looks(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str], transformers: str, caches: list[str], models: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(prefetch, "can_write", lambda path: path in caches)
+    stack = stack._replace(transformers=transformers)
+
+    plan = json.loads(prepare_prefetch(TASK, environ, stack, "/opt/multinode")[0].words[1])
+
+    assert plan["caches"] == caches
+    assert {each["kind"]: each["cache"] for each in plan["wanted"]} == {
+        "dataset": None, "weights": models, "metric": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("words", "value", "remedy"),
     [
         ([], "nothing", "prefetch qa --model"),
@@ -133,7 +158,8 @@ def test_a_data_set_in_the_script_has_its_owner(stack: Stack, tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["AutoModel.from_pretrained('/')", "load_dataset('json', data_files=files)"])
 def test_a_script_that_loads_only_local_files_is_not_refused(text: str, stack: Stack, tmp_path: Path) -> None:
-    assert json.loads(prepare_own(text, stack, tmp_path).words[1]) == {"task": "qa", "wanted": [], "whole": True}
+    plan = json.loads(prepare_own(text, stack, tmp_path).words[1])
+    assert plan == {"task": "qa", "wanted": [], "whole": True, "caches": [str(tmp_path)]}
 
 
 def test_what_a_cache_and_a_data_set_lack_is_said_before_anything_is_fetched(

@@ -36,10 +36,10 @@ def test_only_what_is_whole_is_said_to_run_offline(
     whole: bool, offline: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mock.patch.dict(os.environ):  # it tells the libraries what their bars are to do
-        plan = {"task": "qa", "wanted": [], "whole": whole}
+        plan = {"task": "qa", "wanted": [], "whole": whole, "caches": ["/models", "/data"]}
         assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == 0
     last = capsys.readouterr().out
-    assert "qa is in /hf; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
+    assert "qa is in /models and /data; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
 
 
 def test_an_end_that_nobody_can_read_is_an_error_in_words(
@@ -50,5 +50,6 @@ def test_an_end_that_nobody_can_read_is_an_error_in_words(
 
     monkeypatch.setattr(prefetch, "print_output", refuse)
     with mock.patch.dict(os.environ):
-        assert main([json.dumps({"task": "qa", "wanted": [], "whole": True})], {"HF_HOME": "/hf"}, "/") == WORLD
+        plan = {"task": "qa", "wanted": [], "whole": True, "caches": ["/hf"]}
+        assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == WORLD
     assert "cannot write the output" in capsys.readouterr().err
