@@ -1,27 +1,21 @@
-"""Docker's configuration: logins to registries, and where the daemon is; Docker's SDK knows the forms of logins."""
+"""Docker's configuration: logins to registries, of which Docker's SDK knows the forms."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from docker.auth import AuthConfig, resolve_index_name
 from docker.errors import DockerException
-from docker.utils import parse_host
 
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import home_of
 
-SOCKET = "/var/run/docker.sock"  # where nothing names another one
-JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET
-NO_CONTEXT = "unset DOCKER_CONTEXT, or docker context use default"
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
 
@@ -48,68 +42,8 @@ def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     return _entry(_resolve(known, host, environ))
 
 
-class Daemon(NamedTuple):
-    """The address of a Docker daemon, and what names it."""
-
-    address: str
-    named_by: str
-
-    @property
-    def instead(self) -> str:
-        """Return how the usual socket is used instead."""
-        return "unset DOCKER_HOST" if self.named_by.startswith("DOCKER_HOST=") else NO_CONTEXT
-
-
-class Denied(NamedTuple):
-    """Why a user cannot use a socket, and what helps."""
-
-    why: str
-    remedy: str
-
-
-def daemon(environ: Mapping[str, str]) -> Daemon | None:
-    """Return where the command `docker` finds its daemon: DOCKER_HOST, else a context; None for the usual socket.
-
-    Raises UserFault for an address that cannot be used here, and for a context that is not there.
-    """
-    if address := environ.get("DOCKER_HOST"):
-        return Daemon(_checked(address, "DOCKER_HOST"), f"DOCKER_HOST={address}")
-    name = environ.get("DOCKER_CONTEXT") or _current_context(environ)
-    if name in ("", "default"):
-        return None
-    place = path(environ).parent / "contexts/meta" / hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
-    try:
-        address = str(json.loads((place / "meta.json").read_bytes())["Endpoints"]["docker"]["Host"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        remedy = f"docker context ls shows them; {NO_CONTEXT}"
-        raise UserFault("there is no such context of Docker", repr(name), remedy) from error
-    return Daemon(_checked(address, f"context {name}"), f"context {name}: {address}")
-
-
-def denied(named: Daemon | None) -> Denied | None:
-    """Return why this user cannot use the socket; None if it can. A daemon that nothing names has the usual one."""
-    scheme, _, path = named.address.partition("://") if named else ("unix", "", SOCKET)
-    if scheme != "unix" or not os.access(path, os.F_OK) or os.access(path, os.W_OK):
-        return None
-    why = f"permission denied on {path}"
-    if named is None or os.path.realpath(path) == os.path.realpath(SOCKET):
-        return Denied(why, JOIN)
-    return Denied(why, f"chmod or chown it, or {named.instead}")
-
-
-def _checked(address: str, named_by: str) -> str:
-    try:
-        known = str(parse_host(address)).startswith(("http://", "https://", "http+unix://"))
-    except (DockerException, ValueError):
-        known = False
-    if not known:
-        remedy = "unix:///PATH or tcp://HOST:PORT; for ssh: ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST"
-        fact = "that is no address of a Docker daemon that can be used here"
-        raise UserFault(fact, f"{named_by} {address!r}", f"{remedy} and unix:///tmp/docker.sock; or --no-load")
-    return address
-
-
-def _current_context(environ: Mapping[str, str]) -> str:
+def current_context(environ: Mapping[str, str]) -> str:
+    """Return the name of the context that the configuration chooses; empty where it chooses none."""
     try:
         name = _read(path(environ)).get("currentContext")
     except UserFault:  # whoever needs a login says so; `docker` goes on without, too

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import docker
 from docker.errors import DockerException, NotFound
 from requests import RequestException
 
@@ -20,7 +19,7 @@ from images.host.store import Store
 from images.oci.archive import archive, archived_manifest
 from images.oci.image import Image
 from images.oci.manifest import digest_of
-from images.transport import docker_config, podman
+from images.transport import daemon, docker_config, podman
 
 # What to do where no engine answers.
 START = "start Docker (or install podman)"
@@ -43,11 +42,15 @@ class Engine:
 
 
 class Search(NamedTuple):
-    """The engine that was found, or None; why podman does not work, and why Docker's socket is closed to this user."""
+    """The engine that was found, or None; why podman does not work, and why Docker's socket is closed to this user.
+
+    `silent` says which Docker daemon was named and not reached, and why; it is empty where nothing names one.
+    """
 
     engine: Engine | None
     unusable: str | None = None
-    denied: docker_config.Denied | None = None
+    denied: daemon.Denied | None = None
+    silent: str = ""
 
     @property
     def closed(self) -> str:
@@ -73,18 +76,16 @@ def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
 
     Raises UserFault as `find` does.
     """
-    named = docker_config.daemon(environ)
+    named = daemon.named(environ)
     try:
-        client = docker.from_env(
-            timeout=seconds, environment={**environ, "DOCKER_HOST": named.address if named else ""}
-        )
-        client.ping()
+        client = daemon.connect(named, environ, seconds)
         client.api.timeout = PATIENCE
         return Search(Engine("docker", environ, client))
-    except (DockerException, OSError):
-        denied, has_podman = docker_config.denied(named), shutil.which("podman", path=environ.get("PATH"))
+    except (DockerException, OSError) as error:
+        denied, has_podman = daemon.denied(named), shutil.which("podman", path=environ.get("PATH"))
         unusable = podman.refusal(environ, seconds) if has_podman else None
-        return Search(None if unusable or not has_podman else Engine("podman", environ), unusable, denied)
+        found = None if unusable or not has_podman else Engine("podman", environ)
+        return Search(found, unusable, denied, daemon.silence(named, error, environ))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         place = docker_config.path(environ)
         fault = UserFault("Docker's configuration is damaged", place, docker_config.remedy_for(place))
@@ -101,18 +102,17 @@ def choose(
     """
     if asked is False:
         return None
-    found, named = search(environ), docker_config.daemon(environ)
+    found = search(environ)
     if engine := found.engine:
-        if named and not engine.client:
-            say(f"note: no Docker daemon answers, it goes into {engine.name}: {named.named_by}")
+        if found.silent:
+            say(f"note: no Docker daemon answers, it goes into {engine.name}: {found.silent}")
         return engine
-    silent = None if found.denied or named is None else named.address if asked else named.named_by
-    why = "; ".join(filter(None, (silent, found.closed))) or NONE
+    why = "; ".join(filter(None, ("" if found.denied else found.silent, found.closed))) or NONE
     if asked:
         raise Fault("no engine to load the image into", why, f"{found.remedy}, or --no-load {KEEP}")
     if not elsewhere:
         say(f"note: no engine answers, the image is kept nowhere: {why}; {found.remedy}, or {KEEP}")
-    elif named or found.unusable:
+    elif found.silent or found.unusable:
         say(f"note: no engine answers, the image is not loaded: {why}")
     return None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from images.host import pip_config
 from images.host.context import default_root
 from images.host.errors import Fault
-from images.transport import docker_config
+from images.transport import daemon, docker_config
 from tests.support import hostile
 from tests.support.hostile import watched
 
@@ -65,7 +65,7 @@ def read_docker(directory: Path) -> None:
     for host in ("registry", "docker.io"):
         found = docker_config.login(host, {"DOCKER_CONFIG": str(directory), "PATH": ""})
         assert found is None or base64.b64decode(found["auth"])
-    docker_config.daemon({"DOCKER_CONFIG": str(directory)})
+    daemon.named({"DOCKER_CONFIG": str(directory)})
 
 
 def ask(sources: pip_config.Sources) -> None:

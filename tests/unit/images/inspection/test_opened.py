@@ -12,7 +12,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.inspection import opened
 from images.transport import engine
-from images.transport.docker_config import Denied
+from images.transport.daemon import Denied
 from images.transport.engine import Engine, Search
 from tests.support.hostile import END, entry
 

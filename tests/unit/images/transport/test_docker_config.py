@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import pwd
@@ -14,10 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault
-from images.host.text import shown
-from images.transport.docker_config import SOCKET as USUAL
-from images.transport.docker_config import Daemon, daemon, login, path
-from images.transport.docker_config import denied as denied_socket
+from images.transport.docker_config import login, path
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}
@@ -115,79 +111,6 @@ def test_any_configuration_is_a_login_or_none_or_a_fault(tmp_path: Path, config:
     assert found is None or base64.b64decode(found["auth"])
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "ssh://x",
-        "tcp://[::1",
-        "http://x:y",
-        "tcp://x:99999",
-        " ",
-        "nonsense",
-        "tcp://",
-        "fd://x",
-        "npipe:////./x",
-        "x:\n",
-    ],
-)
-def test_an_address_that_cannot_be_used_is_refused(address: str) -> None:
-    with pytest.raises(UserFault, match="no address of a Docker daemon") as caught:
-        daemon({"DOCKER_HOST": address})
-
-    assert caught.value.value == shown(f"DOCKER_HOST {address!r}")
-    assert "unix:///PATH or tcp://HOST:PORT" in caught.value.remedy
-
-
-def test_a_password_in_an_address_is_refused_and_not_printed() -> None:
-    with pytest.raises(UserFault) as caught:
-        daemon({"DOCKER_HOST": "tcp://user:secret@host:1"})
-
-    assert "secret" not in str(caught.value)
-
-
-def context_of(directory: Path, name: str, meta: object) -> None:
-    place = directory / "contexts/meta" / hashlib.sha256(name.encode()).hexdigest()
-    place.mkdir(parents=True)
-    (place / "meta.json").write_text(json.dumps(meta))
-
-
-SOCKET = {"Endpoints": {"docker": {"Host": "unix:///run/user/1/docker.sock"}}}
-
-
-@pytest.mark.parametrize(
-    ("config", "more", "address"),
-    [
-        ({}, {}, None),
-        ({}, {"DOCKER_HOST": ""}, None),
-        ({}, {"DOCKER_HOST": "tcp://h:1", "DOCKER_CONTEXT": "mine"}, "tcp://h:1"),
-        ({}, {"DOCKER_CONTEXT": "mine"}, "unix:///run/user/1/docker.sock"),
-        ({"currentContext": "mine"}, {}, "unix:///run/user/1/docker.sock"),
-        ({"currentContext": "mine"}, {"DOCKER_CONTEXT": "default"}, None),
-        ({"currentContext": 3}, {}, None),
-        ([], {}, None),
-    ],
-)
-def test_the_daemon_is_the_one_of_dockers_own_command(
-    tmp_path: Path, config: object, more: dict[str, str], address: str | None
-) -> None:
-    environ = configured(tmp_path, config)
-    context_of(tmp_path, "mine", SOCKET)
-
-    found = daemon({**environ, **more})
-
-    assert (found.address if found else None) == address
-
-
-@pytest.mark.parametrize("meta", [[], {"Endpoints": 3}, {"Endpoints": {"docker": {}}}, None])
-def test_a_context_that_says_nothing_is_named(tmp_path: Path, meta: object) -> None:
-    environ = configured(tmp_path, {})
-    context_of(tmp_path, "odd", meta)
-
-    for name in ("odd", "absent", "../../x", "\udcff"):
-        with pytest.raises(UserFault, match="no such context"):
-            daemon({**environ, "DOCKER_CONTEXT": name})
-
-
 @pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
 def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
     """As for a service of systemd, or a job of cron."""
@@ -195,30 +118,3 @@ def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, 
 
     expected = Path(pwd.getpwuid(os.getuid()).pw_dir, ".docker/config.json")
     assert path(environ) == expected
-
-
-def at(address: str, named_by: str) -> Daemon:
-    return Daemon(address, named_by.format(address))
-
-
-@pytest.mark.parametrize(("allowed", "is_denied"), [(os.F_OK | os.W_OK, False), (os.F_OK, True), (None, False)])
-@pytest.mark.parametrize(
-    ("named", "place", "remedy"),
-    [
-        (None, USUAL, "join the group docker"),
-        (at(f"unix://{USUAL}", "DOCKER_HOST={}"), USUAL, "join the group docker"),
-        (at("unix:///a/b.sock", "DOCKER_HOST={}"), "/a/b.sock", "chmod or chown it, or unset DOCKER_HOST"),
-        (at("unix:///a/b.sock", "context x: {}"), "/a/b.sock", "chmod or chown it, or unset DOCKER_CONTEXT, or docker"),
-        (at("tcp://host:2375", "DOCKER_HOST={}"), None, ""),
-    ],
-)
-def test_a_socket_that_refuses_this_user_is_named(
-    monkeypatch: pytest.MonkeyPatch, allowed: int | None, is_denied: bool, named: Daemon | None, place: str | None,
-    remedy: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(os, "access", lambda _, mode: allowed is not None and mode & ~allowed == 0)
-
-    found = denied_socket(named)
-
-    assert (found is not None) == (is_denied and place is not None)
-    assert found is None or (found.why == f"permission denied on {place}" and found.remedy.startswith(remedy))

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import ChunkedEncodingError, ConnectionError
@@ -29,7 +28,7 @@ from images.oci.image import Image, config
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
-from images.transport import docker_config, engine, podman
+from images.transport import daemon, engine, podman
 from images.transport.engine import Engine
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
@@ -215,10 +214,10 @@ def test_an_engine_that_refuses_an_image_is_named(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("error", [ValueError("secret"), TypeError(), AttributeError(), RecursionError()])
 def test_a_configuration_that_the_sdk_cannot_read_is_named(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def from_env(**_: object) -> None:
+    def connect(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(docker, "from_env", from_env)
+    monkeypatch.setattr(daemon, "connect", connect)
 
     with pytest.raises(UserFault, match="Docker's configuration is damaged") as caught:
         engine.find(ENVIRON)
@@ -226,26 +225,17 @@ def test_a_configuration_that_the_sdk_cannot_read_is_named(monkeypatch: pytest.M
     assert not engine.answers(ENVIRON)
 
 
-def test_a_daemon_that_does_not_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def from_env(**options: object) -> None:
-        asked.append(options["environment"])
-        raise DockerException("nobody there")
-
-    monkeypatch.setattr(docker, "from_env", from_env)
-
+def test_a_daemon_that_does_not_answer_is_none() -> None:
     assert engine.find({**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}) is None
-    assert asked == [{**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}]
 
 
-def refusing(**_: object) -> None:
+def refusing(*_: object) -> None:
     """Be a Docker that does not answer."""
     raise DockerException("nobody there")
 
 
 REFUSED = "permission denied on /var/run/docker.sock"
-DENIED = docker_config.Denied(REFUSED, "join the group")
+DENIED = daemon.Denied(REFUSED, "join the group")
 
 
 @pytest.mark.parametrize(
@@ -259,8 +249,20 @@ DENIED = docker_config.Denied(REFUSED, "join the group")
             [f"the image is kept nowhere: {REFUSED}; join the group, or --output FILE"],
         ),
         (None, False, None, {}, ["no Docker, no podman; start Docker (or install podman), or --output FILE"]),
-        (None, False, None, {"DOCKER_HOST": "unix:///x"}, ["kept nowhere: DOCKER_HOST=unix:///x; start Docker"]),
-        (None, True, None, {"DOCKER_HOST": "unix:///x"}, ["the image is not loaded: DOCKER_HOST=unix:///x"]),
+        (
+            None,
+            False,
+            None,
+            {"DOCKER_HOST": "unix:///x"},
+            ["kept nowhere: DOCKER_HOST=unix:///x (nobody there); start Docker (or install podman), or --output FILE"],
+        ),
+        (
+            None,
+            True,
+            None,
+            {"DOCKER_HOST": "unix:///x"},
+            ["the image is not loaded: DOCKER_HOST=unix:///x (nobody there)"],
+        ),
         (None, True, DENIED, {}, []),
         (False, False, DENIED, {}, []),
     ],
@@ -269,12 +271,12 @@ def test_an_image_that_is_kept_nowhere_is_said_to_be(
     monkeypatch: pytest.MonkeyPatch,
     asked: bool | None,
     elsewhere: bool,
-    denied: docker_config.Denied | None,
+    denied: daemon.Denied | None,
     host: dict[str, str],
     said: Sequence[str],
 ) -> None:
-    monkeypatch.setattr(docker, "from_env", refusing)
-    monkeypatch.setattr(docker_config, "denied", lambda _: denied)
+    monkeypatch.setattr(daemon, "connect", refusing)
+    monkeypatch.setattr(daemon, "denied", lambda _: denied)
     told = list[str]()
 
     assert engine.choose(asked, {**ENVIRON, **host}, told.append, elsewhere=elsewhere) is None
@@ -284,12 +286,26 @@ def test_an_image_that_is_kept_nowhere_is_said_to_be(
 
 
 def test_an_engine_that_has_to_be_there_and_refuses_this_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker, "from_env", refusing)
-    monkeypatch.setattr(docker_config, "denied", lambda _: DENIED)
+    monkeypatch.setattr(daemon, "connect", refusing)
+    monkeypatch.setattr(daemon, "denied", lambda _: DENIED)
 
     with pytest.raises(Fault) as caught:
         engine.choose(True, ENVIRON, pytest.fail)
     assert (caught.value.value, caught.value.remedy) == (REFUSED, "join the group, or --no-load --output FILE")
+
+
+def test_why_the_named_daemon_was_not_reached_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "connect", refusing)
+    environ, told = {**ENVIRON, "DOCKER_HOST": "tcp://h:1"}, list[str]()
+
+    with pytest.raises(Fault) as caught:
+        engine.choose(True, environ, pytest.fail)
+    (tmp_path / "podman").touch(mode=0o755)
+    monkeypatch.setattr(podman, "refusal", lambda *_: None)
+    engine.choose(None, {**environ, "PATH": str(tmp_path)}, told.append)
+
+    assert caught.value.value == "DOCKER_HOST=tcp://h:1 (nobody there)"
+    assert told == ["note: no Docker daemon answers, it goes into podman: DOCKER_HOST=tcp://h:1 (nobody there)"]
 
 
 def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +316,7 @@ def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch:
         def ping(self) -> None:
             self.timeouts.append(self.timeout)
 
-    monkeypatch.setattr(docker, "from_env", Answering)
+    monkeypatch.setattr(daemon, "Client", Answering)
 
     found = engine.find(ENVIRON)
 
@@ -312,7 +328,7 @@ def test_podman_is_taken_where_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str | None, found: str | None
 ) -> None:
     (tmp_path / "podman").touch(mode=0o755)
-    monkeypatch.setattr(docker, "from_env", refusing)
+    monkeypatch.setattr(daemon, "connect", refusing)
     monkeypatch.setattr(podman, "refusal", lambda _, seconds: why if seconds == 10 else pytest.fail())
     told = list[str]()
 
