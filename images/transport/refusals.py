@@ -36,6 +36,9 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
     (r"proxy authentication required|" + _STATUS + "407", "proxy", False),
+    # Some registries call these two "denied". Their words are longer than one, since a repository is called anything.
+    (r"configured upper limit|quota (has been )?exceeded", "crammed", False),
+    (r"cannot be overwritten|\b(is|as) immutable|tag immutability", "immutable", False),
     (r"unauthorized|authentication required|invalid username/password|" + _STATUS + "401", "login", False),
     (r"denied|: 403 \(|" + _STATUS + "403", "denied", False),
     (_STATUS + r"405|: 405 \(|method not allowed|operation is unsupported", "closed", False),
@@ -70,6 +73,7 @@ PULL: Refusals = {
     "closed": (WorldFault, "the registry does not do that", "check the address, proxy and mirror"),
     "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),
     "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}, or --registry-mirror HOST"),
+    "immutable": (UserFault, "the registry does not let a tag be replaced", "another tag"),
     "otherwise": (WorldFault, "cannot download", CHECK),
 }  # fmt: skip
 PUSH: Refusals = {

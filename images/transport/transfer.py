@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from images.host.context import Access
+from images.host.disk.faults import Unwritable
 from images.host.disk.files import link
 from images.host.download import Advance
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
@@ -91,6 +92,8 @@ class Repository:
         if len(self._servers) > 1:
             try:
                 return question(self._servers[0])
+            except Unwritable:  # our own disk: no other server helps
+                raise
             except Fault as fault:
                 self._access.say(f"the mirror did not help ({fault.fact}: {fault.value}); on to {self._remote.host}")
                 del self._servers[0]
@@ -135,6 +138,7 @@ def repository(remote: Remote, store: Store, access: Access) -> Iterator[Reposit
 def push(image: Image, target: Remote, store: Store, access: Access, compression: str) -> None:
     """Push an image in registry form: only what the registry lacks travels, and the tag appears when all is there.
 
+    Where no tag can be replaced, one that is this image's already is as good.
     Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
     the image afterwards. Raises Damaged when the store had another layer than it should.
     """
@@ -147,8 +151,17 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
         except Fault as fault:
             if fault.kind == "damaged":  # on the way, or here before
                 _drop_damaged(image, store, of_registry(compression))
-            raise
-        require_there(server, image.digest, target, access.say)
+            if fault.kind != "immutable" or not _is_at(server, target, image.digest):
+                raise
+            return access.say(f"note: {target} was this image already")
+        return require_there(server, image.digest, target, access.say)
+
+
+def _is_at(server: Server, target: Remote, digest: str) -> bool:
+    """Return whether the tag of a target is this manifest's already."""
+    with suppress(Fault):
+        return digest_of(server.inspect(target.tag or "latest")) == digest
+    return False
 
 
 def _drop_damaged(image: Image, store: Store, compression: str) -> None:

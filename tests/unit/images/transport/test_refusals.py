@@ -69,6 +69,14 @@ def test_what_is_pushed_is_refused_in_other_words() -> None:
     assert "push" in fault.fact and "docker login host" in fault.remedy
 
 
+ECR_KEEPS = (
+    "The image tag '1' already exists in the 'a' repository and cannot be overwritten because the repository is"
+    " immutable."
+)
+HARBOR_FULL = (
+    "adding 29.0 MiB of storage resource, which when updated to current usage of 152.4 MiB will exceed the configured"
+    " upper limit of 10.0 MiB."
+)
 BLOB = "trying to reuse blob sha256:00 at destination"
 
 
@@ -80,6 +88,14 @@ BLOB = "trying to reuse blob sha256:00 at destination"
         ("initiating layer upload in host: StatusCode: 405, Method not allowed", WorldFault, "read-only"),
         ("uploading layer chunked: StatusCode: 413, <html>", WorldFault, "so large a layer"),
         ("received unexpected HTTP status: 507 Insufficient Storage", WorldFault, "no room"),
+        (f"denied: {HARBOR_FULL}", WorldFault, "no room"),
+        ("denied: Quota has been exceeded on namespace", WorldFault, "no room"),
+        (f"uploading manifest 1 to host/a: tag invalid: {ECR_KEEPS}", UserFault, "does not let a tag be replaced"),
+        (
+            "uploading manifest 1 to host/a: unknown: Failed to process request due to 'a:1' configured as immutable.",
+            UserFault,
+            "does not let a tag be replaced",
+        ),
     ],
 )
 def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[Fault], fact: str) -> None:
@@ -92,7 +108,18 @@ def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[F
 @pytest.mark.parametrize("refusals", [PULL, PUSH])
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("unauthorized: x", "login"), ("denied: x", "denied"), ("toomanyrequests: x", "busy"), ("x", "otherwise")],
+    [
+        ("unauthorized: x", "login"),
+        ("denied: x", "denied"),
+        ("denied: requested access to immutable-things is denied", "denied"),
+        ("failed to read from destination repository team/quota: 403 (Forbidden)", "denied"),
+        ("toomanyrequests: x", "busy"),
+        ("toomanyrequests: Quota exceeded for quota metric 'Requests per project'", "busy"),
+        (f"tag invalid: {ECR_KEEPS}", "immutable"),
+        ("denied: the tag is immutable", "immutable"),
+        (f"denied: {HARBOR_FULL}", "crammed"),
+        ("x", "otherwise"),
+    ],
 )
 def test_a_refusal_says_its_kind_whatever_its_words(text: str, kind: str, refusals: Refusals) -> None:
     assert refusal(said(text), "host/a:1", "host", refusals, Path("/"))[0].kind == kind

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from images.host.context import Access
+from images.host.disk.faults import Unwritable, disk_fault
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.image import Image, config, registry_manifest
@@ -61,6 +64,19 @@ def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
     assert came == [5, 3]
 
 
+def test_a_full_store_is_no_reason_to_ask_the_next_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = Access(environ={}, mirror="mirror.example", say=pytest.fail)
+
+    def full(*_: object) -> bytes:
+        raise disk_fault(tmp_path, OSError(errno.ENOSPC, "full"))
+
+    monkeypatch.setattr(Server, "inspect", full)
+
+    hub = Remote("docker.io", "library/a", "1")
+    with transfer.repository(hub, Store(tmp_path), access) as found, pytest.raises(Unwritable):
+        found.manifest(None)
+
+
 class Answering(Server):
     """A registry that is asked for what was pushed, and gives one answer."""
 
@@ -101,16 +117,43 @@ def test_what_the_registry_has_was_pushed() -> None:
     transfer.require_there(Answering(b"{}"), digest_of(b"{}"), TARGET, pytest.fail)
 
 
-def pushed(store: Store, monkeypatch: pytest.MonkeyPatch, kind: str, layers: Sequence[Layer]) -> None:
+def image_of(store: Store, layers: Sequence[Layer]) -> Image:
+    """Make an image of layers."""
+    settings = config(layers, {}, "2026-01-01T00:00:00Z")
+    return Image(("a:1",), settings, registry_manifest(settings, tuple(layers), store, "zstd"), tuple(layers))
+
+
+def pushed(store: Store, monkeypatch: pytest.MonkeyPatch, kind: str, image: Image) -> None:
     """Push an image to a registry that refuses it."""
 
     def push(*_: object) -> None:
         raise refused(kind)
 
     monkeypatch.setattr(Server, "push", push)
-    settings = config(layers, {}, "2026-01-01T00:00:00Z")
-    image = Image(("a:1",), settings, registry_manifest(settings, tuple(layers), store, "zstd"), tuple(layers))
     transfer.push(image, TARGET, store, Access(environ={}), "zstd")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_done"), [(None, True), (b"{}", False), (refused("login"), False), (refused("failed"), False)]
+)
+def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Fault | None, is_done: bool
+) -> None:
+    store, asked = Store(tmp_path), list[str]()
+    image = image_of(store, [kept(store, b"layer")])
+
+    def inspect(_: Server, tag: str, **__: object) -> bytes:
+        asked.append(tag)
+        if isinstance(answer, Fault):
+            raise answer
+        return image.manifest if answer is None else answer
+
+    monkeypatch.setattr(Server, "inspect", inspect)
+
+    with nullcontext() if is_done else pytest.raises(UserFault, match="does not let a tag be replaced"):
+        pushed(store, monkeypatch, "immutable", image)
+
+    assert asked == ["1"]
 
 
 def kept(store: Store, data: bytes) -> Layer:
@@ -132,7 +175,7 @@ def test_a_layer_that_is_damaged_in_place_is_removed_when_the_registry_refuses_i
         path.write_bytes(bytes(len(path.read_bytes())))
 
     with pytest.raises(Damaged) as caught:
-        pushed(store, monkeypatch, "damaged", layers)
+        pushed(store, monkeypatch, "damaged", image_of(store, layers))
 
     assert caught.value.value == f"{places[0]}, {places[2]}"
     assert [path.exists() for path in places] == [False, True, False]
@@ -144,11 +187,11 @@ def test_another_refusal_stays_what_it_is(
 ) -> None:
     store = Store(tmp_path)
     layer = kept(store, b"layer")
-    place = store.place(layer.written.digest)
+    image, place = image_of(store, [layer]), store.place(layer.written.digest)
     if is_bad:
         place.write_bytes(b"other")
 
     with pytest.raises(Fault) as caught:
-        pushed(store, monkeypatch, kind, [layer])
+        pushed(store, monkeypatch, kind, image)
 
     assert caught.value.kind == kind and place.exists()
