@@ -19,9 +19,11 @@ class Progress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        # rich takes a log for a terminal where FORCE_COLOR is set, as in CI.
+        self._moves = console.is_terminal and console.file.isatty() and not console.is_dumb_terminal
         self._bar = Bar(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal,
+            TimeElapsedColumn(), console=console, transient=True, disable=not self._moves,
         )  # fmt: skip
         self._task = self._bar.add_task("", total=None, note="", visible=False)
         self._bytes = 0
@@ -31,7 +33,7 @@ class Progress:
         """Show that a step of `total` parts is going on."""
         self._bytes = 0
         self._bar.reset(self._task, description=escape(shown(text)), total=total, note="", visible=True)
-        if not self._console.is_terminal:
+        if not self._moves:
             self.say(f"{text} ...")
         with process.uninterrupted():
             self._bar.start()

@@ -20,6 +20,45 @@ def said(out: StringIO) -> str:
     return out.getvalue()
 
 
+class Terminal(StringIO):
+    """A file that is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def moving() -> tuple[Terminal, Progress]:
+    """Make the progress on a terminal, without colours."""
+    out = Terminal()
+    return out, Progress(Console(file=out, width=120, color_system=None))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "out"),
+    [
+        ("FORCE_COLOR", "1", StringIO),
+        ("TTY_COMPATIBLE", "1", StringIO),
+        ("TTY_COMPATIBLE", "0", Terminal),
+        ("TERM", "dumb", Terminal),
+        ("TERM", "unknown", Terminal),
+    ],
+)
+def test_a_place_where_nothing_can_move_has_lines(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, out: type[StringIO]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    file = out()
+    progress = Progress(Console(file=file, width=40))
+
+    with progress.step("fetching the base", 2):
+        progress.done()
+        progress.advance(5_000_000)
+    progress.say("note: a line")
+
+    assert said(file).splitlines() == ["fetching the base ...", "note: a line"]
+
+
 def test_a_log_has_a_line_for_each_step() -> None:
     out = StringIO()
     progress = Progress(Console(file=out, width=40))
@@ -33,8 +72,7 @@ def test_a_log_has_a_line_for_each_step() -> None:
 
 
 def test_a_terminal_has_a_line_that_moves_and_goes() -> None:
-    out = StringIO()
-    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+    out, progress = moving()
 
     with progress.step("fetching [the] base", 2):
         progress.done()
@@ -47,8 +85,7 @@ def test_a_terminal_has_a_line_that_moves_and_goes() -> None:
 
 
 def test_each_step_counts_anew() -> None:
-    out = StringIO()
-    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+    out, progress = moving()
     with progress.step("first", 2):
         progress.done()
         progress.advance(7_000_000)
@@ -61,8 +98,7 @@ def test_each_step_counts_anew() -> None:
 
 
 def test_the_line_goes_where_a_step_fails() -> None:
-    out = StringIO()
-    progress = Progress(Console(file=out, width=120, force_terminal=True, color_system=None))
+    out, progress = moving()
 
     with pytest.raises(ZeroDivisionError), progress.step("failing"):
         raise ZeroDivisionError
