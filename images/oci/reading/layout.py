@@ -17,7 +17,10 @@ from images.oci import manifest
 from images.oci.manifest import NAME, SUBJECT, TAG, encode
 from images.oci.reading import saved
 from images.oci.reading.files import AGAIN, REMEDY, Files, OnDisk, listed
-from images.oci.reference import Archive, Directory
+from images.oci.reference import Archive, Directory, full
+
+INDEX = "index.json"
+SEVERAL = "oci:DIRECTORY:TAG, or oci:DIRECTORY:NAME:TAG"
 
 
 def in_directory(reference: Directory, store: Store) -> OnDisk:
@@ -25,16 +28,24 @@ def in_directory(reference: Directory, store: Store) -> OnDisk:
 
     Raises UserFault when there is none.
     """
-    root = Path(reference.path)
-    if not (root / "index.json").is_file():
-        raise UserFault("that is not an OCI layout", f"{reference} (no index.json)", REMEDY)
+    root, tag = _split(reference)
+    if not (root / INDEX).is_file():
+        raise UserFault("that is not an OCI layout", f"{reference} (no {INDEX})", REMEDY)
 
     def open_(path: str) -> IO[bytes]:
         if not (root / path).is_file():  # a pipe would be waited for, and a device read without end
             raise FileNotFoundError(path)
         return (root / path).open("rb")
 
-    return _layout(Files(str(reference), REMEDY, open_), reference.tag, store)
+    return _layout(Files(str(reference), REMEDY, open_), tag, store)
+
+
+def _split(reference: Directory) -> tuple[Path, str | None]:
+    """Return the directory of a layout, and which image in it is meant: by its tag, or by NAME:TAG."""
+    whole, (path, _, name) = Path(reference.path), reference.path.partition(":")
+    if name and reference.tag and not (whole / INDEX).is_file() and (Path(path) / INDEX).is_file():
+        return Path(path), f"{name}:{reference.tag}"
+    return whole, reference.tag
 
 
 @contextmanager
@@ -63,7 +74,7 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
         return file
 
     with tar:
-        if "index.json" in members:
+        if INDEX in members:
             yield _layout(Files(name, REMEDY, open_), None, store)
         else:
             yield saved.read(Files(name, saved.AGAIN, open_), store)
@@ -75,19 +86,21 @@ def _layout(files: Files, tag: str | None, store: Store) -> OnDisk:
 
 
 def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
-    """Read a manifest by digest, or for None the part of the index that the tag means."""
+    """Read a manifest by digest, or for None the part of the index that the tag or NAME:TAG means."""
     if digest is not None:
         return files.read(_place(digest))
-    index = manifest.read(files.read("index.json"), files.name)
+    index = manifest.read(files.read(INDEX), files.name)
     entries = _entries(index)
     names = [_names(entry) for entry in entries]
-    tags = listed(name for name, _ in names)
-    if tag is None and len(set(names)) > 1 and len({str(entry.get("digest")) for entry in entries}) > 1:
-        raise UserFault("there are several images", f"{files.name} ({tags})", "oci:DIRECTORY:TAG")
-    meant = [entry for entry, known in zip(entries, names, strict=True) if tag is None or tag in known]
+    wanted = {tag, full(tag)} if tag and ":" in tag else {tag}
+    meant = [(entry, name) for entry, name in zip(entries, names, strict=True) if tag is None or wanted & {*name}]
     if not meant:
-        raise UserFault("there is no such image", f"{files.name} (it has {tags or 'none'})", REMEDY)
-    return encode({**index, "manifests": meant})
+        has = listed(name for name, _ in names) or "none"
+        raise UserFault("there is no such image", f"{files.name} (it has {has})", REMEDY)
+    if len({name for _, name in meant}) > 1 and len({str(entry.get("digest")) for entry, _ in meant}) > 1:
+        has = listed(name for _, (name, _) in meant)
+        raise UserFault("there are several images", f"{files.name} ({has})", SEVERAL)
+    return encode({**index, "manifests": [entry for entry, _ in meant]})
 
 
 def _place(digest: str) -> str:
