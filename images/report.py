@@ -50,7 +50,7 @@ def fields(outcome: Outcome) -> dict[str, Any]:
         for p in image.layers
     ]
     named = {"image": image.tag, "tags": list(image.tags), "id": image.id, "digest": image.digest}
-    places = {"archive": outcome.archive, "pushed": list(outcome.pushed)}
+    places = {"archive": outcome.archive, "loaded": outcome.engine, "pushed": list(outcome.pushed)}
     sizes = {
         "size": sum(p.written.size for p in image.layers),
         "unpacked": sum(p.written.unpacked for p in image.layers),

@@ -24,10 +24,10 @@ def test_json_says_what_was_built(image: str) -> None:
     answer = built("--examples", str(EXAMPLES), "--tag", image)
 
     assert answer.keys() == {
-        "image", "tags", "id", "digest", "archive", "pushed", "layers", "size", "unpacked", "seconds",
+        "image", "tags", "id", "digest", "archive", "loaded", "pushed", "layers", "size", "unpacked", "seconds",
     }  # fmt: skip
     assert answer["image"] == image and answer["tags"] == [image] and answer["pushed"] == []
-    assert answer["archive"] is None
+    assert answer["archive"] is None and answer["loaded"] == "docker"
     assert [layer["name"] for layer in answer["layers"]][:3] == ["debian base", "intel runtime", "torch"]
     assert all(layer["reused"] and layer["size"] > 0 for layer in answer["layers"])
     inspected = json.loads(call(["docker", "inspect", image]).out)[0]
