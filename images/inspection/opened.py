@@ -7,7 +7,7 @@ import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,9 +93,12 @@ def _said(layer: Path, path: str) -> bytes | None:
 def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
-    A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
-    afterwards. Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
+    A name is looked for in this order; after `docker://` it is one in a registry, and no mirror is asked. The layers
+    are copied aside and gone afterwards.
+    Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
     """
+    if name.startswith(REGISTRY):
+        access = replace(access, mirror=None)
     with store.aside(directory=True) as place:
         named, where = _find(name, place / "image.tar", access.environ)
         found = pulled.contents(named, Store(place), access, lambda _: None)

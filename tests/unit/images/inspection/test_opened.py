@@ -60,6 +60,24 @@ def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -
         pass
 
 
+@pytest.mark.parametrize(
+    ("name", "mirror"), [("docker://a/b:1", None), ("a/b:1", "mirror.example"), ("oci:x", "mirror.example")]
+)
+def test_what_is_said_to_be_in_the_registry_is_not_asked_of_a_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mirror: str | None
+) -> None:
+    asked = list[str | None]()
+
+    def contents(_: object, __: object, access: Access, ___: object) -> pulled.Contents:
+        asked.append(access.mirror)
+        return pulled.Contents(b"{}", b"{}", ())
+
+    monkeypatch.setattr(pulled, "contents", contents)
+
+    with opened.opened(name, Store(tmp_path), Access(environ={}, mirror="mirror.example")):
+        assert asked == [mirror]
+
+
 DENIED = Denied("permission denied on /x", "join the group")
 
 
