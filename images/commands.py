@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
         remedy = "an image that build.py made; docker history shows who else changed it"
         raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)
-    sys.stdout.write(text)
+    print(text, end="")
 
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:

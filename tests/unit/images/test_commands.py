@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,13 @@ def test_an_sbom_says_nothing_to_a_terminal(
 def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
     assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
+
+
+def test_an_sbom_for_nobody_is_no_failure(world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `>&-`: Python has no stdout then."""
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert cli.main(["sbom", saved(tmp_path / "image.tar", b"{}")], world) == 0
 
 
 @pytest.mark.parametrize("option", ["--base", "--examples", "--wheelhouse", "--bindings-index"])
