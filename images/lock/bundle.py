@@ -16,6 +16,7 @@ from typing import IO
 from images.foreign import tars
 from images.foreign.paths import flaw
 from images.host.disk import files
+from images.host.disk.faults import is_read_from
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
@@ -71,8 +72,8 @@ def write(lock: Lock, store: Store, target: str) -> Path:
         with files.replacing(place) as aside:
             write_to(aside, texts, blobs)
     except OSError as error:
-        if error.filename2 is None and Path(str(error.filename)).is_relative_to(store.root):
-            raise  # a file of the store that cannot be read; of a copy that failed it is the first of two names
+        if is_read_from(store.root, error):
+            raise
         raise WorldFault("cannot write the bundle", f"{place} ({error.strerror})", ROOM) from error
     return place
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from images.host.disk.faults import is_read_from
 from images.host.disk.files import replacing
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -25,24 +26,32 @@ class Target:
 def output_target(text: str) -> Target:
     """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
 
-    Raises UserFault for what is there and is no archive and no layout: a device, a pipe, a directory of other things.
+    Raises UserFault for what is there and is no archive and no layout (a device, a pipe, a directory of other things),
+    and where nothing can be written: the lock goes beside it.
     """
     path = Path(os.path.realpath(text))
     if path.is_symlink():
         raise UserFault("what is there is a link to itself", text, "--output with a path that is new, or an archive")
     if not path.parent.is_dir():
         raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
+    _require_writable(path.parent)
     if not text.endswith("/") and not path.is_dir():
         if path.exists() and not path.is_file():
             raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
         return Target(path, is_layout=False)
     if path.exists() and not path.is_dir():
         raise UserFault("what is there is not a directory", text, "--output with another name, or without the /")
-    if path.is_dir() and any(path.iterdir()) and not (path / "oci-layout").is_file():
-        raise UserFault(
-            "that directory has other things in it", text, "--output with one that is new, empty or a layout"
-        )
+    if path.is_dir():
+        _require_writable(path)
+        if any(path.iterdir()) and not (path / "oci-layout").is_file():
+            remedy = "--output with one that is new, empty or a layout"
+            raise UserFault("that directory has other things in it", text, remedy)
     return Target(path, is_layout=True)
+
+
+def _require_writable(directory: Path) -> None:
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")
 
 
 def save(place: Target, image: Image, store: Store, compression: str) -> None:
@@ -57,5 +66,7 @@ def save(place: Target, image: Image, store: Store, compression: str) -> None:
             with replacing(place.path) as aside:
                 write_archive(aside, image, store)
     except OSError as error:
+        if is_read_from(store.root, error):
+            raise
         remedy = "--output with a path that can be written and has room for the image"
         raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error

@@ -56,6 +56,12 @@ def require_programs(directory: Path, called: str, remedy: str) -> None:
         raise WorldFault(f"programs cannot be started in {called}", f"{directory} (noexec)", remedy)
 
 
+def is_read_from(root: Path, error: OSError) -> bool:
+    """Return whether an error is of a file of the store alone; of a copy out of it, that is the first of two names."""
+    names = _named(error)
+    return len(names) == 1 and names[0].is_relative_to(root.absolute())
+
+
 def _is_elsewhere(error: OSError, root: Path) -> bool:
     return bool(names := _named(error)) and not any(name.is_relative_to(root.absolute()) for name in names)
 

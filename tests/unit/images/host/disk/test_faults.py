@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from images.host.disk.faults import disk_fault, require_programs, require_room
+from images.host.disk.faults import disk_fault, is_read_from, require_programs, require_room
 from images.host.errors import WorldFault
 
 
@@ -68,3 +68,15 @@ def test_what_is_somebody_elses_in_a_store_is_named(
 
     assert fault.value == f"{tmp_path}/{named}"
     assert ("chown" in fault.remedy) == (number != errno.ENOSPC and any("store/" in name for name in names))
+
+
+@pytest.mark.parametrize(
+    ("names", "is_of_store"),
+    [(("store/blobs/0",), True), (("out/a.tar",), False), (("store/blobs/0", "out/a.tar"), False), ((), False)],
+)
+def test_of_a_copy_that_failed_the_store_is_where_it_was_read(
+    tmp_path: Path, names: tuple[str, ...], is_of_store: bool
+) -> None:
+    first, second = (*(str(tmp_path / name) for name in names), None, None)[:2]
+
+    assert is_read_from(tmp_path / "store", OSError(errno.EACCES, "no", first, None, second)) is is_of_store
