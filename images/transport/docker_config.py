@@ -16,17 +16,28 @@ from docker.errors import DockerException
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import home_of
 
+VARIABLE = "DOCKER_AUTH_CONFIG"  # holds the text of such a file, of which only `auths` counts
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
+
+Place = Path | str  # of the configuration: a file, or VARIABLE
 
 
 def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     """Return the login for a registry as an entry of an authfile (containers-auth.json(5)), or None for nobody.
 
-    Docker's configuration is $DOCKER_CONFIG/config.json or ~/.docker/config.json.
-    Raises UserFault for a file that cannot be read, WorldFault for a credential helper that fails.
+    Docker's configuration is $DOCKER_CONFIG/config.json or ~/.docker/config.json; the logins of $DOCKER_AUTH_CONFIG go
+    before it, as for Docker 28.3.
+    Raises UserFault for one that cannot be read, WorldFault for a credential helper that fails.
     """
+    if text := environ.get(VARIABLE):
+        logins = _table(_parsed(text, VARIABLE), "auths", VARIABLE)
+        if found := _login(host, {"auths": logins}, VARIABLE, environ):
+            return found
     place = path(environ)
-    config = _read(place)
+    return _login(host, _read(place), place, environ)
+
+
+def _login(host: str, config: Mapping[str, Any], place: Place, environ: Mapping[str, str]) -> dict[str, str] | None:
     # The entries of other registries are left out: only the one that is needed has to be sound.
     logins = {
         name: _with_auth(entry) for name, entry in _table(config, "auths", place).items() if _is_of(name, entry, host)
@@ -38,7 +49,8 @@ def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
         known = AuthConfig({"auths": AuthConfig.parse_auth(logins), **helpers}, credstore_env=dict(environ))
     except (ValueError, TypeError):
         fact, value = "a login in Docker's configuration is damaged", f"{place}, entry {', '.join(logins)}"
-        raise UserFault(fact, value, "docker logout, then docker login") from None  # the cause may hold the secret
+        remedy = remedy_for(place) if place == VARIABLE else "docker logout, then docker login"
+        raise UserFault(fact, value, remedy) from None  # the cause may hold the secret
     return _entry(_resolve(known, host, environ))
 
 
@@ -59,29 +71,36 @@ def path(environ: Mapping[str, str]) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise UserFault("cannot read Docker's configuration", f"{path} ({error.strerror})", remedy_for(path)) from error
+    return _parsed(text, path)
+
+
+def _parsed(text: str | bytes, place: Place) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserFault("Docker's configuration is not JSON", path, remedy_for(path)) from error
-    return _object(config, "the whole", path)
+        raise UserFault("Docker's configuration is not JSON", place, remedy_for(place)) from error
+    return _object(config, "the whole", place)
 
 
-def _table(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    return _object(config.get(key) or {}, key, path)
+def _table(config: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:
+    return _object(config.get(key) or {}, key, place)
 
 
-def _object(value: object, what: str, path: Path) -> dict[str, Any]:
+def _object(value: object, what: str, place: Place) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UserFault("Docker's configuration has an unknown form", f"{path} ({what})", remedy_for(path))
+        raise UserFault("Docker's configuration has an unknown form", f"{place} ({what})", remedy_for(place))
     return value
 
 
-def remedy_for(path: Path) -> str:
-    """Return what helps where the configuration at a path cannot be used."""
-    return f"correct {path}, or set DOCKER_CONFIG to another directory"
+def remedy_for(place: Place) -> str:
+    """Return what helps where the configuration at a place cannot be used."""
+    other = "unset it" if place == VARIABLE else "set DOCKER_CONFIG to another directory"
+    return f"correct {place}, or {other}"
 
 
 def _is_of(name: str, entry: object, host: str) -> bool:

@@ -80,6 +80,30 @@ def test_a_damaged_file_is_named_and_no_secret_is(tmp_path: Path, text: str) -> 
     assert "c2VjcmV0" not in str(caught.value) and "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("registry", {"auth": AUTH}), ("docker.io", {"auth": AUTH}), ("other", TOKEN), ("none", None)],
+)
+def test_the_variable_goes_before_the_file(tmp_path: Path, host: str, expected: dict[str, str] | None) -> None:
+    """As for Docker 28.3 and newer."""
+    environ = configured(tmp_path, {"auths": {name: {"identitytoken": "t"} for name in ("registry", "other")}})
+    auths = {name: {"auth": AUTH} for name in ("registry", "https://index.docker.io/v1/")}
+
+    assert login(host, {**environ, "DOCKER_AUTH_CONFIG": json.dumps({"auths": auths})}) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"auths": 1}', '{"auths": {"registry": {"auth": "c2VjcmV0"}}}', "[" * 9999]
+)
+def test_a_damaged_variable_is_named_and_no_secret_is(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        login("registry", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_AUTH_CONFIG": text})
+
+    assert caught.value.value.startswith("DOCKER_AUTH_CONFIG")
+    assert caught.value.remedy == "correct DOCKER_AUTH_CONFIG, or unset it"
+    assert "c2VjcmV0" not in str(caught.value) and "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("helper", ["../x", "/bin/x", "-x", "a b", "..", "x\n"])
 def test_a_credential_helper_that_is_a_path_is_not_run(tmp_path: Path, helper: str) -> None:
     with pytest.raises(UserFault, match="an unknown form") as caught:
