@@ -23,6 +23,7 @@ CLIENT = "its certificate and key for you as client.cert and client.key in ~/.co
 PROXY = "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, with %40 for each @ in them, %3A for :, %2F for / and %25 for %"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
 
+SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and a page of a proxy has any words
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
 _STATUS = r"status(?: ?code)?(?: from registry)?:? "
 SAID: tuple[tuple[str, str, bool], ...] = (
@@ -106,7 +107,7 @@ def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> 
     kind, again = next((row[1:] for row in SAID if re.search(row[0], words, re.IGNORECASE)), ("otherwise", True))
     if kind == "full":
         return disk_fault(root, OSError(errno.ENOSPC, text)), False
-    return refused(kind, refusals, f"{shown} ({text})", host), again
+    return refused(kind, refusals, f"{shown} ({text[:SHOWN].strip()})", host), again
 
 
 def refused(kind: str, refusals: Refusals, value: str, host: str) -> Fault:
@@ -123,4 +124,4 @@ def message(err: str) -> str:
     text = re.sub(
         r'^(Error parsing image name "[^"]*": |initializing source \S+: |reading manifest \S+ in \S+: )+', "", text
     )
-    return re.sub(r"\?[^\s\"]*", "", text)[:300].strip(" ,:") or "no message"
+    return re.sub(r"\?[^\s\"]*", "", text)[:READ].strip(" ,:") or "no message"

@@ -105,6 +105,12 @@ def test_what_a_registry_does_not_take_is_not_sent_again(text: str, kind: type[F
     assert "network" not in fault.remedy and "{" not in fault.remedy
 
 
+def test_more_of_a_message_is_read_than_shown() -> None:
+    fault, _ = refusal(said(f"uploading manifest to {'a/' * 120}: {ECR_KEEPS}"), "host/a:1", "host", PUSH, Path("/"))
+
+    assert fault.kind == "immutable" and len(str(fault.value)) < 330
+
+
 @pytest.mark.parametrize("refusals", [PULL, PUSH])
 @pytest.mark.parametrize(
     ("text", "kind"),
