@@ -15,19 +15,12 @@ MASTER, WORKER = "Master", "Worker"
 # How long a pod waits for the name of the first Worker. The operator's init container waits for a Master; in an elastic
 # job a pod that gives up is a restart, of which the job has so many.
 WAIT = "MULTINODE_TIMEOUT"
-# What the operator writes into every container after the user's own variables, which are lost by it: envvar.go,
-# master.go and elastic.go of pkg/controller.v1/pytorch.
-OPERATORS = (
-    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES",
-    "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_CONF",
-    "PET_MAX_RESTARTS", "PET_STANDALONE",
-)  # fmt: skip
 
 
 def write_pytorchjob(job: Job) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take, or could not run."""
     check_names(job)
-    check_variables(job.pod, OPERATORS)
+    check_variables(job.pod, list_variables(job))
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -68,9 +61,10 @@ def write_replica(job: Job, count: int) -> dict[str, Any]:
 
 
 def list_variables(job: Job) -> dict[str, str]:
-    """Return what the operator sets in the first pod.
+    """Return what the operator sets in the first pod; in every pod the same names.
 
-    Sources: setPodEnv in pkg/controller.v1/pytorch/envvar.go, GetMasterEnvVarGenerator in master.go and
+    They come after the user's own, which are lost by it; other names of elastic.go are set where elasticPolicy has a
+    field for them. Sources: setPodEnv in pkg/controller.v1/pytorch/envvar.go, GetMasterEnvVarGenerator in master.go and
     GetElasticEnvVarGenerator in elastic.go (kubeflow/training-operator v1.9.0).
     """
     found = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": str(job.nproc or "auto")}

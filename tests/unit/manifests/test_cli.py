@@ -31,7 +31,7 @@ MISTAKES = [
      "--output_dir /workspace/output/glue"),
     ("pytorchjob", ["glue", "--output_dir=/tmp/x"], "results would not be on the claim", "/tmp/x",
      "--output_dir /workspace/output/glue"),
-    ("pytorchjob", ["--env", "RANK=0"], "the operator sets this variable itself", "--env RANK", "leave RANK out"),
+    ("pytorchjob", ["--env", "PET_NNODES=2"], "the operator sets this variable", "PET_NNODES", "leave PET_NNODES"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=99"], "smaller than MULTINODE_WORLD_SIZE", "1:32 of 99", "unset"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=9", "--nproc", "2"], "smaller than", "2:8 of 9", "start 9"),
     ("pytorchjob", ["--elastic", "off", "--env", "MULTINODE_WORLD_SIZE=2"], "is larger than", "4:32 of 2", "start 2"),

@@ -10,6 +10,7 @@ from manifests import options
 from manifests.kinds import pytorchjob
 from tests.support.launchers import left_by
 from tests.support.manifests import IMAGE, list_pods, write
+from tests.support.operators import set_variables
 
 
 def made(*words: str) -> dict[str, Any]:
@@ -54,6 +55,32 @@ def test_the_variables_are_those_of_the_operator(words: dict[str, Any], recorded
     expected = {**left_by(recorded), **changed}
     expected.pop("PET_STANDALONE", None)
     assert pytorchjob.list_variables(job) == expected
+
+
+FORMS = ("off", "1:4")
+# What some PyTorchJob gets from the operator, and whether it names a number.
+VARIABLES = {
+    "MASTER_ADDR": "node0", "MASTER_PORT": "23456", "RANK": "0", "WORLD_SIZE": "4", "PYTHONUNBUFFERED": "0",
+    "PET_MASTER_ADDR": "node0", "PET_MASTER_PORT": "23456", "PET_NNODES": "4", "PET_NODE_RANK": "0",
+    "PET_NPROC_PER_NODE": "1", "PET_RDZV_ENDPOINT": "node0:29400", "PET_RDZV_BACKEND": "c10d", "PET_MAX_RESTARTS": "3",
+    "PET_RDZV_ID": "mine", "PET_RDZV_CONF": "read_timeout=300", "PET_STANDALONE": "0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("elastic", FORMS)
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_variable_is_refused_where_this_job_gets_it_from_the_operator(elastic: str, name: str) -> None:
+    operators = set_variables(made("--elastic", elastic), "worker", 0)
+
+    printed = write("pytorchjob", "--elastic", elastic, "--env", f"{name}={VARIABLES[name]}")
+
+    assert ("the operator sets this variable itself" in printed.err) is (name in operators), printed.err
+
+
+@pytest.mark.parametrize("elastic", FORMS)
+@pytest.mark.parametrize("pair", ["PET_RDZV_CONF=read_timeout=300", "PET_RDZV_ID=mine"])
+def test_what_no_policy_of_the_job_sets_is_left_to_the_user(elastic: str, pair: str) -> None:
+    assert write("pytorchjob", "--elastic", elastic, "--env", pair).code == 0
 
 
 @pytest.mark.parametrize(
