@@ -13,8 +13,10 @@ from entrypoint.container.processors import CPU, NODE, ONLINE, Machine, read_mac
 from entrypoint.errors import Refusal
 from entrypoint.launchers.signs import check_insisted, read_insisted
 from entrypoint.launchers.table import detect, read_world
+from entrypoint.launchers.torchrun import check_loopback, check_standalone
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.meeting.options import check_options
+from entrypoint.meeting.options import check_options, check_rendezvous_backend
+from entrypoint.meeting.rendezvous import check_way
 from entrypoint.numbers import number, whole
 from entrypoint.training.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
@@ -107,11 +109,20 @@ def check_values(job: Job, scene: Scene) -> None:
     if not read_task(job.words).trains:
         return
     if scene.world.launcher in (ALONE, TORCHRUN):
-        check_options(scene.environ)
+        check_meeting(scene.environ, scene.world)
     if job.kind == RUNTIME:
         read_insisted(scene.environ)  # how many nodes there are is said by its TrainJobs
     else:
         check_insisted(scene.environ, find_bounds(job, scene))
+
+
+def check_meeting(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for variables of torchrun that the entrypoint refuses in every pod, whatever its network is."""
+    check_options(environ)
+    check_standalone(environ, world.nodes[1])
+    check_way(world, environ)
+    check_loopback(environ, world)
+    check_rendezvous_backend(environ, etcd=True)  # what the image has is not known here
 
 
 def find_bounds(job: Job, scene: Scene) -> World:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint import decide, situation
+from entrypoint.container.image import Stack
+from entrypoint.errors import Refusal
+from entrypoint.meeting import rendezvous
+from entrypoint.training.job import SMOKE, Job
+from tests.support.launchers import left_by
+from tests.support.machines import Box, look_at, pod
 from tests.support.manifests import write
 
 # Kind, what is typed, and the line that is printed.
@@ -58,6 +65,52 @@ def test_variables_that_the_entrypoint_takes_are_taken(kind: str, words: str) ->
     printed = write(kind, *words.split())
 
     assert printed.code == 0, printed.err
+
+
+def find_fault(environ: dict[str, str]) -> str:
+    """Return what the entrypoint refuses in a pod; empty where it takes it."""
+    try:
+        decide.decide(Job(SMOKE, SMOKE, []), environ, Stack("", "", "", "gloo", None, ""), None, "/opt/multinode")
+    except Refusal as refusal:
+        return refusal.fact
+    return ""
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        "PET_RDZV_BACKEND=c10d",
+        "PET_RDZV_BACKEND=foo",
+        "PET_RDZV_BACKEND=foo PET_RDZV_ENDPOINT=node0:29400",
+        "PET_RDZV_BACKEND=static",
+        "PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=node0:29400",
+        "PET_RDZV_ENDPOINT=127.0.0.1:1",
+        "PET_RDZV_ENDPOINT=0.0.0.0",
+        "PET_RDZV_ENDPOINT=:1",
+        "PET_STANDALONE=1",
+        "PET_STANDALONE=0",
+        "PET_STANDALONE=x",
+        "PET_RDZV_CONF=timeout",
+        "PET_RDZV_CONF=timeout=300",
+        "PET_LOCAL_RANKS_FILTER=a",
+        "PET_MAX_RESTARTS=x",
+        "MULTINODE_WORLD_SIZE=99",
+        "MULTINODE_PEER_TIMEOUT=-1",
+    ],
+)
+def test_a_pod_refuses_the_same_variables(monkeypatch: pytest.MonkeyPatch, pairs: str) -> None:
+    """Those of a TrainJob; what needs a network is for the pod alone."""
+    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(1, 8, 1), pod(8)))
+    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
+    monkeypatch.setattr(rendezvous, "own_address", lambda host: "10.77.0.2")
+    monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
+    monkeypatch.setattr(rendezvous, "is_here", lambda host: False)
+    typed = pairs.split()
+    fault = find_fault({**left_by("trainer-v2"), **dict(pair.split("=", 1) for pair in typed)})
+
+    printed = write("trainjob", "--workers", "2", *(word for pair in typed for word in ("--env", pair)), SMOKE)
+
+    assert printed.err.startswith(f"error: {fault}: ") if fault else printed.code == 0, (fault, printed.err)
 
 
 @pytest.mark.parametrize(("words", "said"), [((), True), (("--node-shape", "1x8"), False), (("--nproc", "1"), False)])
