@@ -12,14 +12,12 @@ from typing import Any
 
 from entrypoint.cluster.keys import MOUNT
 from manifests.division import Division
-from manifests.kinds.mpijob import SMALL
+from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.kinds.trainer import API, NODE, STEP, check_variables
-from manifests.pod import write_container, write_metadata, write_pod
+from manifests.pod import write_metadata, write_pod
 from manifests.request import Job
 
 LAUNCHER = "launcher"  # the replicated job that the plugin gives a hostfile (pkg/constants/constants.go)
-# Where `worker` listens. The launcher is made when all nodes do, as that of deepspeed-distributed is.
-READY = {"readinessProbe": {"tcpSocket": {"port": 2222}}}
 
 
 def write_mpi_runtime(job: Job, division: Division) -> dict[str, Any]:
@@ -29,11 +27,11 @@ def write_mpi_runtime(job: Job, division: Division) -> dict[str, Any]:
     pkg/runtime/core/trainingruntime.go); how many nodes there are is said by their job, or by a TrainJob.
     """
     check_variables(job)
-    sizes = {"requests": SMALL, "limits": SMALL}
-    launcher = write_step(job, write_container(NODE, job.pod, job.words, sizes))
+    launcher = write_step(job, write_launcher(NODE, job))
     launcher["metadata"] = {"labels": {STEP: "trainer"}}
-    nodes = write_step(job, {**write_container(NODE, job.pod, ["worker"]), **READY})
+    nodes = write_step(job, write_worker(NODE, job))
     nodes["spec"] |= {"parallelism": job.workers, "completions": job.workers}
+    # The launcher is made when all nodes listen, as that of deepspeed-distributed is.
     after = [{"name": NODE, "status": "Ready"}]
     return {
         "apiVersion": API,

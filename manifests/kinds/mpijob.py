@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.cluster.keys import MOUNT
+from entrypoint.cluster.keys import MOUNT, read_checking, read_ssh_port
+from entrypoint.errors import Refusal
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
@@ -14,15 +16,14 @@ from manifests.request import Job
 LAUNCHER, WORKER = "Launcher", "Worker"
 # launcherEnvVars, workerEnvVars and intelEnvVars in pkg/controller/mpi_job_controller.go (mpi-operator v0.8.2).
 OPERATORS = ("K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST")
+KEYS = "MULTINODE_SSH_KEYS"
 # The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
 
 def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take."""
-    sizes = {"requests": SMALL, "limits": SMALL}
-    launcher = write_container("launcher", job.pod, job.words, sizes)
-    worker = write_container("worker", job.pod, ["worker"])
+    launcher, worker = write_launcher("launcher", job), write_worker("worker", job)
     check_variables(job.pod, OPERATORS)
     check_names(job)
     return {
@@ -33,14 +34,44 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
             "mpiImplementation": "Intel",
             "slotsPerWorker": division.processes,
             "sshAuthMountPath": MOUNT,
-            # The limit is that of the launcher's Job, which has one pod (newLauncherJob); workers have none.
-            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": limit_restarts(job.restarts, 1)},
+            "launcherCreationPolicy": "WaitForWorkersReady",  # it would wait for them itself, and give up
+            "runPolicy": write_policy(job),
             "mpiReplicaSpecs": {
                 LAUNCHER: write_replica(job, launcher, 1, "OnFailure"),
                 WORKER: write_replica(job, worker, job.workers, "OnFailure"),
             },
         },
     }
+
+
+def write_policy(job: Job) -> dict[str, Any]:
+    """Return how often the launcher is started again, and how many pods a gang has: workers alone.
+
+    The limit is that of the launcher's Job, which has one pod (newLauncherJob); workers have none. A scheduler of gangs
+    would wait for the launcher, too, which comes after them (calculateMinAvailable in pkg/controller/podgroup.go).
+    """
+    return {
+        "cleanPodPolicy": "Running",
+        "backoffLimit": limit_restarts(job.restarts, 1),
+        "schedulingPolicy": {"minAvailable": job.workers},
+    }
+
+
+def write_launcher(name: str, job: Job) -> dict[str, Any]:
+    """Return the container of the launcher, for which one core is enough."""
+    return write_container(name, job.pod, job.words, {"requests": SMALL, "limits": SMALL})
+
+
+def write_worker(name: str, job: Job) -> dict[str, Any]:
+    """Return the container of a worker, which is ready when it listens; raise Refusal where no worker would."""
+    environ = job.pod.environ
+    read_checking(environ)
+    keys = environ.get(KEYS) or MOUNT
+    if posixpath.normpath(keys) != MOUNT:
+        fact = "the operator mounts the ssh key in another directory"
+        raise Refusal(fact, f"--env {KEYS}={keys}, not {MOUNT}", f"leave {KEYS} out")
+    probe = {"tcpSocket": {"port": read_ssh_port(environ)}}
+    return {**write_container(name, job.pod, ["worker"]), "readinessProbe": probe}
 
 
 def write_replica(job: Job, container: Mapping[str, Any], count: int, policy: str) -> dict[str, Any]:

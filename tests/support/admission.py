@@ -63,7 +63,8 @@ PYTORCHJOB: Sequence[Rule] = (
 )  # fmt: skip
 
 # pkg/apis/kubeflow/validation/validation.go (mpi-operator v0.8.2). The names of the last worker's pod and of the
-# launcher's Job are DNS labels.
+# launcher's Job are DNS labels. What nothing refuses and no gang survives is here as well: the launcher is one of it
+# unless minAvailable says less (calculateMinAvailable in pkg/controller/podgroup.go).
 MPIJOB: Sequence[Rule] = (
     ("the names of its pods are DNS labels", lambda job: all(
         LABEL.fullmatch(f"{job['metadata']['name']}-{end}")
@@ -75,6 +76,10 @@ MPIJOB: Sequence[Rule] = (
     ("workers have slots", lambda job: job["spec"].get("slotsPerWorker", -1) >= 0),
     ("keys have a directory", lambda job: bool(job["spec"].get("sshAuthMountPath"))),
     ("pods have containers", lambda job: all(containers(job))),
+    ("a gang does not wait for a launcher that waits for its workers", lambda job: (
+        job["spec"].get("launcherCreationPolicy", "AtStartup") == "AtStartup"
+        or job["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("minAvailable") == count(job, "Worker")
+    )),
     ("pods are restarted never or after a failure", lambda job: all(
         each.get("restartPolicy", "Never") in ("Never", "OnFailure") for each in replicas(job).values()
     )),

@@ -37,7 +37,10 @@ def find_domain(job: Mapping[str, Any]) -> str:
 
 
 def make_mpi_pods(job: Mapping[str, Any], place: Path, addresses: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the workers, and the launcher last; place: a directory with `keys` and `config`, for what they mount."""
+    """Return the workers, and the launcher last, as launcherCreationPolicy asks.
+
+    place: a directory with `keys` and `config`, for what they mount.
+    """
     name, replicas = job["metadata"]["name"], job["spec"]["mpiReplicaSpecs"]
     pods = [
         make_pod(job, replicas["Worker"], f"{name}-worker-{index}", {"K_MPI_JOB_ROLE": "worker"}, place)

@@ -16,6 +16,7 @@ from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
 from tests.support.definitions import schema
 from tests.support.documents import Page, pages
+from tests.support.manifests import write
 
 
 def shown_in(page: Page) -> list[dict[str, Any]]:
@@ -26,6 +27,8 @@ def shown_in(page: Page) -> list[dict[str, Any]]:
 SHOWN = [each for page in pages() for each in shown_in(page)]
 JOBS = [each for each in SHOWN if each["apiVersion"].startswith(("kubeflow.org/", "trainer.kubeflow.org/"))]
 
+WITH_PODS = [each for each in SHOWN if each["kind"] not in ("Service", "TrainJob")]
+
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
     return [each for each in JOBS if each["kind"] == kind]
@@ -35,6 +38,8 @@ def pods(each: dict[str, Any]) -> list[dict[str, Any]]:
     """List the pods of a job, one for each kind of replica; those of a TrainJob are in its runtime."""
     if each["kind"] == "TrainJob":
         return [{"containers": [each["spec"]["trainer"]]}]
+    if each["apiVersion"] in ("v1", "batch/v1"):
+        return [each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]]
     [replicas] = [value for name, value in each["spec"].items() if name.endswith("ReplicaSpecs")]
     return [replica["template"]["spec"] for replica in replicas.values()]
 
@@ -73,14 +78,27 @@ def test_a_job_fails_after_as_many_restarts_as_one_of_the_script(each: dict[str,
     assert each["spec"]["runPolicy"]["backoffLimit"] == limit_restarts(int(option.default or 0), count)
 
 
-@pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
+def test_the_pods_of_the_mpi_job_start_as_those_of_one_of_the_script() -> None:
+    """By default a launcher comes at once, and gives up; a worker that was killed is not started again."""
+    [each], ours = of_kind("MPIJob"), write("mpijob", "--workers", "2").manifest["spec"]
+    shown = each["spec"]
+
+    for name in ("launcherCreationPolicy", "runPolicy"):
+        assert shown[name] == ours[name]
+    for kind, replica in ours["mpiReplicaSpecs"].items():
+        assert shown["mpiReplicaSpecs"][kind]["restartPolicy"] == replica["restartPolicy"]
+
+
+@pytest.mark.parametrize("each", WITH_PODS, ids=lambda each: each["kind"])
 def test_a_pod_keeps_its_cores_and_mounts_what_it_has(each: dict[str, Any]) -> None:
+    """A namespace with a quota takes no container without limits."""
     for pod in pods(each):
         volumes = {volume["name"] for volume in pod.get("volumes", [])}
         for container in pod["containers"]:
             assert {mount["name"] for mount in container.get("volumeMounts", [])} == volumes
-            sizes = container.get("resources", {})
-            assert sizes.get("requests") == sizes.get("limits")
+            sizes = container["resources"]
+            assert sizes["requests"].keys() == {"cpu", "memory"}
+            assert sizes["requests"] == sizes["limits"]
 
 
 @pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])

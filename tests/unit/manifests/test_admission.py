@@ -28,6 +28,7 @@ MPIJOB: list[tuple[tuple[Any, ...], Any, str]] = [
     ((*WORKERS, "replicas"), 0, "it has a Worker"),
     ((*WORKERS, "restartPolicy"), "Always", "pods are restarted never or after a failure"),
     ((*WORKERS, "template", "spec", "containers"), [], "pods have containers"),
+    (("spec", "runPolicy", "schedulingPolicy"), None, "a gang does not wait for a launcher that waits for its workers"),
     (("spec", "mpiImplementation"), "MVAPICH", "its MPI is known"),
     (("spec", "slotsPerWorker"), None, "workers have slots"),
     (("spec", "slotsPerWorker"), -1, "workers have slots"),

@@ -22,10 +22,8 @@ def test_a_runtime_of_mpi_has_one_launcher_for_all_its_nodes() -> None:
 
 def test_ranks_are_reached_before_and_after_they_are_ready() -> None:
     spec = write("runtime", "--policy", "mpi").manifest["spec"]["template"]["spec"]
-    [node] = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
 
     assert spec["network"] == {"publishNotReadyAddresses": True}
-    assert node["readinessProbe"] == {"tcpSocket": {"port": 2222}}
 
 
 def test_the_end_of_the_launcher_is_that_of_the_job() -> None:
