@@ -102,7 +102,8 @@ def check_names(job: Job) -> None:
 def list_notes(job: Job) -> list[str]:
     """Return what somebody should know of this job before it runs.
 
-    The container that the operator adds to Workers of a Master has other requests than limits (initcontainer.go).
+    The container that the operator adds to Workers of a Master has other requests than limits, an image of its own, and
+    no securityContext (initcontainer.go; PyTorchInitContainerImageDefault in pkg/config/config.go).
     Torch closes an elastic rendezvous half a minute after it has the fewest nodes (last_call_timeout in
     torch/distributed/elastic/rendezvous/dynamic_rendezvous.py).
     """
@@ -113,4 +114,9 @@ def list_notes(job: Job) -> list[str]:
         ]
     if job.elastic or job.workers == 1:
         return []
-    return ["Workers are Burstable, not Guaranteed: the init container that the operator adds has smaller requests"]
+    added = "the init container that the operator adds to them"
+    return [
+        f"Workers are Burstable, not Guaranteed: {added} has smaller requests",
+        f"Workers do not start where the `restricted` profile refuses {added}, or a node cannot pull its image, "
+        f"alpine:3.10 of Docker Hub; --elastic {job.workers}:{job.workers} waits for all pods without it",
+    ]

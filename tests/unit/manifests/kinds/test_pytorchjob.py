@@ -29,6 +29,11 @@ def test_pods_that_may_come_late_are_noted(bounds: str, said: bool) -> None:
     assert ("training begins without pods that start 30 s" in write("pytorchjob", "--elastic", bounds).err) is said
 
 
+@pytest.mark.parametrize("bounds", ["1:4", "4:4"])
+def test_an_elastic_job_has_no_init_container_to_speak_of(bounds: str) -> None:
+    assert "init container" not in write("pytorchjob", "--elastic", bounds).err
+
+
 @pytest.mark.parametrize(("workers", "replicas"), [("1", {"Master": 1}), ("4", {"Master": 1, "Worker": 3})])
 def test_a_fixed_job_has_a_master_among_its_pods(workers: str, replicas: dict[str, int]) -> None:
     printed = write("pytorchjob", "--elastic", "off", "--workers", workers, "--max-restarts", "3")
@@ -36,7 +41,8 @@ def test_a_fixed_job_has_a_master_among_its_pods(workers: str, replicas: dict[st
 
     assert {kind: each["replicas"] for kind, each in spec["pytorchReplicaSpecs"].items()} == replicas
     assert "elasticPolicy" not in spec
-    assert ("Workers are Burstable" in printed.err) is ("Worker" in replicas)
+    for said in ("Workers are Burstable", "the `restricted` profile refuses", "alpine:3.10", f"--elastic {workers}:"):
+        assert (said in printed.err) is ("Worker" in replicas), said
 
 
 @pytest.mark.parametrize(
