@@ -118,9 +118,14 @@ def list_variables(job: Job) -> dict[str, str]:
 
 
 def list_job_notes(job: Job) -> list[str]:
-    """Return how many crashes a TrainJob survives with the runtime that comes with Trainer; nothing of any other."""
+    """Return how many crashes a TrainJob survives with the runtime of Trainer; of another what it has to be.
+
+    The image and the sizes of a TrainJob go to the replicated job that trains, which with the mpi policy is the
+    launcher (newRuntimeInfo in pkg/runtime/core/trainingruntime.go, v2.3.0).
+    """
     if job.runtime != TORCH_DISTRIBUTED:
-        return []
+        fact = f"{job.runtime} has to be a runtime of torch"
+        return [f"{fact}: with the mpi policy this image and these sizes would be those of the launcher alone"]
     most = (BACKOFF_LIMIT - 1) // job.workers
     fact = f"with {job.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
     return [

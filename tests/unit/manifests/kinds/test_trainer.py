@@ -45,6 +45,11 @@ def test_how_many_crashes_the_usual_runtime_survives_is_noted(words: tuple[str, 
     assert said in printed.err and ("crash" in printed.err) is bool(said)
 
 
+@pytest.mark.parametrize(("runtime", "said"), [("torch-distributed", False), ("multinode-mpi", True)])
+def test_a_runtime_that_is_not_known_has_to_be_one_of_torch(runtime: str, said: bool) -> None:
+    assert (f"{runtime} has to be a runtime of torch" in write("trainjob", "--runtime", runtime).err) is said
+
+
 def test_the_variables_are_those_of_the_plugin() -> None:
     typed = {"image": IMAGE, "cpu": "8", "memory": "16Gi", "name": "job", "workers": "2", "nproc": "4"}
     job = options.make_job("trainjob", options.read_values("trainjob", typed), ("qa",))
