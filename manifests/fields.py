@@ -98,8 +98,8 @@ def is_key(text: str) -> bool:
 
 
 def read_queue(text: str, option: str) -> str:
-    """Return the name of a LocalQueue of Kueue, which is the value of a label."""
-    if len(text) > LABEL or not DNS_1123.fullmatch(text):
+    """Return the name of a LocalQueue of Kueue: a DNS subdomain that is the value of a label."""
+    if len(text) > LABEL or not DNS_1123_SUBDOMAIN.fullmatch(text):
         raise Refusal(f"{option} takes the name of a LocalQueue", repr(text), f"{option} {suggest_name(text, LABEL)}")
     return text
 

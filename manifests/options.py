@@ -10,7 +10,6 @@ from entrypoint.errors import Refusal
 from entrypoint.training.arguments import OUTPUT
 from manifests import fields
 from manifests.request import (
-    ALL,
     JOBS,
     MPI,
     MPIJOB,
@@ -121,7 +120,8 @@ LEAST = 1 << 20
 # Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
 # the image writes its results; sizes have none.
 OPTIONS = (
-    Option("--name", "NAME", "name of the object", fields.read_name, None, ALL),
+    Option("--name", "NAME", "name of the object", fields.read_name),
+    Option("--name", "NAME", "name of the claim", fields.read_object, kinds=(PVC,)),
     Option("--namespace", "NAME", "its namespace; default: that of kubectl", fields.read_namespace,
            kinds=(*JOBS, PREFETCH, PVC)),
     Option("--image", "IMAGE", "image, best with @sha256:...", fields.read_image, needed=PODS),

@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from manifests import cli, options
-from manifests.options import OPTIONS
+from manifests.options import OPTIONS, of_kind
 from manifests.request import ALL, JOBS, PODS, Claim, Job, Shape
 from tests.support.manifests import IMAGE, SIZES
 
@@ -71,6 +71,8 @@ MISTAKES = [
     ("pytorchjob", ["--toleration", "=b"], "--toleration takes a taint", "'=b'", "NoSchedule"),
     ("pytorchjob", ["--toleration", ""], "--toleration takes a taint", "''", "NoSchedule"),
     ("pytorchjob", ["--queue", "My Queue"], "--queue takes the name of a LocalQueue", "'My Queue'", "--queue my-queue"),
+    ("pytorchjob", ["--queue", "team..a"], "--queue takes the name of a LocalQueue", "'team..a'", "--queue team-a"),
+    ("pytorchjob", ["--queue", "a" * 64], "--queue takes the name of a LocalQueue", "a" * 64, f"--queue {'a' * 63}"),
     ("pytorchjob", ["--env", "LOGLEVEL"], "--env takes a variable", "'LOGLEVEL'", "--env LOGLEVEL=INFO"),
     ("pytorchjob", ["--env=--"], "--env takes a variable", "'--'", "--env LOGLEVEL=INFO"),
     ("pytorchjob", ["--env", "1A=b"], "--env takes a variable", "'1A=b'", "--env LOGLEVEL=INFO"),
@@ -95,6 +97,7 @@ MISTAKES = [
     ("pytorchjob", ["--max-restarts", "1001"], "--max-restarts takes a number", "'1001'", "--max-restarts 2"),
     ("trainjob", ["--runtime", "Torch"], "--runtime takes the name of an object", "'Torch'", "--runtime torch"),
     ("runtime", ["--policy", "intel"], "--policy takes torch, or mpi", "'intel'", "--policy torch"),
+    ("pvc", ["--name", "My_Claim"], "--name takes the name of an object", "'My_Claim'", "--name my-claim"),
     ("pvc", ["--size", "30"], "--size is less than 1Mi", "'30'", "--size 30Gi"),
     ("pvc", ["--size", "30k"], "--size is less than 1Mi", "'30k'", "--size 64Gi"),
     ("pvc", ["--size", "much"], "--size takes a number of bytes", "'much'", "--size 64Gi"),
@@ -133,7 +136,8 @@ def test_every_option_has_a_mistake() -> None:
 
 
 def test_a_name_stands_for_one_option() -> None:
-    assert len({each.key for each in OPTIONS}) == len(OPTIONS)
+    for kind in ALL:
+        assert len({each.key for each in of_kind(kind)}) == len(of_kind(kind))
     assert {kind for each in OPTIONS for kind in each.kinds} == {*ALL}
     assert all({*each.needed} <= {*each.kinds} for each in OPTIONS)
 
@@ -214,3 +218,14 @@ def test_what_only_fetches_has_small_sizes(words: list[str], sizes: tuple[str, s
 )
 def test_a_claim_is_what_was_typed(words: list[str], expected: Claim) -> None:
     assert claim(*words) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [("pytorchjob", "--queue"), ("pytorchjob", "--pvc"), ("pvc", "--name"), ("pvc", "--storage-class")],
+)
+def test_the_name_of_an_object_may_have_dots(kind: str, option: str) -> None:
+    """A claim is made under every name under which a job can mount it."""
+    values = options.read_values(kind, typed(kind, [option, "team.1.a"]))
+
+    assert values[option.removeprefix("--").replace("-", "_")] == "team.1.a"
