@@ -10,7 +10,8 @@ from typing import Any, NoReturn, TextIO
 
 import yaml
 
-from entrypoint.errors import USER, Refusal, one_row
+from entrypoint.errors import USER, WORLD, Refusal, one_row
+from entrypoint.printing.streams import mute
 from manifests import options, task
 from manifests.division import Division, count_processes, describe, divide
 from manifests.kinds import mpi_runtime, mpijob, pytorchjob, storage, trainer
@@ -113,13 +114,33 @@ def write_text(manifest: Mapping[str, Any]) -> str:
     return yaml.dump(dict(manifest), Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
 
 
-def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
+def write_all(stream: TextIO | None, text: str) -> str:
+    """Write a text, and return why that cannot be done; empty where it is. A stream that was closed is None."""
+    if stream is None:
+        return "it is closed"
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        mute(stream, stream.fileno())
+        return error.strerror or str(error)
+    return ""
+
+
+def explain(refusal: Refusal) -> str:
+    """Return the two lines of a message."""
+    return f"error: {refusal.fact}: {one_row(refusal.value)}\n  try: {one_row(refusal.remedy)}\n"
+
+
+def main(argv: Sequence[str], out: TextIO | None, err: TextIO | None) -> int:
     """Print a manifest; return the exit code."""
     try:
         manifest, notes = decide(vars(make_parser().parse_args(argv)))
     except Refusal as refusal:
-        err.write(f"error: {refusal.fact}: {one_row(refusal.value)}\n  try: {one_row(refusal.remedy)}\n")
+        write_all(err, explain(refusal))
         return USER  # everything is known before anything could fail outside
-    err.writelines(f"manifest: {note}\n" for note in notes)
-    out.write(write_text(manifest))
-    return 0
+    write_all(err, "".join(f"manifest: {note}\n" for note in notes))
+    fault = write_all(out, write_text(manifest))
+    if fault:
+        write_all(err, explain(Refusal("the manifest cannot be written", fault, "> FILE, where there is room for it")))
+    return WORLD if fault else 0

@@ -36,3 +36,14 @@ def test_a_mistake_ends_with_2(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"error: --size takes a number of bytes")
+
+
+@pytest.mark.parametrize("place", ["> /dev/full", ">&-"])
+def test_a_manifest_that_cannot_be_written_ends_with_1(place: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" "$1" pvc {place}', sys.executable, PROGRAM], capture_output=True, text=True, timeout=60
+    )
+
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert first.startswith("error: the manifest cannot be written: ") and second.startswith("  try: ")

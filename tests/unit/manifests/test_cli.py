@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
+from manifests import cli
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_pods, run, write
 
 # Kind, what is typed beside an image and sizes, a piece of the fact, the value, and of what to type instead.
@@ -157,6 +162,28 @@ def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ended.value.code == 0
     assert "--node-shape" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("path", "why"), [("/dev/full", "No space left on device"), (None, "it is closed")])
+def test_a_manifest_that_cannot_be_written_is_said(path: str | None, why: str) -> None:
+    err = io.StringIO()
+    with nullcontext() if path is None else Path(path).open("w") as out:
+        code = cli.main(("pvc",), out, err)
+
+    assert code == 1
+    first, second = err.getvalue().splitlines()
+    assert first == f"error: the manifest cannot be written: {why}"
+    assert second == "  try: > FILE, where there is room for it"
+
+
+@pytest.mark.parametrize("path", ["/dev/full", None])
+@pytest.mark.parametrize(("words", "code"), [(("trainjob", "--image", "a:1", *SIZES), 0), (("pvc", "--size", "30"), 2)])
+def test_a_message_that_cannot_be_written_changes_nothing(path: str | None, words: tuple[str, ...], code: int) -> None:
+    out = io.StringIO()
+    with nullcontext() if path is None else Path(path).open("w") as err:
+        assert cli.main(words, out, err) == code
+
+    assert bool(out.getvalue()) is (code == 0)
 
 
 def test_no_message_has_the_token() -> None:
