@@ -25,7 +25,7 @@ from entrypoint.container.network import address_of, find_free_port, has_only_ip
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
 from entrypoint.launchers.signs import check_insisted
-from entrypoint.numbers import whole
+from entrypoint.numbers import number, whole
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import forget
 from entrypoint.training import job as jobs
@@ -66,13 +66,14 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
             raise Refusal("an option of launch has no value", name, USAGE)
         given[NAMES[name]] = value if equals else left.pop(0)
     numbers = {key: whole(given[key]) for key in ("ranks", "each", "timeout") if key in given}
-    for key, number in numbers.items():
-        if not number:
+    for key, count in numbers.items():
+        if not count:
             raise Refusal("an option of launch takes a number above 0", repr(given[key]), USAGE)
     if not left:
         raise Refusal("launch has nothing to run", "no task", USAGE)
     hosts = find_hosts(given, environ)
-    return Request(hosts, numbers.get("ranks"), numbers.get("each"), numbers.get("timeout") or TIMEOUT, left)
+    timeout = numbers.get("timeout") or number(environ, "MULTINODE_TIMEOUT") or TIMEOUT
+    return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
 
 
 def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Host]:

@@ -67,7 +67,7 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str
     if silent:
         value = ", ".join(silent)
         how = f"with the same key and the same --user, reachable on port {access.port}"
-        remedy = f"start `worker` there {how}, or wait longer: --timeout S"
+        remedy = f"start `worker` there {how}, or wait longer: MULTINODE_TIMEOUT=S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
     return states
 

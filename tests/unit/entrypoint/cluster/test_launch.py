@@ -24,7 +24,18 @@ from tests.support.machines import Box, look_at
 def test_the_words_of_launch_are_read() -> None:
     request = read_request(["--hosts", "a,b", "-n", "2", "--ppn=1", "--timeout", "5", "smoke", "--bf16"], {})
     assert request == ([Host("a", None), Host("b", None)], 2, 1, 5, ["smoke", "--bf16"])
-    assert read_request(["--hosts", "a", "qa"], {}).timeout == 120
+
+
+@pytest.mark.parametrize(
+    ("typed", "environ", "seconds"),
+    [
+        ([], {}, 120),
+        ([], {"MULTINODE_TIMEOUT": "600"}, 600),
+        (["--timeout", "5"], {"MULTINODE_TIMEOUT": "600"}, 5),
+    ],
+)
+def test_how_long_it_waits_is_typed_or_in_a_variable(typed: list[str], environ: dict[str, str], seconds: int) -> None:
+    assert read_request(["--hosts", "a", *typed, "qa"], environ).timeout == seconds
 
 
 @pytest.mark.parametrize(
