@@ -72,7 +72,8 @@ start_docker() {
         mkdir -p "$1"
     fi
     mkdir -p "$here/.venv"
-    dockerd "${options[@]}" > "$here/.venv/dockerd.log" 2>&1 &
+    # In a session of its own: ^C is for what uses it, and ends it only through end_docker.
+    setsid dockerd "${options[@]}" > "$here/.venv/dockerd.log" 2>&1 &
     dockerd_pid=$!
     local deadline=$((SECONDS + 60))
     until docker_answers; do

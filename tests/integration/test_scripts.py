@@ -1,8 +1,13 @@
-"""scripts/lib.sh where programs are missing or do not answer; programs in a directory of the test stand for them."""
+"""The scripts where programs are missing, do not answer or are interrupted; programs of the test stand for them."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +16,8 @@ from tests.support.harness import ROOT, Done, assert_three_parts, call
 
 # What the scripts may use on any machine.
 TOOLS = (
-    "bash", "cat", "chmod", "dirname", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sed", "sleep", "tail",
-    "timeout", "touch",
+    "bash", "cat", "chmod", "dirname", "env", "grep", "id", "mkdir", "mktemp", "python3", "rm", "sed", "setsid",
+    "sleep", "tail", "timeout", "touch", "xargs",
 )  # fmt: skip
 ANSWERS = "#!/bin/sh\nexit 0\n"
 NO_DAEMON = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n"
@@ -170,3 +175,87 @@ def test_smoke_without_an_image_says_what_to_type() -> None:
 
     assert done.code == 2
     assert done.err.startswith("\nerror: no image is named: scripts/smoke\n  try: scripts/smoke IMAGE")
+
+
+# What runs until it is interrupted, half a minute at most, and then takes a while to clean up.
+LAST = "i=0; while [ $((i += 1)) -lt 300 ]; do sleep 0.1; done\n"
+LASTING = f"""#!/bin/sh
+trap 'sleep 0.5; [ -d "$TMPDIR" ] && echo "NAME cleans up" >> said; exit 2' INT
+echo "NAME $*" >> said
+{LAST}"""
+PYTEST, DOWNLOAD = (LASTING.replace("NAME", name) for name in ("pytest", "python"))
+DOCKER = '#!/bin/sh\n[ "$1" != images ] || echo "engine" >> said\n'
+
+
+def clone(place: Path, programs: dict[str, str]) -> list[str]:
+    """Copy scripts/test to a place that has all it needs, and return how it is started there."""
+    (place / "scripts").mkdir()
+    for name in ("test", "lib.sh"):
+        shutil.copy(ROOT / "scripts" / name, place / "scripts")
+    (place / "pyproject.toml").touch()
+    (place / ".venv/bin").mkdir(parents=True)
+    (place / ".venv/installed[test]").touch()
+    names = ("apt-get", "ruff", "mypy", "shellcheck", "check-jsonschema")
+    path = fill(place / ".venv/bin", {**dict.fromkeys(names, ANSWERS), "docker": DOCKER, **programs})
+    signals = "--default-signal=HUP,INT,TERM"  # in the background they are ignored
+    return ["env", signals, f"PATH={path}", f"TMPDIR={place}", f"MULTINODE_CCL={place}", "bash", "scripts/test"]
+
+
+def wait_for_lines(path: Path, number: int) -> None:
+    """Wait up to half a minute."""
+    for _ in range(300):
+        if path.exists() and len(path.read_text().splitlines()) >= number:
+            return
+        time.sleep(0.1)
+    pytest.fail("nothing has been said")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("words", "names"), [(["tests/unit"], {"pytest"}), ([], {"pytest", "python"})])
+@pytest.mark.parametrize("send", [os.kill, os.killpg])  # `kill`, and ^C in a terminal
+def test_tests_that_are_interrupted_clean_up_before_their_engine_is_gone(
+    tmp_path: Path, number: signal.Signals, code: int, words: list[str], names: set[str],
+    send: Callable[[int, int], None],
+) -> None:  # fmt: skip
+    said = tmp_path / "said"
+    command = [*clone(tmp_path, {"pytest": PYTEST, "python": DOWNLOAD}), *words]
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True) as child:
+        wait_for_lines(said, len(names))
+        send(child.pid, number)
+        assert child.wait(60) == code
+
+    lines = said.read_text().splitlines()[len(names) :]
+    assert {*lines[:-1]} == {f"{name} cleans up" for name in names} and lines[-1] == "engine"
+    assert len(lines) == len(names) + 1
+    assert not list(tmp_path.glob("tmp.*"))
+
+
+def test_a_second_interrupt_reaches_tests_that_are_slow_to_end(tmp_path: Path) -> None:
+    slow = f"#!/bin/sh\ntrap 'trap \"exit 2\" INT; echo slow >> said' INT\necho >> said\n{LAST}"
+    said = tmp_path / "said"
+    with subprocess.Popen([*clone(tmp_path, {"pytest": slow}), "x"], cwd=tmp_path, start_new_session=True) as child:
+        for number in (1, 2):
+            wait_for_lines(said, number)
+            os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(60) == 130
+
+    assert said.read_text() == "\nslow\nengine\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(["x", "--pdb"], 5, ["x --pdb"]), (["--all", "x"], 5, ["-m  x"]), ([], 1, ["--durations=25", "--durations=10"])],
+)
+def test_tests_end_with_the_code_of_pytest_which_has_the_terminal(
+    tmp_path: Path, words: list[str], code: int, said: list[str]
+) -> None:
+    prints = '#!/bin/sh\necho "pytest $*"\n[ "$1" != x ] || cat\nexit 5\n'
+    command = [*clone(tmp_path, {"pytest": prints, "python": "#!/bin/sh\necho no wheels\nexit 1\n"}), *words]
+
+    done = subprocess.run(command, cwd=tmp_path, input="typed\n", capture_output=True, text=True, timeout=60)
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == code
+    assert [line.startswith(f"pytest {start}") for line, start in zip(lines, said, strict=False)] == [True] * len(said)
+    assert lines[len(said) :] == (["typed"] if words[:1] == ["x"] else [])
+    assert ("no wheels" in done.stderr) == (not words)
