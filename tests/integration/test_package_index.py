@@ -195,7 +195,7 @@ def test_the_whole_way_from_pips_configuration_to_the_change(
     wheel = "{}-2026.1-py3-none-manylinux_2_28_x86_64.whl".format
     for name in ("impi-rt", "intel-openmp"):
         server.pages[f"/simple/{name}/"] = page(name, row(wheel(name.replace("-", "_")), "2026-01-01"))
-    server.pages["/simple/transformers/"] = page("transformers", row("transformers-5.24.0.tar.gz", "2026-11-20"))
+    server.pages["/simple/transformers/"] = page("transformers", row("transformers-99.0.0.tar.gz", "2026-11-20"))
     table = tmp_path / "versions.toml"
     table.write_text(catalog.TABLE.read_text())
 
@@ -203,7 +203,7 @@ def test_the_whole_way_from_pips_configuration_to_the_change(
     code = update_versions.main(["--table", str(table), "--write"], environ)
 
     assert code == 0
-    assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
+    assert '+"99.0.0" = 2026-11-20' in capsys.readouterr().out
     assert Version("9.0") in catalog.load(table).torch
 
 

@@ -28,8 +28,8 @@ def wheel(name: str, day: str, yanked: str | None = None) -> File:
     return File(f"{name}-manylinux_2_28_x86_64.whl", datetime.date.fromisoformat(day), yanked)
 
 
-WINDOWS = File("torch-2.16.0-cp311-cp311-win_amd64.whl", datetime.date(2026, 12, 1), None)
-SDIST = File("torch-2.16.0.tar.gz", datetime.date(2026, 12, 1), None)
+WINDOWS = File("torch-2.99.0-cp311-cp311-win_amd64.whl", datetime.date(2026, 12, 1), None)
+SDIST = File("torch-2.99.0.tar.gz", datetime.date(2026, 12, 1), None)
 
 
 def index(**releases: Any) -> dict[str, Releases]:
@@ -47,8 +47,8 @@ def added(made: str) -> list[str]:
 @pytest.mark.parametrize(
     ("project", "releases", "expected"),
     [
-        ("transformers", {"5.24.0": [wheel("t", "2026-11-20")]}, ['+"5.24.0" = 2026-11-20']),
-        ("transformers", {"4.46.4": [wheel("t", "2026-11-20")]}, ['+"4.46.4" = 2026-11-20']),
+        ("transformers", {"99.0.0": [wheel("t", "2026-11-20")]}, ['+"99.0.0" = 2026-11-20']),
+        ("transformers", {"4.46.99": [wheel("t", "2026-11-20")]}, ['+"4.46.99" = 2026-11-20']),
         ("transformers", {"5.23.0": [wheel("t", "2026-11-13")]}, []),
         ("transformers", {"4.29.0": [wheel("t", "2023-05-10")]}, []),
         (
@@ -58,19 +58,19 @@ def added(made: str) -> list[str]:
         ),
         (
             "torch",
-            {"2.15.1": [wheel("torch-2.15.1-cp311-cp311", "2026-11-19")]},
-            ['+"2.15.1" = { released = 2026-11-19, impi = "2021.19.0", openmp = "2026.2.0" }'],
+            {"2.15.98": [wheel("torch-2.15.98-cp311-cp311", "2026-11-19")]},
+            ['+"2.15.98" = { released = 2026-11-19, impi = "2021.19.0", openmp = "2026.2.0" }'],
         ),
         (
             "torch",
-            {"2.7.2": [wheel("torch-2.7.2-cp311-cp311", "2026-11-19")]},
+            {"2.7.99": [wheel("torch-2.7.99-cp311-cp311", "2026-11-19")]},
             [
-                '+"2.7.2" = { released = 2026-11-19, bindings = "2.7.0", ipex = "2.7.0", '
+                '+"2.7.99" = { released = 2026-11-19, bindings = "2.7.0", ipex = "2.7.0", '
                 'impi = "2021.19.0", openmp = "2026.2.0" }'
             ],
         ),
-        ("torch", {"2.15.2": [wheel("torch-2.15.2-cp311-cp311", "2026-11-19", "broken")]}, []),
-        ("torch", {"2.15.2": [WINDOWS], "2.16.0": [WINDOWS, SDIST]}, []),
+        ("torch", {"2.15.99": [wheel("torch-2.15.99-cp311-cp311", "2026-11-19", "broken")]}, []),
+        ("torch", {"2.15.99": [WINDOWS], "2.99.0": [WINDOWS, SDIST]}, []),
         ("transformers", {"1!1.0": [wheel("t", "2026-11-20")]}, ['+"1!1.0" = 2026-11-20']),
     ],
 )  # fmt: skip
@@ -84,26 +84,26 @@ def test_rows_are_proposed(project: str, releases: Any, expected: list[str], tmp
 
 
 def test_a_new_line_of_torch_gets_its_table(tmp_path: Path) -> None:
-    files = [wheel(f"torch-2.16.0-cp3{minor}-cp3{minor}", "2026-12-01") for minor in (12, 13)]
+    files = [wheel(f"torch-2.99.0-cp3{minor}-cp3{minor}", "2026-12-01") for minor in (12, 13)]
     path = tmp_path / "versions.toml"
 
-    path.write_text(update_versions.proposed(TEXT, index(torch={"2.16.0": files})))
+    path.write_text(update_versions.proposed(TEXT, index(torch={"2.99.0": files})))
 
     row = max(catalog.load(path).torch.values(), key=lambda row: row.version)
-    assert (str(row.version), row.python, row.backend) == ("2.16.0", ("3.12", "3.13"), "gloo")
+    assert (str(row.version), row.python, row.backend) == ("2.99.0", ("3.12", "3.13"), "gloo")
     assert row.intel == ("impi-rt==2021.19.0", "intel-openmp==2026.2.0")
 
 
 @pytest.mark.parametrize(
     ("releases", "expected"),
     [
-        ({"2.16.0": [WINDOWS]}, ["torch 2.16.0 has no wheels for Linux yet: its row comes when they are there"]),
+        ({"2.99.0": [WINDOWS]}, ["torch 2.99.0 has no wheels for Linux yet: its row comes when they are there"]),
         (
             {"2.13.0": [wheel("t", "2026-07-08", "bad")]},
             ["torch 2.13.0 is withdrawn (bad): its row stays until it is removed by hand"],
         ),
         ({"2.13.0": [wheel("t", "2026-07-08", "bad"), SDIST]}, []),
-        ({"1.9.0": [WINDOWS], "2.15.2": [wheel("t", "2026-11-19", "bad")]}, []),
+        ({"1.9.0": [WINDOWS], "2.15.99": [wheel("t", "2026-11-19", "bad")]}, []),
     ],
 )
 def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]) -> None:
@@ -115,7 +115,7 @@ def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]
 
 @pytest.mark.parametrize("package", ["impi-rt", "intel-openmp"])
 def test_a_torch_older_than_all_that_goes_with_it_is_refused(package: str) -> None:
-    found = index(torch={"2.15.1": [wheel("torch-2.15.1-cp311-cp311", "2026-11-19")]})
+    found = index(torch={"2.15.98": [wheel("torch-2.15.98-cp311-cp311", "2026-11-19")]})
     found[package] = {Version("2030.1"): [wheel(package, "2030-01-01")]}
 
     with pytest.raises(WorldFault) as caught:
@@ -129,7 +129,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Write a table, for which an index has one release more."""
     path = tmp_path / "versions.toml"
     path.write_text(TEXT)
-    known = index(transformers={"5.24.0": [wheel("t", "2026-11-20")]})
+    known = index(transformers={"99.0.0": [wheel("t", "2026-11-20")]})
     monkeypatch.setattr(package_index, "releases", lambda _, name: known[name])
     monkeypatch.setattr(pip_config, "read", lambda _: pip_config.Sources())
     return path
@@ -140,7 +140,7 @@ def test_nothing_is_written_unasked(write: bool, capsys: pytest.CaptureFixture[s
     code = update_versions.main(["--table", str(table), *(["--write"] if write else [])], {})
 
     assert code == 0
-    assert '+"5.24.0" = 2026-11-20' in capsys.readouterr().out
+    assert '+"99.0.0" = 2026-11-20' in capsys.readouterr().out
     assert (table.read_text() != TEXT) is write
 
 
