@@ -35,6 +35,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         remove_images(tags())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def usual_umask() -> Iterator[None]:
+    """Make files that others may read, whatever the shell of the tests has: some of what is tested looks at modes."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def foreground() -> Iterator[None]:
     """Have the handlers of a program in the foreground: in the background it ignores SIGINT, and under nohup SIGHUP."""

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.cluster import ssh
+from entrypoint.cluster import keys, ssh
 from entrypoint.cluster.keys import Keys
 from entrypoint.cluster.ssh import connect, read_words
+from entrypoint.container.files import make_private
 
 PRELOADS = "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"
 
 
-def test_without_a_mounted_key_it_is_ssh_as_it_stands(tmp_path: Path) -> None:
+def test_without_a_mounted_key_it_is_ssh_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "make_private", lambda place: make_private(f"{tmp_path}/private{place}"))
     environ = {"HOME": str(tmp_path), "MULTINODE_SSH_KEYS": str(tmp_path), "LD_PRELOAD": PRELOADS}
 
     argv, env = connect(["node1", "true"], environ)

@@ -171,10 +171,11 @@ def test_equal_values_have_equal_keys() -> None:
         ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/multinode"),
         ({"XDG_CACHE_HOME": "./", "HOME": "/h"}, "/h/.cache/multinode"),
         ({"HOME": "relative"}, f"{Path.cwd()}/relative/.cache/multinode"),
-        ({"HOME": ""}, f"{Path.home()}/.cache/multinode"),
+        ({"HOME": ""}, "/own/.cache/multinode"),
     ],
 )
-def test_the_store_follows_xdg(environ: dict[str, str], root: str) -> None:
+def test_the_store_follows_xdg(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], root: str) -> None:
+    monkeypatch.setenv("HOME", "/own")
     assert default_root(environ) == Path(root)
 
 

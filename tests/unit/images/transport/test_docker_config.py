@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -136,9 +137,12 @@ def test_any_configuration_is_a_login_or_none_or_a_fault(tmp_path: Path, config:
 
 
 @pytest.mark.parametrize("environ", [{}, {"HOME": ""}])
-def test_without_home_it_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
-    """As for a service of systemd, or a job of cron."""
+@pytest.mark.parametrize(("users", "home"), [({os.getuid(): "/own"}, "/own"), ({}, "/")])
+def test_without_home_it_is_that_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], users: dict[int, str], home: str
+) -> None:
+    """As for a service of systemd, or a job of cron; a user may have no entry in /etc/passwd."""
     monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: SimpleNamespace(pw_dir=users[number]))
 
-    expected = Path(pwd.getpwuid(os.getuid()).pw_dir, ".docker/config.json")
-    assert path(environ) == expected
+    assert path(environ) == Path(home, ".docker/config.json")

@@ -329,6 +329,7 @@ def test_podman_is_taken_where_it_works(
 ) -> None:
     (tmp_path / "podman").touch(mode=0o755)
     monkeypatch.setattr(daemon, "connect", refusing)
+    monkeypatch.setattr(daemon, "SOCKET", f"{tmp_path}/docker.sock")
     monkeypatch.setattr(podman, "refusal", lambda _, seconds: why if seconds == 10 else pytest.fail())
     told = list[str]()
 
