@@ -39,6 +39,7 @@ MISTAKES = [
     ("pytorchjob", ["--env", "PET_NNODES=2"], "the operator sets this variable", "PET_NNODES", "leave PET_NNODES"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=99"], "smaller than MULTINODE_WORLD_SIZE", "1:32 of 99", "unset"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=9", "--nproc", "2"], "smaller than", "2:8 of 9", "start 9"),
+    ("pytorchjob", ["--node-shape", "2x4", "--env", "MULTINODE_WORLD_SIZE=16"], "smaller than", "2:8 of 16", "unset"),
     ("pytorchjob", ["--elastic", "off", "--env", "MULTINODE_WORLD_SIZE=2"], "is larger than", "4:32 of 2", "start 2"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=two"], "neither a number above 0", "'two'", "or 1:4"),
     ("trainjob", ["--env", "MULTINODE_WORLD_SIZE=8"], "is smaller than MULTINODE_WORLD_SIZE", "4 of 8", "start 8"),

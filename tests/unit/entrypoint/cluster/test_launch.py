@@ -285,3 +285,16 @@ def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for(
 
     with pytest.raises(Refusal, match="built without the examples"):
         launch.launch(["--hosts", "node0,node1", "qa"], GIVEN, str(tmp_path), look_at(Box(1, 4)))
+
+
+@pytest.mark.parametrize(("places", "said"), [(("a", "a"), True), (("a", "b"), False)])
+def test_one_host_under_two_names_is_said_before_its_ranks_start(
+    workers: Keys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], places: tuple[str, str],
+    said: bool,
+) -> None:  # fmt: skip
+    states = {name: State("", place) for name, place in zip(("node0", "node1"), places, strict=True)}
+    monkeypatch.setattr(launch, "wait_for_hosts", lambda *_: states)
+    monkeypatch.setattr(launch, "run_ranks", lambda *_: 0)
+
+    assert launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4))) == 0
+    assert ("node0 and node1 are one host" in capsys.readouterr().err) == said

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.doctor import view
 from entrypoint.doctor.view import (
     SECONDS,
     Interface,
@@ -17,6 +19,7 @@ from entrypoint.doctor.view import (
     read_probe,
     run_probe,
 )
+from tests.support.doctor import DECISION, HEALTHY
 
 
 def test_the_answer_of_a_probe_is_read() -> None:
@@ -60,3 +63,25 @@ def test_constraints_have_normal_names() -> None:
 def test_interfaces_have_the_state_that_the_kernel_says() -> None:
     files = {"/sys/class/net/eth0/operstate": "up\n"}
     assert read_interfaces(["eth0", "lo"], files.get) == (Interface("eth0", "up"), Interface("lo", "unknown"))
+
+
+@pytest.mark.parametrize(
+    ("path", "installed"),
+    [
+        (("seen", "other"), {"six": ("1.17.0",), "torch": ("2.13.0",)}),
+        (("nowhere", "seen"), {"torch": ("2.13.0",)}),
+        (("nowhere",), {}),
+        ((), {"six": ("1.16.0",)}),  # the probe died
+    ],
+)
+def test_packages_are_those_that_a_training_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...], installed: dict[str, tuple[str, ...]]
+) -> None:
+    for name in ("seen/torch-2.13.0", "other/six-1.17.0", "other/torch-2.12.0", "site/six-1.16.0"):
+        (tmp_path / f"{name}.dist-info").mkdir(parents=True)
+    probe = Probe(path=tuple(f"{tmp_path}/{name}" for name in path))
+    monkeypatch.setattr(view, "run_probe", lambda *_: probe)
+
+    found = view.read_view(DECISION, None, HEALTHY.stack._replace(site=f"{tmp_path}/site"), str(tmp_path))
+
+    assert (found.probe, found.installed) == (probe, installed)

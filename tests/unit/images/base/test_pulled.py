@@ -54,6 +54,21 @@ def test_an_image_is_a_base_for_its_python(tmp_path: Path) -> None:
     assert found.history == ({"created_by": "base 1"}, {"created_by": "base 2"})
 
 
+ROWS = [{"created_by": "a"}, {"created_by": "b", "empty_layer": True}, {"created_by": "c", "comment": "d"}]
+NUMBERED = [{"created_by": "base 1"}, {"created_by": "base 2"}]
+
+
+@pytest.mark.parametrize(
+    ("history", "found"),
+    [(ROWS, ROWS), ([*ROWS, None], ROWS), (ROWS[:2], NUMBERED), ([*ROWS, ROWS[0]], NUMBERED), (ROWS[0], NUMBERED)],
+)
+def test_a_history_is_kept_if_it_accounts_for_every_layer(tmp_path: Path, history: object, found: object) -> None:
+    """Rows without a layer are of what a Dockerfile says of the whole image."""
+    write(tmp_path / "layout", layout({"1": Image(history=history)}))
+
+    assert [*brought(f"oci:{tmp_path / 'layout'}:1", tmp_path / "store").history] == found
+
+
 def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "layout", layout({"1": Image()}))
     first = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")

@@ -181,3 +181,24 @@ def test_a_hard_link_below_the_file_that_it_leads_to_is_left_out(store: Store, b
 def test_a_whiteout_of_no_file_is_refused(store: Store, base: Base, tmp_path: Path, name: str) -> None:
     with pytest.raises(WorldFault, match="cannot be hidden"):
         interpreter.importable(store, base, [tar(store, entry(name))], tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    ("whiteout", "left"),
+    [
+        (".wh.x.py", {"d/y.py", "new.py", "y.py"}),
+        (".wh.d", {"new.py", "x.py", "y.py"}),
+        (".wh.new.py", {"d/y.py", "new.py", "x.py", "y.py"}),
+        (".wh..wh..opq", {"new.py"}),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_layer_hides_is_gone_and_what_it_brings_itself_stays(
+    store: Store, base: Base, tmp_path: Path, whiteout: str, left: set[str], first: bool
+) -> None:
+    hidden = [tar(store, *(entry(f"{LIB}/k/{name}") for name in ("x.py", "y.py", "new.py", "d/y.py")))]
+    brought = [entry(f"{LIB}/k/{name}") for name in ((whiteout, "new.py") if first else ("new.py", whiteout))]
+
+    interpreter.importable(store, base, [*hidden, tar(store, *brought)], tmp_path / "root")
+
+    assert files(tmp_path / "root" / LIB / "k") == left

@@ -125,3 +125,17 @@ def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:
     links = on_base.with_bindings(base(SYSTEM), planned(("impi-rt", "2021.12"), **CCL), wheels).links
 
     assert "usr/local/bin/mpirun" not in links
+
+
+@pytest.mark.parametrize(
+    ("backend", "module", "is_linked"), [("ccl", MODULE, True), ("ccl", None, False), ("gloo", MODULE, False)]
+)
+def test_links_are_for_a_backend_that_has_a_module(
+    tmp_path: Path, backend: str, module: str | None, is_linked: bool
+) -> None:
+    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
+    before = base(SYSTEM)
+
+    after = on_base.with_bindings(before, planned(("torch", "2.4.0"), backend=backend, module=module), wheels)
+
+    assert (after != before) == is_linked

@@ -70,6 +70,8 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (changed(config={}), WorldFault, "a manifest is damaged"),
         (changed(layers=[LAYER] * 501), WorldFault, "an image has more than 500 layers"),
         (changed(layers=[{**LAYER, "size": True}]), WorldFault, "a manifest is damaged"),
+        (changed(layers=[{**LAYER, "digest": "sha256:../x"}]), WorldFault, "a manifest is damaged"),
+        (changed(layers=[{**LAYER, "digest": f"sha256:{'A' * 64}"}]), WorldFault, "a manifest is damaged"),
         (changed(layers=[FOREIGN]), UserFault, "not an image that can be a base"),
         (json.dumps({"manifests": [entry("amd64")]}).encode(), WorldFault, "another digest"),
     ],

@@ -213,3 +213,16 @@ def test_a_day_that_is_named_instead_is_accepted(text: str, version: str, today:
         return
     typed = words[2:] if words[0] == "python" else ["--torch", version, *words]
     planner.resolve(options.request(options.parse("plan", typed)), TABLE, today)
+
+
+ASKED = [(None, True), (True, True), (False, False)]
+
+
+@pytest.mark.parametrize(("trim", "trimmed"), ASKED)
+@pytest.mark.parametrize(("bytecode", "compiled"), ASKED)
+def test_wheels_are_trimmed_and_compiled_unless_it_was_asked_not_to(
+    trim: bool | None, trimmed: bool, bytecode: bool | None, compiled: bool
+) -> None:
+    made = planner.resolve(planner.Request(trim=trim, bytecode=bytecode), TABLE)
+
+    assert (made.trim, made.bytecode) == (trimmed, compiled)
