@@ -47,6 +47,11 @@ HOSTILE = st.one_of(
     VALUES.map(lambda value: dict.fromkeys(NAMES, value)),
     st.fixed_dictionaries({name: st.sampled_from(["0", "1", "2", "8"]) for name in NAMES}),
 )
+# What a launcher leaves, with one hostile variable: most are decided on, and few that hold more garbage.
+CHANGED = st.builds(
+    lambda left, name, value: {**left_by(left), name: value},
+    st.sampled_from(names()), st.sampled_from(NAMES), VALUES,
+)  # fmt: skip
 ENVIRONMENTS = st.one_of(
     HOSTILE,
     st.builds(
