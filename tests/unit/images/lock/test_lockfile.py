@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.pylock import Pylock, is_valid_pylock_path
 
@@ -369,11 +370,26 @@ PATHS = st.sampled_from([
 ])  # fmt: skip
 
 
+# Few values that are drawn are ones of a lock.
+GOOD = [("glibc", "2.40"), ("debian/suite", "trixie"), ("debian/debs/0/filename", "b.deb"),
+        ("debian/debs/0/sha256", "3" * 64), ("examples/sha256", "4" * 64)]  # fmt: skip
+NEARLY = [("debian/debs/0/filename", "a/b.deb"), ("debian/debs/0/sha256", "3" * 63), ("examples/sha256", "../x")]
+
+
+def with_examples(check: Callable[[str, object], None]) -> Callable[[str, object], None]:
+    """Try these values, too."""
+    for path, value in (*GOOD, *NEARLY):
+        check = example(path, value)(check)
+    return check
+
+
 @given(PATHS, toml_values)
+@with_examples
 def test_any_value_in_a_lock_is_a_lock_or_a_fault(path: str, value: object) -> None:
     text = changed(locks.lock(examples=Examples("examples.tar", "2" * 64), module="m"), f"{OURS}/{path}", value)
     try:
         read = lockfile.read(text, "x", NOTHING)
     except UserFault:
+        assert (path, value) not in GOOD
         return
     assert all(len(digest) == 64 and "/" not in name for digest, name in read.files())
