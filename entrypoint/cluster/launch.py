@@ -142,7 +142,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     request = read_request(words, environ)
     check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    shared = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    shared = job_variables(environ, hosts, ranks)
     away = find_away(hosts)
     if len(away) < len(hosts):
         warn_crowd(hosts, machine)
@@ -163,10 +163,13 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
 
         make_private(directory)
         states = {}
-    here = State("", find_place(), environ.get("I_MPI_PIN", ""))
+    pin = environ.get("I_MPI_PIN", "")
+    here = State("", find_place(), pin)
     found = {host.name: states.get(host.name, here) for host in hosts}
     warn_twins({name: state.place for name, state in found.items()})
-    pins = {state.pin for state in found.values()}
+    pins = {pin if state.pin is None else state.pin for state in found.values()}
+    if "0" not in pins:
+        shared |= share_cores(environ, hosts, ranks, machine)
     lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
     machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
     try:

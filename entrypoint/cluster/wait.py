@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.printing.streams import print_note
+from entrypoint.settings import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,8 @@ DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe"
 
 # What tells two hosts with one port apart, machines or containers: the start of the kernel, and the network.
 PLACE = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net")
+PIN = "I_MPI_PIN"
+ASK = f"env | grep -e ^{MARK}= -e ^{PIN}=; cat {PLACE[0]}; readlink {PLACE[1]}; true"
 
 
 class Access(NamedTuple):
@@ -43,12 +46,12 @@ class Access(NamedTuple):
 class State(NamedTuple):
     """Why a host does not answer; empty once it does, and then where it is: what only its container has.
 
-    pin: its I_MPI_PIN, which its own entrypoint or the user has set.
+    pin: its I_MPI_PIN, which its own entrypoint or the user has set; None where no entrypoint of ours runs.
     """
 
     fault: str
     place: str = ""
-    pin: str = ""
+    pin: str | None = None
 
 
 def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str, State]:
@@ -67,7 +70,7 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str
     if silent:
         value = ", ".join(silent)
         how = f"with the same key and the same --user, reachable on port {access.port}"
-        remedy = f"start `worker` there {how}, or wait longer: MULTINODE_TIMEOUT=S"
+        remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
         raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
     return states
 
@@ -115,7 +118,7 @@ def try_ssh(host: str, access: Access) -> State:
     left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
-            ["ssh", "-F", access.config, host, f'echo "$I_MPI_PIN"; cat {PLACE[0]}; readlink {PLACE[1]}; true'],
+            ["ssh", "-F", access.config, host, ASK],
             env=dict(access.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -129,8 +132,17 @@ def try_ssh(host: str, access: Access) -> State:
     if done.returncode:
         said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
         return State(f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}")
-    pin, _, place = done.stdout.partition("\n")
-    return State("", place.strip(), pin)
+    return read_state(done.stdout)
+
+
+def read_state(said: str) -> State:
+    """Return what a host says to ASK, among whatever its shell prints at a login."""
+    names = {name: f"{name}=" for name in (MARK, PIN)}
+    lines = [line for line in said.splitlines() if not line.startswith(tuple(names.values()))]
+    found = {
+        name: line.partition("=")[2] for line in said.splitlines() for name in names if line.startswith(names[name])
+    }
+    return State("", "\n".join(lines).strip(), found.get(PIN, "") if MARK in found else None)
 
 
 def find_place() -> str:

@@ -192,7 +192,7 @@ def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
 
 
 def start_with_pins(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], here: str, worker: str, away: list[str]
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], here: str, worker: str | None, away: list[str]
 ) -> str | None:
     """Return the I_MPI_PIN that hydra gets; here, worker: those that the entrypoints of the nodes have set."""
     seen: dict[str, str] = {}
@@ -219,18 +219,35 @@ ALL, OTHER = ["node0", "node1"], ["node1"]
         ({"I_MPI_PIN": "1"}, "0", "0", ALL, "1"),
         ({"I_MPI_PIN": "0"}, "", "", ALL, "0"),
         ({}, "", "1", ALL, None),
+        ({}, "0", None, ALL, "0"),  # the workers run another sshd, which says nothing
+        ({}, "", None, ALL, None),
     ],
 )
 def test_hydra_binds_no_ranks_where_a_node_with_ranks_has_a_quota(
     monkeypatch: pytest.MonkeyPatch,
     environ: dict[str, str],
     here: str,
-    worker: str,
+    worker: str | None,
     away: list[str],
     given: str | None,
 ) -> None:
     """It does what it is told here, on all nodes, before a rank has an entrypoint."""
     assert start_with_pins(monkeypatch, environ, here, worker, away) == given
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(("pin", "given"), [("0", False), ("", True)])
+def test_workers_of_oneccl_are_bound_only_where_ranks_are(
+    monkeypatch: pytest.MonkeyPatch, pin: str, given: bool
+) -> None:
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(launch, "is_here", lambda name: name == "node0")
+    monkeypatch.setattr(launch, "find_away", lambda _: ["node1"])
+    monkeypatch.setattr(launch, "wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State("", "", pin)))
+    monkeypatch.setattr(launch, "run_ranks", lambda _, environ: seen.update(environ) or 0)
+    environ = {**GIVEN, "CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}
+    launch.launch(WORDS, environ, "/opt/x", look_at(Box(2, 28, 2)))
+    assert ("I_MPI_PIN_DOMAIN" in seen) == given
 
 
 @pytest.mark.usefixtures("workers")

@@ -112,18 +112,19 @@ def test_a_host_says_of_itself_what_we_say_of_this_one(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(subprocess, "run", run)
     assert find_place().count("\n") == 1
-    for pin in ("", "0"):
-        access = Access("config", 2222, {"PATH": "/bin", "I_MPI_PIN": pin}, time.monotonic() + 60)
+    for environ, pin in (({}, None), ({"MULTINODE_SET": "A"}, ""), ({"MULTINODE_SET": "A", "I_MPI_PIN": "0"}, "0")):
+        access = Access("config", 2222, {"PATH": "/bin", **environ}, time.monotonic() + 60)
         assert try_ssh("a", access) == State("", find_place(), pin)
 
 
 @pytest.mark.parametrize(
     ("said", "state"),
     [
-        ("0\nid\nnet\n", State("", "id\nnet", "0")),
+        ("MULTINODE_SET=A B\nI_MPI_PIN=0\nid\nnet\n", State("", "id\nnet", "0")),
+        ("Welcome\nI_MPI_PIN=0\nMULTINODE_SET=A\nid\n", State("", "Welcome\nid", "0")),
+        ("MULTINODE_SET=A\nid\n", State("", "id", "")),
+        ("I_MPI_PIN=1\nid\n", State("", "id")),  # another sshd
         ("", State("")),
-        ("\nid\n", State("", "id")),
-        ("0\n", State("", "", "0")),
     ],
 )
 def test_a_host_may_say_less(said: str, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
