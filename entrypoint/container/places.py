@@ -84,13 +84,14 @@ def settle_caches(environ: Mapping[str, str], transformers: str) -> list[Setting
 
 
 def settle_home(environ: Mapping[str, str]) -> list[Setting]:
-    """Return HF_HOME as a whole path: not every reader expands `~` and variables, or takes an empty one for none.
+    """Return the caches as whole paths: not every reader expands `~` and variables, or takes an empty HF_HOME for none.
 
     They are expanded as by huggingface_hub/constants.py; an empty one would be the working directory there.
     """
-    typed = environ.get("HF_HOME")
-    home = expand(find_downloads(environ), environ)
-    return [] if typed in (None, home) else [Setting("HF_HOME", home, f"a whole path in the place of {typed!r}")]
+    whole = {name: expand(environ[name], environ) for name in HUB_CACHES if environ.get(name)}
+    whole["HF_HOME"] = expand(find_downloads(environ), environ)
+    changed = [(name, environ.get(name), path) for name, path in whole.items() if environ.get(name) not in (None, path)]
+    return [Setting(name, path, f"a whole path in the place of {typed!r}") for name, typed, path in changed]
 
 
 def expand(path: str, environ: Mapping[str, str]) -> str:
@@ -109,7 +110,7 @@ def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
     old = environ.get(OLD_CACHE)
     if not old or release(transformers) < WITHOUT_OLD_CACHE or any(environ.get(name) for name in HUB_CACHES):
         return []
-    return [Setting(HUB_CACHES[0], old, f"transformers {transformers} does not read {OLD_CACHE}")]
+    return [Setting(HUB_CACHES[0], expand(old, environ), f"transformers {transformers} does not read {OLD_CACHE}")]
 
 
 def find_downloads(environ: Mapping[str, str]) -> str:

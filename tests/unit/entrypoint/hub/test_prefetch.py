@@ -48,6 +48,7 @@ def test_the_plan_is_what_the_script_loads(stack: Stack, tmp_path: Path) -> None
         ({"HF_HOME": "/proc/h", "TRANSFORMERS_CACHE": "/proc/m"}, "5.23.0", ["/proc/m", "/proc/h/datasets"], "/proc/m"),
         ({"HF_HOME": "/proc/h", "TRANSFORMERS_CACHE": "/proc/m"}, "4.57.6", ["/proc/m", "/proc/h/datasets"], "/proc/m"),
         ({"HF_HUB_CACHE": "/proc/m", "HF_DATASETS_CACHE": "/proc/d"}, "5.23.0", ["/proc/m", "/proc/d"], "/proc/m"),
+        ({"HF_HUB_CACHE": "$TMP/m", "HF_DATASETS_CACHE": "/d", "TMP": "/proc"}, "5.23.0", ["/proc/m", "/d"], "/proc/m"),
     ],
 )
 def test_it_is_fetched_to_where_the_task_looks(
