@@ -57,10 +57,11 @@ def hide_line(text: str) -> str:
 
     ends, text = "|".join(SECRET), hide_addresses(text)
     value = r"""(?:"[^"]*"|'[^']*'|[^\s;&|'"]+)+"""
-    text = re.sub(rf"""(?i)([\w-]*(?:{ends})=){value}""", r"\1***", text)
+    # A name is tried from its beginning alone: a long word would take minutes otherwise.
+    text = re.sub(rf"""(?i)(?<![\w-])([\w-]*(?:{ends})=){value}""", r"\1***", text)
     text = re.sub(rf"""(?i)((?<!\S)--?[\w-]*(?:{ends})\s+)(?!-){value}""", r"\1***", text)
     return re.sub(
-        rf"""(?i)\b((?:{"|".join(HEADERS)}|[\w-]*(?:{ends}))["']?\s*:\s*["']?)(?!//)[^'"\n]+""", r"\1***", text
+        rf"""(?i)(?<![\w-])([\w-]*(?:{"|".join(HEADERS)}|{ends})["']?\s*:\s*["']?)(?!//)[^'"\n]+""", r"\1***", text
     )
 
 
