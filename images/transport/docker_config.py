@@ -29,12 +29,17 @@ def login(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     before it, as for Docker 28.3.
     Raises UserFault for one that cannot be read, WorldFault for a credential helper that fails.
     """
+    found, trouble = None, None
     if text := environ.get(VARIABLE):
-        logins = _table(_parsed(text, VARIABLE), "auths", VARIABLE)
-        if found := _login(host, {"auths": logins}, VARIABLE, environ):
-            return found
+        try:
+            found = _login(host, {"auths": _table(_parsed(text, VARIABLE), "auths", VARIABLE)}, VARIABLE, environ)
+        except UserFault as fault:  # `docker` takes the configuration then
+            trouble = fault
     place = path(environ)
-    return _login(host, _read(place), place, environ)
+    found = found or _login(host, _read(place), place, environ)
+    if trouble and not found:
+        raise trouble
+    return found
 
 
 def _login(host: str, config: Mapping[str, Any], place: Place, environ: Mapping[str, str]) -> dict[str, str] | None:

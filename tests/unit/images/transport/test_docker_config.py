@@ -93,6 +93,14 @@ def test_the_variable_goes_before_the_file(tmp_path: Path, host: str, expected: 
     assert login(host, {**environ, "DOCKER_AUTH_CONFIG": json.dumps({"auths": auths})}) == expected
 
 
+def test_a_damaged_variable_does_not_hide_the_login_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"auths": {"registry": {"auth": "dTpw"}}}')
+
+    assert login("registry", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_AUTH_CONFIG": "/builds/a.tmp/F"}) == {
+        "auth": "dTpw"
+    }
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"auths": 1}', '{"auths": {"registry": {"auth": "c2VjcmV0"}}}', "[" * 9999]
 )
