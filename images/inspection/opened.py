@@ -7,7 +7,7 @@ import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,37 +93,35 @@ def _said(layer: Path, path: str) -> bytes | None:
 def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
-    A name is looked for in this order; after `docker://` it is one in a registry, and no mirror is asked. The layers
-    are copied aside and gone afterwards.
+    A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
+    afterwards.
     Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
     """
-    if name.startswith(REGISTRY):
-        access = replace(access, mirror=None)
     with store.aside(directory=True) as place:
-        named, where = _find(name, place / "image.tar", access.environ)
+        named, where = _find(name, place / "image.tar", access)
         found = pulled.contents(named, Store(place), access, lambda _: None)
         yield Inside(name, found.manifest, found.config, found.layers, where)
 
 
-def _find(name: str, place: Path, environ: Mapping[str, str]) -> tuple[reference.Reference, str]:
+def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:
     """Return what to open, and what that is called; an engine writes out an image that it has."""
     if name.startswith(REGISTRY):
-        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
+        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name, access)
     named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
     if isinstance(named, reference.Remote):
-        found = engine.search(environ)
+        found = engine.search(access.environ)
         if found.engine and engine.save(found.engine, name, place):
             return reference.Archive(str(place)), f"in {found.engine.name}"
         if not found.engine and found.closed:  # it may have the image: another one of that name is not taken for it
             remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
             raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.closed})", remedy)
-        return _in_registry(named, name)
+        return _in_registry(named, name, access)
     return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
 
 
-def _in_registry(named: reference.Reference, name: str) -> tuple[reference.Reference, str]:
+def _in_registry(named: reference.Reference, name: str, access: Access) -> tuple[reference.Reference, str]:
     if isinstance(named, reference.Remote):
-        return named, f"in the registry {named.host}"
+        return named, f"in the registry {named.host}" + (f" or its mirror {access.mirror}" if access.mirror else "")
     raise UserFault("that is not a name in a registry", repr(name), f"{REGISTRY}HOST/NAME:TAG")
 
 

@@ -60,11 +60,8 @@ def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -
         pass
 
 
-@pytest.mark.parametrize(
-    ("name", "mirror"), [("docker://a/b:1", None), ("a/b:1", "mirror.example"), ("oci:x", "mirror.example")]
-)
-def test_what_is_said_to_be_in_the_registry_is_not_asked_of_a_mirror(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mirror: str | None
+def test_where_an_image_was_names_the_mirror_that_was_asked_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[str | None]()
 
@@ -74,8 +71,9 @@ def test_what_is_said_to_be_in_the_registry_is_not_asked_of_a_mirror(
 
     monkeypatch.setattr(pulled, "contents", contents)
 
-    with opened.opened(name, Store(tmp_path), Access(environ={}, mirror="mirror.example")):
-        assert asked == [mirror]
+    with opened.opened("docker://a/b:1", Store(tmp_path), Access(environ={}, mirror="mirror.example")) as inside:
+        assert asked == ["mirror.example"]
+        assert inside.where == "in the registry docker.io or its mirror mirror.example"
 
 
 DENIED = Denied("permission denied on /x", "join the group")
