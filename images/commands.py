@@ -36,6 +36,8 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
         fact = "that is a directory" if place.is_dir() else "no such directory"
         remedy = "--output with the path of a file in a directory that exists"
         raise UserFault(fact, options.output, remedy)
+    if place:
+        output.require_writable(place.parent)
     lock = _new_lock(request(options), _context(options, world)).lock
     if place:
         bundle.write_lock(lock, place)

@@ -23,6 +23,7 @@ from images.lock import lockfile
 from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
 from images.oci.archive import file_header
+from images.oci.output import require_writable
 
 LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
@@ -56,6 +57,7 @@ def require_free(target: str) -> Path:
         raise UserFault("something is there already", target, "another --output, or remove it")
     if os.path.ismount(place):
         raise UserFault("a bundle cannot take the place of a mounted disk", target, f"--output {place / 'bundle'}")
+    require_writable(next(parent for parent in place.parents if parent.is_dir()))
     return place
 
 

@@ -29,27 +29,28 @@ def output_target(text: str) -> Target:
     Raises UserFault for what is there and is no archive and no layout (a device, a pipe, a directory of other things),
     and where nothing can be written: the lock goes beside it.
     """
-    path = Path(os.path.realpath(text))
+    given, path = Path(text), Path(os.path.realpath(text))
+    if given.exists() and not (given.is_file() or given.is_dir()):
+        raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
     if path.is_symlink():
         raise UserFault("what is there is a link to itself", text, "--output with a path that is new, or an archive")
     if not path.parent.is_dir():
         raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
-    _require_writable(path.parent)
+    require_writable(path.parent)
     if not text.endswith("/") and not path.is_dir():
-        if path.exists() and not path.is_file():
-            raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
         return Target(path, is_layout=False)
     if path.exists() and not path.is_dir():
         raise UserFault("what is there is not a directory", text, "--output with another name, or without the /")
     if path.is_dir():
-        _require_writable(path)
+        require_writable(path)
         if any(path.iterdir()) and not (path / "oci-layout").is_file():
             remedy = "--output with one that is new, empty or a layout"
             raise UserFault("that directory has other things in it", text, remedy)
     return Target(path, is_layout=True)
 
 
-def _require_writable(directory: Path) -> None:
+def require_writable(directory: Path) -> None:
+    """Raise UserFault for a directory in which nothing can be written: that is said before the work."""
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")
 

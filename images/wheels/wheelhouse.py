@@ -82,7 +82,10 @@ def directories(links: Iterable[str]) -> list[Path]:
 def is_absent(link: str) -> bool:
     """Return whether one of pip's links is a place on this machine that is not there."""
     place = _local(link)
-    return place is not None and not place.exists()
+    try:
+        return place is not None and not place.exists()
+    except PermissionError:  # it is in a directory that is closed to this user
+        return True
 
 
 def _local(link: str) -> Path | None:

@@ -238,6 +238,14 @@ def test_a_mounted_disk_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.M
     assert bundle.require_free(f"{tmp_path}/bundle") == tmp_path / "bundle"
 
 
+def test_a_bundle_that_cannot_be_written_is_refused_before_the_downloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda place, _: place != tmp_path)
+    with pytest.raises(UserFault, match="nothing can be written there"):
+        bundle.require_free(f"{tmp_path}/new/bundle.tar")
+
+
 def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")

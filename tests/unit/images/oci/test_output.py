@@ -78,6 +78,16 @@ def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
     assert output.output_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
 
 
+def test_a_pipe_is_no_place_for_an_image() -> None:
+    ends = os.pipe()
+    try:
+        with pytest.raises(UserFault, match="what is there is not a file"):
+            output.output_target(f"/dev/fd/{ends[1]}")
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
 
