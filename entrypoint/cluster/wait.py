@@ -137,12 +137,10 @@ def try_ssh(host: str, access: Access) -> State:
 
 def read_state(said: str) -> State:
     """Return what a host says to ASK, among whatever its shell prints at a login."""
-    names = {name: f"{name}=" for name in (MARK, PIN)}
-    lines = [line for line in said.splitlines() if not line.startswith(tuple(names.values()))]
-    found = {
-        name: line.partition("=")[2] for line in said.splitlines() for name in names if line.startswith(names[name])
-    }
-    return State("", "\n".join(lines).strip(), found.get(PIN, "") if MARK in found else None)
+    starts = (f"{MARK}=", f"{PIN}=")
+    found = dict(line.split("=", 1) for line in said.splitlines() if line.startswith(starts))
+    place = "\n".join(line for line in said.splitlines() if not line.startswith(starts))
+    return State("", place.strip(), found.get(PIN, "") if MARK in found else None)
 
 
 def find_place() -> str:

@@ -96,13 +96,19 @@ def settle_home(environ: Mapping[str, str]) -> list[Setting]:
 
 def expand(path: str, environ: Mapping[str, str]) -> str:
     """Return a path with the user's home in the place of a `~` at its beginning, and with the values of variables."""
-    if path.startswith("~"):
-        path = environ.get("HOME", "") + path[1:] if path[1:2] in ("", "/") else os.path.expanduser(path)
+    path = expand_user(path, environ.get("HOME", ""))
     if "$" in path:
         from string import Template  # only such a path pays for it
 
         path = Template(path).safe_substitute(environ)
     return path
+
+
+def expand_user(path: str, home: str) -> str:
+    """Return a path with a home in the place of a `~` at its beginning: the user's, or that of a named one."""
+    if not path.startswith("~"):
+        return path
+    return home + path[1:] if path[1:2] in ("", "/") else os.path.expanduser(path)
 
 
 def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import read_file, which
 from entrypoint.container.image import names_itself, release
+from entrypoint.container.places import expand_user
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.world import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
 from entrypoint.settings import Setting
@@ -105,8 +106,7 @@ def expand_home(name: str, program: Program, home: str) -> Program:
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{name}")
     if not isinstance(typed, str) or not typed.startswith("~"):
         return program
-    path = home + typed[1:] if typed[1:2] in ("", "/") else os.path.expanduser(typed)
-    return set_argument(name, program, OUTPUT_DIR, path)
+    return set_argument(name, program, OUTPUT_DIR, expand_user(typed, home))
 
 
 def set_argument(name: str, program: Program, argument: str, value: str | int) -> Program:
