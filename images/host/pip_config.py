@@ -16,6 +16,7 @@ from os.path import commonpath
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from images.host.disk.home import at_home, expanded, home_of
 from images.host.errors import UserFault, require_text
 
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.
@@ -90,7 +91,7 @@ def split(url: str) -> SplitResult:
     return parts
 
 
-def check_addresses(name: str, urls: Iterable[str]) -> None:
+def check_addresses(name: str, urls: Iterable[str], remedy: str = "https://HOST/PATH") -> None:
     """Raise UserFault for the first address that cannot be read; `name` is what the user calls it."""
     for url in urls:
         try:
@@ -98,8 +99,8 @@ def check_addresses(name: str, urls: Iterable[str]) -> None:
         except ValueError as error:
             # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
             shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
-            value = f"{name} {shown}"
-            raise UserFault("that is not an address", value, "https://HOST/PATH") from error
+            value = f"{name} {shown.removeprefix('//')}"
+            raise UserFault("that is not an address", value, remedy) from error
 
 
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
@@ -143,6 +144,8 @@ def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
 
 def parse(text: str, path: Path) -> configparser.RawConfigParser:
     """Return what is written in a file; no message shows its lines, which may hold passwords."""
+    if "\0" in text:  # no variable of a program can have it
+        raise _unreadable(f"{path}, line {text[: text.index(chr(0))].count(chr(10)) + 1} (a NUL byte)", path)
     parsed = configparser.RawConfigParser()
     try:
         parsed.read_string(text)
@@ -155,17 +158,18 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
     for name in ("index-url", "extra-index-url", "find-links", "proxy"):
         check_addresses(name, values.get(name, "").split())
-    check_addresses("trusted-host", [f"//{host}" for host in values.get("trusted-host", "").split()])
+    trusted = values.get("trusted-host", "").split()
+    check_addresses("trusted-host", [f"//{host}" for host in trusted], "HOST or HOST:PORT")
     no_index = _is_true("no-index", values.get("no-index", "no"))
     return Sources(
         index=None if no_index else values.get("index-url", "").strip() or None,
         extra=() if no_index else tuple(values.get("extra-index-url", "").split()),
-        links=tuple(_expanded(link, home) for link in values.get("find-links", "").split()),
+        links=tuple(expanded(link, home) for link in values.get("find-links", "").split()),
         no_index=no_index,
-        certificate=_at_home(values.get("cert", "").strip(), home) or None,
-        client_certificate=_at_home(values.get("client-cert", "").strip(), home) or None,
+        certificate=at_home(values.get("cert", "").strip(), home) or None,
+        client_certificate=at_home(values.get("client-cert", "").strip(), home) or None,
         proxy=values.get("proxy", "").strip() or None,
-        trusted=tuple(values.get("trusted-host", "").split()),
+        trusted=tuple(trusted),
     )
 
 
@@ -188,14 +192,6 @@ def _is_loopback(host: str) -> bool:
 
 def _path(url: str) -> str:
     return f"/{urlsplit(url).path.lstrip('/')}"
-
-
-def home_of(environ: Mapping[str, str]) -> Path:
-    """Return the home directory: $HOME, else that of /etc/passwd, as with systemd and cron; / where nobody has one."""
-    try:
-        return Path(environ.get("HOME") or "~").expanduser()
-    except RuntimeError:  # a user without an entry in /etc/passwd, who has no files of pip's
-        return Path("/")
 
 
 def _name(text: str) -> str:
@@ -238,13 +234,3 @@ def _is_true(name: str, value: str) -> bool:
     if value.lower() not in TRUE + FALSE:
         raise UserFault("pip's configuration has a value that is neither yes nor no", f"{name} = {value}", "yes or no")
     return value.lower() in TRUE
-
-
-def _at_home(path: str, home: Path) -> str:
-    return str(home / path[2:]) if path.startswith("~/") else path
-
-
-def _expanded(link: str, home: Path) -> str:
-    """Return a link as pip takes it: ~ is the home directory, if that path is there."""
-    path = _at_home(link, home)
-    return path if path != link and Path(path).exists() else link

@@ -95,6 +95,13 @@ class Result:
         return " ".join(said) or f"exit code {self.code}"
 
     @property
+    def account(self) -> str:
+        """Return what a program that failed said on stderr, and what ended it if that was a signal."""
+        if self.code < 0:
+            return f"{self.err}ended by signal {-self.code}"
+        return self.err if self.err.strip() else f"exit code {self.code}"
+
+    @property
     def failure(self) -> str | None:
         """Return the last line on stderr of a process that failed, without what would steer a terminal, else None."""
         if not self.code:
@@ -155,6 +162,8 @@ def _start(command: Sequence[str], env: Mapping[str, str], remedy: str, **option
         return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **options)
     except OSError as error:
         raise WorldFault("cannot start a program", f"{command[0]} ({error.strerror})", remedy) from error
+    except ValueError as error:  # a NUL byte in an argument or a variable
+        raise WorldFault("cannot start a program", f"{command[0]} ({error})", remedy) from error
 
 
 def _watching(*ticks: Callable[[], None] | None) -> Callable[[], None] | None:

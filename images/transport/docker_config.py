@@ -13,8 +13,8 @@ from typing import Any
 from docker.auth import AuthConfig, resolve_index_name
 from docker.errors import DockerException
 
+from images.host.disk.home import home_of
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import home_of
 
 VARIABLE = "DOCKER_AUTH_CONFIG"  # holds the text of such a file, of which only `auths` counts
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path

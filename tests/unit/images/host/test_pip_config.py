@@ -105,6 +105,7 @@ def test_the_home_directory_is_put_in(tmp_path: Path) -> None:
         ("index-url = https://u:secret@a\n", "line 1 (a value before the first [section])"),
         ("[global]\n\nhttps//u.secret@a\n", "line 3 (neither a section nor"),
         ("[global]\nindex-url = \udcff\n", "byte 21 is not UTF-8"),
+        ("[global]\nproxy = http://u:secret@a/\0\n", "line 2 (a NUL byte)"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path: Path, text: str, where: str) -> None:
@@ -205,6 +206,14 @@ def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) ->
         sources(tmp_path, **{name: address})
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["a:b", "[::1"])
+def test_a_trusted_host_is_shown_as_it_is_typed(tmp_path: Path, host: str) -> None:
+    with pytest.raises(UserFault, match=r"not an address: trusted-host [a\[]:") as caught:
+        sources(tmp_path, PIP_TRUSTED_HOST=host)
+
+    assert caught.value.remedy == "HOST or HOST:PORT"
 
 
 @given(st.text())

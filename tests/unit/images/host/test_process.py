@@ -26,6 +26,19 @@ def test_a_failure_of_apt_says_its_errors(err: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (Result(2, "", "error: a\n"), "error: a\n"),
+        (Result(2, "", "\n"), "exit code 2"),
+        (Result(-9, "", ""), "ended by signal 9"),
+        (Result(-9, "", "warning: a\n"), "warning: a\nended by signal 9"),
+    ],
+)
+def test_a_failure_says_what_ended_a_program(result: Result, said: str) -> None:
+    assert result.account == said
+
+
+@pytest.mark.parametrize(
     ("err", "said"),
     [
         ("first\nlast: na\u00efve\n", "last: na\u00efve"),
@@ -153,3 +166,8 @@ def test_who_does_not_answer_in_time_is_killed(script: str, seconds: float, expe
 def test_who_is_not_there_cannot_answer() -> None:
     with pytest.raises(WorldFault, match=r"(?s)cannot start a program: nowhere .*try: install it"):
         answer(["nowhere"], {"PATH": os.defpath}, "install it", 60)
+
+
+def test_what_no_program_can_be_given_is_named() -> None:
+    with pytest.raises(WorldFault, match=r"cannot start a program: true .*null byte"):
+        answer(["true"], {"PATH": os.defpath, "A": "\0"}, "install it", 60)
