@@ -32,7 +32,7 @@ class _Retry(Retry):
     def parse_retry_after(self, retry_after: str) -> float:
         try:
             return super().parse_retry_after(retry_after)
-        except InvalidHeader:
+        except (InvalidHeader, ValueError, OverflowError):  # the last two are of a day that no calendar has
             return 0  # no time that can be read: the usual pause
 
 

@@ -15,8 +15,10 @@ from images.host import download
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 
+NEVER = "Mon, 01 Jan 99999999999 00:00:00 GMT"
 
-@pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60), ("soon", 0), ("", 0), ("-5", 0)])
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60), ("soon", 0), ("", 0), ("-5", 0), (NEVER, 0)])
 def test_a_server_is_waited_for_as_long_as_it_asks_up_to_a_minute(header: str, seconds: float) -> None:
     assert download.RETRY.parse_retry_after(header) == seconds
 
