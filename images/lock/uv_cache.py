@@ -15,6 +15,9 @@ from images.host.process import Result
 from images.host.store import Store
 
 UNUSABLE = re.compile("Failed to (deserialize cache entry|initialize cache)")
+# What fails for other reasons too: it is the cache where uv names a path in it (uv 0.13, of a file where it wants a
+# directory, a directory or a link to nowhere where it wants a file).
+SUSPECT = re.compile("Could not acquire lock|Failed to (write to the client cache|query Python interpreter)")
 
 
 def place(store: Store) -> Path:
@@ -30,7 +33,7 @@ def renewed(run: Callable[[], Result], context: Context) -> Result:
     found = place(context.store)
     fault = WorldFault("uv cannot use its cache", found, f"rm -rf {shlex.quote(str(found))}; or {ELSEWHERE}")
     done = run()
-    if not _is_unusable(done):
+    if not _is_unusable(done, found):
         return done
     context.progress.say(f"note: {fault.fact}, which is removed: {fault.value}")
     try:
@@ -38,15 +41,17 @@ def renewed(run: Callable[[], Result], context: Context) -> Result:
     except OSError as error:  # as of a mounted directory
         raise fault from error
     done = run()
-    if _is_unusable(done):
+    if _is_unusable(done, found):
         raise fault
     return done
 
 
-def _is_unusable(done: Result) -> bool:
+def _is_unusable(done: Result, found: Path) -> bool:
     """Return whether uv failed for what its cache has, and not for a disk or a directory that refuses."""
     refused = re.search(r"\(os error (\d+)\)", done.err)
-    return bool(done.code and UNUSABLE.search(done.err)) and not (refused and int(refused[1]) in REMEDIES)
+    if not done.code or (refused and int(refused[1]) in REMEDIES):
+        return False
+    return bool(UNUSABLE.search(done.err) or (SUSPECT.search(done.err) and f"{found}/" in done.err))
 
 
 def _remove(found: Path, store: Store) -> None:

@@ -28,14 +28,25 @@ def directory(path: Path) -> None:
     (path / "wheels-v8/torch.rev").touch()
 
 
-@pytest.mark.parametrize("said", [CUT, NO_DIRECTORY])
+# What uv 0.13.9 says of a cache in which files and directories have changed places; {} is the cache.
+CHANGED = [
+    "error: Could not acquire lock\n  cause: failed to open file `{}/.lock`: Is a directory (os error 21)",
+    "error: Failed to write to the client cache\n"
+    "  cause: failed to create directory `{}/simple-v28/pypi`: File exists (os error 17)",
+    "error: Failed to inspect Python interpreter from provided path at `/usr/bin/python`\n"
+    "  cause: Failed to query Python interpreter\n"
+    "  cause: failed to rename file from {}/interpreter-v5/.tmp to {}/interpreter-v5/a: Is a directory (os error 21)",
+]
+
+
+@pytest.mark.parametrize("said", [CUT, NO_DIRECTORY, *CHANGED])
 @pytest.mark.parametrize("make", [directory, Path.touch, os.mkfifo, lambda path: path.symlink_to("/nowhere")])
 def test_uv_is_asked_again_without_a_cache_that_it_cannot_use(
     make: Callable[[Path], None], said: str, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
     make(uv_cache.place(store))
-    answers = [Result(2, "", said), GOOD]
+    answers = [Result(2, "", said.replace("{}", str(uv_cache.place(store)))), GOOD]
 
     assert uv_cache.renewed(answering(answers), locks.context(store, None, {})) == GOOD
 
@@ -58,6 +69,7 @@ def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
         GOOD,
         Result(1, "", "no version of torch==99"),
         Result(0, "found", f"warning: {CUT}"),
+        Result(2, "", "error: Could not acquire lock\n  cause: failed to open file `/tmp/.lock`: (os error 21)"),
         Result(2, "", "error: Failed to initialize cache at `/store/uv`\n  cause: No space left (os error 28)"),
     ],
 )
