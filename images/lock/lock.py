@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.
 Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", 100)]
-Minor = Annotated[str, Grammar(r"\A[0-9]+\.[0-9]+\z", 20)]
+Minor = Annotated[str, Grammar(r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
 Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
 Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
 Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]

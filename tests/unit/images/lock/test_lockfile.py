@@ -192,6 +192,8 @@ OURS = "tool/multinode"
         (f"{OURS}/python", "3.11/../../../tmp/x", "damaged", "python"),
         (f"{OURS}/python", "3.11\n", "damaged", "python"),
         (f"{OURS}/glibc", "two", "damaged", "glibc"),
+        (f"{OURS}/glibc", "2.9999999", "damaged", "glibc"),
+        (f"{OURS}/python", "3.999", "damaged", "python"),
         (f"{OURS}/module", "../x", "damaged", "module"),
         (f"{OURS}/index", "--index-url=http://evil", "damaged", "index"),
         (f"{OURS}/torch", "2.13.0\n--index-url http://evil", "damaged", "torch"),
