@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault
 from images.host.download import refused
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
+from images.host.text import shortened
 from images.lock import uv
 from images.lock.lock import BINDINGS, EXAMPLES
 from images.lock.uv import Question
@@ -22,7 +24,9 @@ from images.wheels import wheelhouse
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
 DIGEST = re.compile("(sha256:)?[0-9a-f]{64}")  # of a part of a base, which has no other name
-NO_DAY = "is missing an upload date"  # what uv says of a file
+# What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
+NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
+NOT_PERMITTED = (errno.EACCES, errno.EPERM)
 
 
 class Unreachable(WorldFault):
@@ -65,13 +69,12 @@ def origin(filename: str) -> str:
 
 
 def explain(said: str, question: Question, sources: Sources, root: Path) -> Fault:
-    """Return what failed: the disk, an address, a file, a place without days, or a requirement that nothing meets.
+    """Return what failed: the disk, an address, a file, a place without days, a requirement that nothing meets, or uv.
 
     Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
     """
-    full = re.search(r"\(os error (\d+)\)", said)
-    if full and int(full[1]) in REMEDIES:
-        return _refused(said, OSError(int(full[1]), said), root)
+    if refusal := _refused(said, root):
+        return refusal
     if question.wheelhouse:
         asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
@@ -81,17 +84,47 @@ def explain(said: str, question: Question, sources: Sources, root: Path) -> Faul
         return _damaged(damaged[1], question.wheelhouse)
     if undated := _undated(said):
         return _without_days(undated, sources)
-    lines = [line.strip() for line in said.splitlines() if NO_DAY not in line]
-    remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
-    return UserFault("no set of packages fits", " ".join(lines)[:800], remedy)
+    return _failed(" ".join(line.strip() for line in said.splitlines() if NO_DAY not in line), question)
 
 
-def _refused(said: str, error: OSError, root: Path) -> WorldFault:
-    """Return the fault of what the system refuses: the store's, unless uv names a path elsewhere."""
-    named = re.search("(?:`|: )(/[^`\n]+)", said)
+def _failed(said: str, question: Question) -> Fault:
+    """Return the fault of what uv says of no address, file or day."""
+    if setting := re.search("Failed to parse: /dev/stdin.*error at.*[|^] +(.*)", said):
+        fact = "uv cannot use a setting of pip's configuration"
+        return UserFault(fact, setting[1].strip(), "correct it in pip.conf, or in the variable PIP_... that sets it")
+    if NO_SOLUTION in said:
+        remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
+        return UserFault("no set of packages fits", said[:800], remedy)
+    remedy = (
+        "run it again, with more memory if a signal ended uv; or pip install -e . for the release of uv it is made for"
+    )
+    return WorldFault("uv failed", shortened(said, 800), remedy)
+
+
+def _refused(said: str, root: Path) -> WorldFault | None:
+    """Return the fault of a disk that refuses: the store's, unless uv names a path elsewhere.
+
+    What is not permitted and has no path is no disk's: a firewall refuses with the same numbers.
+    """
+    found, named = re.search(r"\(os error (\d+)\)", said), re.search("(?:`|: )(/[^`\n]+)", said)
+    number = int(found[1]) if found else 0
+    if number not in REMEDIES or (number in NOT_PERMITTED and not named):
+        return None
     if named is None or Path(named[1]).is_relative_to(root):
-        return disk_fault(root, OSError(error.errno, said, named[1]) if named else error)
-    return WorldFault("the system refuses", f"{named[1]} ({os.strerror(error.errno or 0)})", MAKE_USABLE)
+        return disk_fault(root, OSError(number, said, *([named[1]] if named else [])))
+    return WorldFault("the system refuses", f"{named[1]} ({os.strerror(number)})", MAKE_USABLE)
+
+
+def require_indexes(name: str, indexes: Iterable[str]) -> None:
+    """Raise UserFault for an index that is neither an address nor a directory here; `name` is what the user calls it.
+
+    uv would go on without it, and take its packages from another index, where anybody can have their names.
+    """
+    local = [place for place in indexes if place.startswith("file:") or "://" not in place]
+    for place in local:
+        if wheelhouse.is_absent(place) or not wheelhouse.directories([place]):
+            fact = "an index is neither an address nor a directory that is there"
+            raise UserFault(fact, f"{name} {place}", "https://HOST/PATH, or the path of that directory")
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

@@ -189,6 +189,7 @@ def _with_bindings_index(question: Question, context: Context) -> Question:
     """Put the index that the user names for the oneCCL bindings in the place of Intel's."""
     places = filter(None, (question.index, question.find_links, context.bindings_index))
     check_addresses("--bindings-index", places)
+    missing.require_indexes("--bindings-index", filter(None, [context.bindings_index]))
     if context.bindings_index is None or not (question.index or question.find_links):
         return question
     return replace(question, index=context.bindings_index, find_links=None)
@@ -216,6 +217,8 @@ def _with_wheelhouse(directory: str | None, context: Context) -> Sources:
     """Return pip's sources, the wheelhouse first; what is not there on this machine is left out, as pip does."""
     assert context.pip is not None, "nothing can be resolved without sources"
     links = context.pip.links
+    missing.require_indexes("index-url", filter(None, [context.pip.index]))
+    missing.require_indexes("extra-index-url", context.pip.extra)
     for link in filter(wheelhouse.is_absent, links):
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
     own = () if directory is None else (str(wheelhouse.require(directory)),)

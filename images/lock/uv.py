@@ -131,7 +131,7 @@ def ask(
         run = partial(process.run, command, environ, "pip install -e .", feed=settings, tick=context.tick)
         done = uv_cache.renewed(run, context)
     if done.code:
-        return done.err, None
+        return done.account, None
     return done.err, Pylock.from_dict(tomllib.loads(done.out))
 
 

@@ -48,6 +48,16 @@ HINT = "\nhint: Consider enabling use of system TLS certificates with the `--sys
             f"{PAGE} (Connection refused (os error 111))",
         ),
         (
+            f"{CONNECT}  cause: tcp connect error\n  cause: Permission denied (os error 13)\n",
+            "cannot reach",
+            f"{PAGE} (Permission denied (os error 13))",
+        ),
+        (
+            f"{CONNECT}  cause: tcp connect error\n  cause: Operation not permitted (os error 1)\n",
+            "cannot reach",
+            f"{PAGE} (Operation not permitted (os error 1))",
+        ),
+        (
             f"{CONNECT}  cause: tunnel error: proxy authorization required\n",
             "cannot reach",
             f"{PAGE} (tunnel error: proxy authorization required)",
@@ -126,6 +136,42 @@ def test_no_solution_is_the_users_to_mend() -> None:
 
     assert isinstance(found, UserFault)
     assert "there is no version of x==1" in found.value
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["ended by signal 9", "warning: a\nended by signal 9", "exit code 3", "error: Could not acquire lock\n  cause: b"],
+)
+def test_any_other_failure_is_uvs_and_no_requirements(said: str) -> None:
+    found = fault(said)
+
+    assert (found.fact, found.exit_code) == ("uv failed", 1)
+    assert found.value == " ".join(line.strip() for line in said.splitlines())
+
+
+def test_a_setting_that_uv_cannot_use_is_named_as_pips() -> None:
+    lines = (
+        "error at line 6, column 5",
+        "  |",
+        '6 |     "h:",',
+        "  |     ^^^^",
+        "invalid port for `--trusted-host`: `h:`",
+    )
+    found = fault("error: Failed to parse: /dev/stdin\n  cause: TOML parse " + "\n".join(lines))
+
+    assert isinstance(found, UserFault) and "pip's configuration" in found.fact
+    assert found.value == "invalid port for `--trusted-host`: `h:`"
+
+
+@pytest.mark.parametrize("place", ["mirror.invalid/simple", "file:///nonexistent/simple", "file:none", "{}/file"])
+def test_an_index_that_uv_would_leave_out_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UserFault, match="neither an address nor a directory") as caught:
+        missing.require_indexes("extra-index-url", ["https://host/simple", place.format(tmp_path)])
+
+    assert caught.value.value == f"extra-index-url {place.format(tmp_path)}"
+    missing.require_indexes("index-url", [str(tmp_path), tmp_path.as_uri(), "https://host/simple", "ftp://host"])
 
 
 FILTERED = (
