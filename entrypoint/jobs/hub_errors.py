@@ -14,6 +14,15 @@ UNREACHABLE = (
     "ConnectError", "ConnectionError", "Timeout", "TimeoutException", "ProtocolError", "URLError", "ReadError", LOCAL,
 )  # fmt: skip
 MISSING = {"EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
+# What is wrong with a name of a data set, and what to type instead: of huggingface_hub since 1.16; and of datasets,
+# where the hub has a repository of the name without data in it.
+DATA_SETS = {
+    "HfUriError": (
+        "datasets finds no data set without its owner",
+        "OWNER/NAME in its place, as the page of the data set on the hub is called",
+    ),
+    "EmptyDatasetError": ("the data set has no files on the hub", "another --dataset_name, with its columns"),
+}
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM)
 AGAIN = "run it again: what is in the cache already is kept"
@@ -36,9 +45,9 @@ def explain(error: BaseException, what: str, endpoint: str, *, token: bool) -> R
         return Refusal("the hub failed", f"{what}: status {codes[0]} from {endpoint}", f"wait, then {AGAIN}", WORLD)
     if 404 in codes or (names & MISSING and LOCAL not in names):
         return Refusal("the hub has no such thing", what, "check the name, the configuration and the revision", USER)
-    if "HfUriError" in names:  # of huggingface_hub, since 1.16
-        remedy = "OWNER/NAME in its place, as the page of the data set on the hub is called"
-        return Refusal("datasets finds no data set without its owner", what, remedy, USER)
+    if names & DATA_SETS.keys():
+        fact, remedy = next(row for name, row in DATA_SETS.items() if name in names)
+        return Refusal(fact, what, remedy, USER)
     if any(name.endswith(UNREACHABLE) for name in names):
         remedy = f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}"
         return Refusal("the hub cannot be reached, or the connection broke", f"{what} from {endpoint}", remedy, WORLD)

@@ -22,6 +22,10 @@ class DatasetNotFoundError(FileNotFoundError):
     """Named as that of datasets."""
 
 
+class EmptyDatasetError(FileNotFoundError):
+    """Named as that of datasets."""
+
+
 class EntryNotFoundError(Exception):
     """Named as that of huggingface_hub."""
 
@@ -62,6 +66,7 @@ def hidden(error: Exception, context: BaseException) -> Exception:
         (answered(403), True, "has no access", "an account with access", 2),
         (answered(404), False, "no such thing", "check the name", 2),
         (DatasetNotFoundError("x"), False, "no such thing", "check the name", 2),
+        (EmptyDatasetError("doesn't contain any data files"), False, "has no files", "another --dataset_name", 2),
         (EntryNotFoundError("x"), False, "no such thing", "check the name", 2),
         (LocalEntryNotFoundError("x"), False, "cannot be reached", "HF_ENDPOINT", 1),
         (caused(ConnectionError("x"), LocalEntryNotFoundError("y")), False, "cannot be reached", "HF_ENDPOINT", 1),
