@@ -19,6 +19,8 @@ CERTIFICATE = "/etc/multinode/ca.pem"
 # The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
 HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 OLD_CACHE = "TRANSFORMERS_CACHE"
+# The directory for data sets, which datasets/config.py expands nowhere.
+DATA_CACHE = "HF_DATASETS_CACHE"
 WITHOUT_OLD_CACHE = (5, 0)
 
 # What a path is asked: whether it can be written, and whether it is there.
@@ -88,7 +90,7 @@ def settle_home(environ: Mapping[str, str]) -> list[Setting]:
 
     They are expanded as by huggingface_hub/constants.py; an empty one would be the working directory there.
     """
-    whole = {name: expand(environ[name], environ) for name in HUB_CACHES if environ.get(name)}
+    whole = {name: expand(environ[name], environ) for name in (*HUB_CACHES, DATA_CACHE) if environ.get(name)}
     whole["HF_HOME"] = expand(find_downloads(environ), environ)
     changed = [(name, environ.get(name), path) for name, path in whole.items() if environ.get(name) not in (None, path)]
     return [Setting(name, path, f"a whole path in the place of {typed!r}") for name, typed, path in changed]
@@ -125,12 +127,17 @@ def find_downloads(environ: Mapping[str, str]) -> str:
     return environ.get("HF_HOME") or f"{cache}/huggingface"
 
 
+def find_data_sets(environ: Mapping[str, str]) -> str:
+    """Return the directory in which datasets keeps what it has converted (datasets/config.py)."""
+    return environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets"
+
+
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
     """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
     home = find_downloads(environ)
+    data = find_data_sets(environ)
     names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
     models = first_set(environ, names) or f"{home}/hub"
-    data = environ.get("HF_DATASETS_CACHE") or f"{home}/datasets"
     if all(path.startswith(f"{home}/") for path in (models, data)):
         return {"caches": home}
     return {"models": models, "data sets": data}
