@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 CONF, FILTER, INTERVAL = "PET_RDZV_CONF", "PET_LOCAL_RANKS_FILTER", "PET_MONITOR_INTERVAL"
 MASTER_PORT = "PET_MASTER_PORT"
+# Its options with type=int that no other module reads, and those with check_env, which it passes to int()
+# (torch/distributed/run.py and argparse_util.py).
+WHOLE = (RESTARTS, "PET_SHUTDOWN_TIMEOUT", "PET_VIRTUAL_LOCAL_RANK", "PET_MODULE", "PET_NO_PYTHON", "PET_RUN_PATH")
 
 # Settings that are a number besides each timeout, those that are yes or no, and words for that (rendezvous/api.py).
 NUMBERS, SWITCHES = ("keep_alive_interval", "keep_alive_max_attempt"), ("is_host",)
@@ -27,7 +30,8 @@ BACKENDS, BY_ETCD = ("", "c10d", "static"), ("etcd", "etcd-v2")
 
 def check_options(environ: Mapping[str, str]) -> None:
     """Raise Refusal for variables of torchrun with values that it would answer with its usage, or a traceback."""
-    number(environ, RESTARTS)
+    for name in WHOLE:
+        number(environ, name)
     port = environ.get(MASTER_PORT, "").strip()
     if port and not read_master_port(port, AT_MASTER):
         raise Refusal("torchrun finds no master at port 0, and waits", repr(port), AT_MASTER)

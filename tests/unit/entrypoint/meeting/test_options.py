@@ -9,6 +9,7 @@ import pytest
 from entrypoint.errors import USER, Refusal
 from entrypoint.launchers.table import detect, read_world
 from entrypoint.meeting.options import (
+    WHOLE,
     check_options,
     check_rendezvous_backend,
     read_conf,
@@ -62,6 +63,9 @@ def test_a_range_of_nodes_at_a_master_gets_a_note(environ: dict[str, str], noted
     [
         *(("PET_MAX_RESTARTS", value, "") for value in ("", "0", "3")),
         ("PET_MAX_RESTARTS", "-1", "PET_MAX_RESTARTS is not a number"),
+        *((name, value, "") for name in WHOLE for value in ("", "0", "30")),
+        *((name, value, f"{name} is not a number") for name in WHOLE for value in ("30s", "yes")),
+        ("PET_STANDALONE", "yes", "PET_STANDALONE is not a number"),
         *(("PET_LOCAL_RANKS_FILTER", value, "") for value in ("", "0", "0, 1")),
         ("PET_LOCAL_RANKS_FILTER", "0,", "is not a list of ranks"),
         ("PET_LOCAL_RANKS_FILTER", "all", "is not a list of ranks"),
