@@ -48,9 +48,15 @@ class Table(NamedTuple):
     choices: tuple[Choice, ...] = ()
 
 
+# Of semantic segmentation, with the Trainer and without: huggingface/transformers#30799 and #43195.
+LABELS = (
+    Era("reduce_labels", ALWAYS, (5, 0), "do_reduce_labels"),
+    Era("do_reduce_labels", (4, 42), STILL, "reduce_labels"),
+)
+
 # Read from the wheels of all minor releases from 4.30 to 5.23: the fields of transformers/training_args.py; and, for
 # the flags of the scripts, from examples/pytorch at the commits of huggingface/transformers where 4.30 to 4.57
-# branched off. tests/image/test_flags.py holds this against the wheels.
+# branched off, and from its history after that. tests/image/test_flags.py holds this against the wheels.
 #
 # Not here, so that the script itself refuses them, because the training would be another one without them:
 # past_index, fsdp_min_num_params, fsdp_transformer_layer_cls_to_wrap, sharded_ddp, tp_size, dispatch_batches,
@@ -98,6 +104,9 @@ ERAS = (
     Era("low_cpu_mem_usage", ALWAYS, (4, 53)),
     Era("torch_dtype", ALWAYS, (4, 56), "dtype"),
     Era("dtype", (4, 56), STILL, "torch_dtype"),
+    *LABELS,
+    # It warned, or raised an error beside a feature encoder that is not frozen (huggingface/transformers#41681).
+    Era("freeze_feature_extractor", ALWAYS, (5, 0)),
 )
 
 CHOICES = (
@@ -140,6 +149,7 @@ WITHOUT_TRAINER = (
     Era("warmup_steps", STILL, STILL, "num_warmup_steps"),
     Era("use_auth_token", STILL, STILL),
     Era("low_cpu_mem_usage", ALWAYS, (4, 53)),
+    *LABELS,
 )
 
 OF_TRAINER, OF_ACCELERATE = Table(ERAS, (*CHOICES, *MOVED)), Table(WITHOUT_TRAINER, MOVED)

@@ -22,7 +22,7 @@ from entrypoint.training.tasks import TASKS
 from images.plan import catalog
 from tests.support.harness import ROOT, call
 from tests.support.trainer_fields import EVER, HISTORY
-from tests.unit.entrypoint.training.test_eras import NEW, OLD
+from tests.unit.entrypoint.training.test_eras import NEW, OF_SCRIPTS, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)
@@ -94,7 +94,7 @@ def test_the_release_parses_every_line_we_produce(bare_image: str, version: str,
     assert installed == version
     assert set(fields) == HISTORY[release(version)]
     assert devices == ["cpu"]
-    trainers = EVER | {era.name for era in ERAS} - {"dtype", "torch_dtype"}
+    trainers = EVER | {era.name for era in ERAS} - OF_SCRIPTS
     for words, rest in zip(list_lines(version), left, strict=True):
         # What is left over are flags of the script itself.
         assert not trainers & {plain(flag.name) for flag in split_flags(rest)}, words

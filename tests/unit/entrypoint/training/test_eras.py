@@ -18,7 +18,7 @@ REFUSED = {
     "past_index", "fsdp_min_num_params", "fsdp_transformer_layer_cls_to_wrap", "sharded_ddp", "tp_size",
     "dispatch_batches", "split_batches", "push_to_hub_organization",
 }  # fmt: skip
-OF_SCRIPTS = {"dtype", "torch_dtype"}
+OF_SCRIPTS = {"dtype", "torch_dtype", "reduce_labels", "do_reduce_labels"}
 OLD = (
     "--no_cuda --evaluation_strategy epoch --xpu_backend ccl --use_ipex --jit_mode_eval --overwrite_output_dir "
     "--group_by_length --warmup_ratio 0.1 --logging_dir /tmp/logs --adafactor --torchdynamo eager "

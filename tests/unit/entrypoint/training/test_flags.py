@@ -22,6 +22,26 @@ def turn(line: str, transformers: str, backend: str = "gloo") -> tuple[str, Tran
 
 
 @pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("--reduce_labels", "4.57.6"),
+        ("--do_reduce_labels", "4.42.0"),
+        ("--freeze_feature_extractor", "4.57.6"),
+    ],
+)
+def test_a_flag_of_a_script_stays_where_it_is_known(line: str, release: str) -> None:
+    text, made = turn(line, release)
+    assert text == line and not made.notes
+
+
+@pytest.mark.parametrize("stack", ["4.41.2", "4.42.0", "5.0.0"])
+def test_labels_are_reduced_without_the_trainer_too(stack: str) -> None:
+    name = "do_reduce_labels" if stack >= "5" else "reduce_labels"
+    made = translate(split_flags(["--reduce_labels"]), NEW._replace(transformers=stack), OF_ACCELERATE)
+    assert [flag.name for flag in made.flags] == [name]
+
+
+@pytest.mark.parametrize(
     ("line", "release", "result"),
     [
         ("--no_cuda", "5.23.0", "--use_cpu"),
@@ -37,6 +57,9 @@ def turn(line: str, transformers: str, backend: str = "gloo") -> tuple[str, Tran
         ("--no_save_safetensors", "5.0.0", ""),
         ("--torchdynamo inductor", "5.0.0", "--torch_compile_backend inductor"),
         ("--adafactor", "5.0.0", "--optim adafactor"),
+        ("--reduce_labels", "5.0.0", "--do_reduce_labels"),
+        ("--do_reduce_labels True", "4.41.2", "--reduce_labels True"),
+        ("--freeze_feature_extractor True --seed 1", "5.0.0", "--seed 1"),
         ("--adafactor False", "5.0.0", ""),
         ("--adafactor=True", "5.0.0", "--optim=adafactor"),
         ("--optim adamw_hf", "4.50.0", "--optim adamw_torch"),
