@@ -159,7 +159,7 @@ def add_data(
     from entrypoint.needs import data  # as above
 
     sites = list_sites(stack, environ)
-    data.check_data(job.name, program.given, find_version(sites, "datasets"), os.path.exists)
+    data.check_data(job.name, program.given, find_version(sites, "datasets"), environ, os.path.exists)
     place = data.find_nltk(job.name, environ, os.path.exists)
     wanted = data.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
     notes = data.check_nltk(job.name, wanted, overlay(environ, place), os.path.exists)

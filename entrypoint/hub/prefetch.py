@@ -120,7 +120,7 @@ def prepare_prefetch(
     datasets = find_version(sites, "datasets")
     check_task_packages(job.name, stack, datasets, lambda: list_packages(sites), lambda: ask_python(environ))
     program = read_program(job, stack, root, many=False)
-    check_data(job.name, program.given, datasets, os.path.exists)
+    check_data(job.name, program.given, datasets, overlay(environ, settled), os.path.exists)
     script = read_loaded(place_script(job.name, TASKS[job.name], stack), program.given, stack)
     words = [f"{root}/prefetch.py", make_plan(job.name, script, caches)]
     return jobs.Job(jobs.PLAIN, "python3", words), add_token(environ, program.given)

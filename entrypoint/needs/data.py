@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from entrypoint.container.image import release
-from entrypoint.container.places import find_downloads
+from entrypoint.container.places import find_data_sets, find_downloads
 from entrypoint.errors import Refusal
 from entrypoint.needs.packages import FROM_THIS, NEEDS, OLDER_DATASETS
 from entrypoint.numbers import is_true
@@ -17,13 +17,14 @@ from entrypoint.training.tasks import TASKS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from entrypoint.container.places import Exists
+
 # Data sets that are scripts, which datasets loads no more, and the same data without one, where it is known: conll2003
-# (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name, common_voice
-# (huggingface/datasets#7675 and NVIDIA-NeMo/Speech#14596).
-SCRIPTS = {
-    "conll2003": "lhoestq/conll2003", "superb": "", "ydshieh/coco_dataset_script": "",
-    "mozilla-foundation/common_voice_11_0": "", "mozilla-foundation/common_voice_17_0": "",
-}  # fmt: skip
+# (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name.
+SCRIPTS = {"conll2003": "lhoestq/conll2003", "superb": "", "ydshieh/coco_dataset_script": ""}
+# How the names of data sets begin that the hub has no more, or has without files: Mozilla has moved its data sets to
+# its own Data Collective (zoeyada/ALMs4Learning#1, dscripka/openWakeWord#298, mozilla-ai/speech-to-text-finetune#87).
+GONE = "mozilla-foundation/common_voice_"
 WITHOUT_SCRIPTS = (4, 0)
 # Tasks whose scripts have cifar10 for the name of a data set, and so never load a directory of images by itself: those
 # of image-pretraining look for files of cifar10 in it, the other does not look into it.
@@ -38,9 +39,12 @@ NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nlt
 SWITCHES_ON = ("1", "ON", "YES", "TRUE")
 
 
-def check_data(name: str, given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+def check_data(
+    name: str, given: Mapping[str, object], version: str | None, environ: Mapping[str, str], exists: Exists
+) -> None:
     """Raise Refusal for data that a task or this release of datasets does not load or find; exists: for paths."""
     check_directory(name, given)
+    check_gone(given, find_data_sets(environ), exists)
     check_dataset(given, version, exists)
     check_hidden(given, version, exists)
 
@@ -60,7 +64,20 @@ def check_directory(name: str, given: Mapping[str, object]) -> None:
         raise Refusal(f"the script of {name} loads no directory for validation without one for training", value, remedy)
 
 
-def check_dataset(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+def check_gone(given: Mapping[str, object], cache: str, exists: Exists) -> None:
+    """Raise Refusal for a data set that has gone from the hub, and is neither a directory here nor in the cache.
+
+    There the place of a data set is called OWNER___NAME (datasets/builder.py, _relative_data_dir).
+    """
+    name = str(given.get("dataset_name", ""))
+    kept = f"{given.get('cache_dir') or cache}/{name.replace('/', '___')}"
+    if not name.startswith(GONE) or exists(name) or exists(kept):
+        return
+    remedy = "--dataset_name NAME of another one, with its --dataset_config_name and the names of its columns"
+    raise Refusal("this data set is no longer on the hub: Mozilla gives it out itself", name, remedy)
+
+
+def check_dataset(given: Mapping[str, object], version: str | None, exists: Exists) -> None:
     """Raise Refusal for a data set that the installed release of datasets cannot load; exists: whether a path does."""
     name = str(given.get("dataset_name", ""))
     if name not in SCRIPTS or version is None or release(version) < WITHOUT_SCRIPTS or exists(name):
@@ -70,7 +87,7 @@ def check_dataset(given: Mapping[str, object], version: str | None, exists: Call
     raise Refusal("this release of datasets loads no data set that is a script", f"{name}, datasets {version}", remedy)
 
 
-def check_hidden(given: Mapping[str, object], version: str | None, exists: Callable[[str], bool]) -> None:
+def check_hidden(given: Mapping[str, object], version: str | None, exists: Exists) -> None:
     """Raise Refusal if a script lies where datasets looks for the data set first: a metric may have the same name."""
     name = str(given.get("dataset_name", "")).rstrip("/")
     script = f"{name}/{os.path.basename(name)}.py"
@@ -91,9 +108,7 @@ def list_nltk(name: str, source: str, given: Mapping[str, object], version: str 
     return {TAB: False, **found} if evaluates and new else found
 
 
-def check_nltk(
-    name: str, wanted: Mapping[str, bool], environ: Mapping[str, str], exists: Callable[[str], bool]
-) -> list[str]:
+def check_nltk(name: str, wanted: Mapping[str, bool], environ: Mapping[str, str], exists: Exists) -> list[str]:
     """Return a note for a task that downloads data of nltk at its start; raise Refusal if it may not, or does not."""
     own = [*environ.get("NLTK_DATA", "").split(":"), f"{environ.get('HOME', '')}/nltk_data"]
     places = [(place, end) for place in (*filter(None, own), *NLTK_DATA) for end in ("", ".zip")]
@@ -112,7 +127,7 @@ def check_nltk(
     return [f"{name} downloads {' and '.join(missing)} of nltk at its start; without a network, {remedy}"]
 
 
-def find_nltk(name: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[Setting]:
+def find_nltk(name: str, environ: Mapping[str, str], exists: Exists) -> list[Setting]:
     """Return where `prefetch` brought data of nltk, as a variable; empty if the user names a place or none is there."""
     place = f"{find_downloads(environ)}/nltk_data"
     wants = "nltk" in NEEDS[TASKS[name].directory] and not environ.get("NLTK_DATA")

@@ -6,9 +6,11 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.needs.data import (
+    GONE,
     SCRIPTS,
     check_dataset,
     check_directory,
+    check_gone,
     check_hidden,
     check_nltk,
     find_nltk,
@@ -41,6 +43,28 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
         check_dataset(given, version, lambda path: False)
     assert remedy in caught.value.remedy
     assert "PIP_CONSTRAINT= pip install 'datasets<4' 'pandas<3' as USER root" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "refused"),
+    [
+        ({"dataset_name": f"{GONE}17_0"}, "", True),
+        ({"dataset_name": f"{GONE}13_0"}, "", True),
+        ({"dataset_name": f"{GONE}17_0"}, f"{GONE}17_0", False),
+        ({"dataset_name": f"{GONE}17_0"}, "/d/mozilla-foundation___common_voice_17_0", False),
+        ({"dataset_name": f"{GONE}17_0"}, "/d/mozilla-foundation___common_voice_11_0", True),
+        ({"dataset_name": f"{GONE}17_0", "cache_dir": "/c"}, "/c/mozilla-foundation___common_voice_17_0", False),
+        ({"dataset_name": f"{GONE}17_0", "cache_dir": "/c"}, "/d/mozilla-foundation___common_voice_17_0", True),
+        ({"dataset_name": "fsicoli/common_voice_17_0"}, "", False),
+        ({}, "", False),
+    ],
+)
+def test_a_data_set_that_has_gone_from_the_hub(given: dict[str, object], there: str, refused: bool) -> None:
+    if not refused:
+        return check_gone(given, "/d", lambda path: path == there)
+    with pytest.raises(Refusal, match="no longer on the hub") as caught:
+        check_gone(given, "/d", lambda path: path == there)
+    assert caught.value.value == given["dataset_name"] and "datasets<4" not in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -129,8 +153,10 @@ def test_a_variable_of_the_hub_has_fewer_words_than_a_flag(value: str, *, on: bo
 def test_no_default_of_a_text_task_is_a_script() -> None:
     defaults = {task.directory: task.defaults.split() for task in TASKS.values()}
     assert {directory for directory, words in defaults.items() if set(words) & SCRIPTS.keys()} == {
-        "audio-classification", "contrastive-image-text", "speech-recognition",
+        "audio-classification", "contrastive-image-text",
     }  # fmt: skip
+    gone = {name for name, task in TASKS.items() if GONE in task.defaults}
+    assert gone == {"ctc", "ctc-adapter", "speech-seq2seq"}
 
 
 @pytest.mark.parametrize(
