@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Protocol, TypeVar, cast
 
+from images.host.errors import UserFault
+
 Read = TypeVar("Read")
 
 # Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
@@ -116,8 +118,10 @@ def open_stream(stream: Readable) -> tarfile.TarFile:
 def open_file(path: Path, mode: str = "r:") -> tarfile.TarFile:
     """Open a tar on disk; the mode `r` takes a compressed one too.
 
-    Raises ReadError where it is none, OSError where it cannot be read.
+    Raises ReadError where it is none, OSError where it cannot be read, UserFault for a pipe and the like.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+        raise UserFault("what is there is not a file", path, "save it to a file first, and name that")
     return _tried(lambda: tarfile.open(path, mode, tarinfo=Member))  # type: ignore[call-overload,no-any-return]
 
 

@@ -132,21 +132,28 @@ def take(place: str, store: Store) -> str:
 def _opened(place: str) -> Iterator[Open]:
     """Open a bundle; what is yielded opens a regular file in it by name, or raises FileNotFoundError."""
     path = Path(place)
-    try:
-        if path.is_dir():
-            yield lambda name: _in_directory(path / name)
-            return
-        tar = tars.open_file(path)
-    except OSError as error:
-        raise UserFault("there is no such bundle", place, REMEDY) from error
-    except tarfile.TarError as error:
-        raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
+    tar = _tar(path, place)
+    if tar is None:
+        yield lambda name: _in_directory(path / name)
+        return
     try:
         with tar:
             members = tars.listed(tar, path.stat().st_size)
             yield lambda name: _in_tar(tar, members[name])
     except tars.CutShort as error:
         raise WorldFault("the bundle is damaged", f"{place} ({error})", "copy the bundle again") from error
+    except tarfile.TarError as error:
+        raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
+
+
+def _tar(path: Path, place: str) -> tarfile.TarFile | None:
+    """Open a bundle that is a tar; return None for one that is a directory."""
+    try:
+        return None if path.is_dir() else tars.open_file(path)
+    except FileNotFoundError as error:
+        raise UserFault("there is no such bundle", place, REMEDY) from error
+    except OSError as error:
+        raise UserFault("cannot read the bundle", f"{place} ({error.strerror})", REMEDY) from error
     except tarfile.TarError as error:
         raise UserFault("that is not a bundle", f"{place} ({error})", REMEDY) from error
 

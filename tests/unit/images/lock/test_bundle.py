@@ -11,6 +11,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -199,6 +200,64 @@ def test_what_is_wrong_with_a_bundle_is_named(
     assert caught.value.exit_code == code
     assert all(word in str(caught.value) for word in words)
     assert all(path.read_text() == "precious" for path in tmp_path.glob("victim/*"))
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "wheels/torch-2.13.0+cpu-x.whl", "pylock.toml"])
+def test_a_file_of_a_bundle_that_cannot_be_read_is_named(
+    locked: Lock, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    place, open_ = bundle.write(locked, store, str(tmp_path / "bundle")), Path.open
+
+    def refuse(path: Path, *args: Any, **options: Any) -> IO[Any]:
+        if path == place / name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        opened: IO[Any] = open_(path, *args, **options)
+        return opened
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PermissionError) as caught:
+        bundle.take(str(place), Store(tmp_path / "other"))
+
+    assert caught.value.filename == str(place / name)
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.tar"])
+def test_what_the_store_refuses_is_not_the_bundles_fault(locked: Lock, store: Store, tmp_path: Path, name: str) -> None:
+    place, other = bundle.write(locked, store, str(tmp_path / name)), Store(tmp_path / "other")
+    taken = other.place(*locked.files()[0])
+    taken.mkdir(parents=True)
+
+    with pytest.raises(IsADirectoryError) as caught:
+        bundle.take(str(place), other)
+
+    assert caught.value.filename2 == str(taken)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), "cannot read the bundle: b.tar (Permission denied)"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory"), "there is no such bundle: b.tar"),
+    ],
+)
+def test_a_tar_that_cannot_be_opened_is_refused_with_the_reason(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: OSError, text: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(tarfile, "open", refuse)
+    with pytest.raises(UserFault) as caught:
+        bundle.take("b.tar", store)
+
+    assert str(caught.value) == f"error: {text}\n  try: {bundle.REMEDY}"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path, store: Store) -> None:
+    os.mkfifo(tmp_path / "bundle.tar")
+
+    with pytest.raises(UserFault, match="what is there is not a file"):
+        bundle.take(str(tmp_path / "bundle.tar"), store)
 
 
 @pytest.mark.parametrize("size", [700, 4000, 5000])  # in the list of sums, in the lock, in a header behind it

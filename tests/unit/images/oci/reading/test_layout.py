@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -292,3 +293,12 @@ def test_an_archive_may_not_unpack_to_any_size(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(UserFault, match="cannot read the archive"):
         copied(str(tmp_path / "a.tar"), tmp_path / "store")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+
+    with pytest.raises(UserFault, match="what is there is not a file") as caught:
+        copied(f"archive:{tmp_path / 'a.tar'}", tmp_path / "store")
+
+    assert caught.value.value == str(tmp_path / "a.tar")
