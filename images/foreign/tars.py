@@ -89,10 +89,13 @@ class Member(tarfile.TarInfo):
 
 
 class Ending:
-    """A stream that refuses endless reads at its end: tarfile skips missing bytes by reading nothing, for years."""
+    """A stream that refuses endless reads at its end: tarfile skips missing bytes by reading nothing, for years.
+
+    One without a byte is a tar without entries, as for Docker, which loads such layers (moby/moby, pull request 18226).
+    """
 
     def __init__(self, stream: Readable) -> None:
-        self._stream, self._ends = stream, 0
+        self._stream, self._ends, self._is_empty = stream, 0, True
 
     def read(self, count: int) -> bytes:
         """Read up to so many bytes, fewer only at the end.
@@ -100,6 +103,10 @@ class Ending:
         Raises ReadError when a caller goes on reading there.
         """
         data = self._stream.read(count)
+        if self._is_empty and not data:
+            self._is_empty = False
+            return bytes(tarfile.BLOCKSIZE)  # the end of a tar
+        self._is_empty = False
         self._ends += not data
         if self._ends > MOST_ENDS:
             raise tarfile.ReadError("a header says more bytes than there are")

@@ -29,7 +29,6 @@ def read(data: bytes) -> list[str]:
 
 SPARSE_1_0 = pax(b"GNU.sparse.major", b"1") + pax(b"GNU.sparse.minor", b"0") + pax(b"GNU.sparse.name", b"a")
 CASES = {
-    "nothing": b"",
     "no tar": b"x" * 2000,
     "cut short": entry(b"a", b"x" * 600)[:900],
     "a file of 2^95 bytes": header(b"a", size=b"\x80" + b"\xff" * 11) + END,
@@ -107,6 +106,11 @@ def test_what_linux_allows_is_read() -> None:
     data = comment + named(long) + named(b"c" * 255) + entry(b"\xff") + entry(b"../d", kind=b"2", link=b"/") + END
 
     assert read(data) == [long.decode(), "c" * 255, "\udcff", "../d"]
+
+
+@pytest.mark.parametrize("data", [b"", bytes(512), END])
+def test_a_stream_without_a_byte_is_a_tar_without_entries(data: bytes) -> None:
+    assert read(data) == []
 
 
 def test_the_entries_of_a_stream_are_forgotten() -> None:
