@@ -157,7 +157,7 @@ def contents(named: Reference, store: Store, access: Access, advance: Advance) -
         found = manifest.resolve(source.manifest, str(named))
         _config(source, found, str(named), advance)
         config = source.config(found, advance).read_bytes()
-        return Contents(source.manifest(found.digest), config, tuple(source.layers(found, advance)))
+        return Contents(source.manifest(found.digest), config, _fetched(source, found, str(named), advance))
 
 
 def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Layer]:
@@ -178,7 +178,25 @@ def _history(parts: Parts) -> tuple[Mapping[str, Any], ...]:
 
 def _parts(source: Source, found: Manifest, name: str, known: str | None, advance: Advance) -> Parts:
     config = _config(source, found, name, advance)
-    return Parts(name=name, reference=known, manifest=found, config=config, layers=tuple(source.layers(found, advance)))
+    return Parts(
+        name=name, reference=known, manifest=found, config=config, layers=_fetched(source, found, name, advance)
+    )
+
+
+def _fetched(source: Source, found: Manifest, name: str, advance: Advance) -> tuple[Path, ...]:
+    """Bring the layers into the store; refuse a manifest that says another size of one.
+
+    Such content is not to be trusted (OCI image specification 1.1, "Content Descriptors"), and in the store a layer of
+    another size counts as damaged.
+    """
+    paths = tuple(source.layers(found, advance))
+    for layer, path in zip(found.layers, paths, strict=True):
+        if (size := path.stat().st_size) != layer.size:
+            value = f"{name}: {layer.digest} (the manifest says {layer.size} bytes, the layer has {size})"
+            raise WorldFault(
+                "a manifest says a wrong size of a layer", value, "another image, or ask whoever pushed it"
+            )
+    return paths
 
 
 @contextmanager

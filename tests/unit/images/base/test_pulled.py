@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,28 @@ def test_a_layer_that_is_garbage_is_refused(tmp_path: Path, data: bytes, fact: s
 
     with pytest.raises(WorldFault, match=fact):
         inspect.read_facts([(path, "sha256:0")], {})
+
+
+@pytest.mark.parametrize("more", [5, -5])
+def test_a_manifest_that_says_another_size_of_a_layer_is_refused(tmp_path: Path, more: int) -> None:
+    """By the size of the manifest, the good layer in the store counted as damaged, in every run."""
+    image = Image()
+    write(tmp_path / "layout", layout({"1": image}))
+    found = fetched(f"oci:{tmp_path / 'layout'}", tmp_path / "store").manifest
+    size = found.layers[1].size
+    wrong = replace(found, layers=(found.layers[0], replace(found.layers[1], size=size + more)))
+
+    with pytest.raises(WorldFault) as caught:
+        pulled.fetch_locked(wrong, None, Store(tmp_path / "store"), None, lambda _: None)
+
+    said = f"{image.layers[1]} (the manifest says {size + more} bytes, the layer has {size})"
+    assert caught.value.value == f"{image.digest}: {said}"
+    assert Store(tmp_path / "store").has(found.layers[1].sha256, size)
+
+
+def test_a_layer_without_a_byte_is_one_without_files(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(b"")
+
+    _, sizes = inspect.read_facts([(tmp_path / "blob", f"sha256:{hashlib.sha256().hexdigest()}")], {})
+
+    assert sizes == [0]
