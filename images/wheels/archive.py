@@ -77,8 +77,8 @@ class CheckedWheel(WheelFile):
         super().__init__(file)
         self._file = file
         self._infos = [info for info in file.infolist() if not info.filename.endswith("/")]
-        if any(info.header_offset < 0 for info in file.infolist()):
-            raise zipfile.BadZipFile("its directory points before its beginning")  # opening that file: an OSError
+        for info in file.infolist():
+            require_inside(file, info)
 
     @property
     def names(self) -> list[str]:
@@ -198,6 +198,12 @@ class CheckedWheel(WheelFile):
         for name in names:
             if "/" in name or flaw(name):
                 raise ValueError(f"the script {name!r} is not the name of a file")
+
+
+def require_inside(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Raise BadZipFile where the directory of a zip does not point before itself: opening the file is an OSError."""
+    if not 0 <= info.header_offset < file.start_dir:
+        raise zipfile.BadZipFile(f"its directory points outside of it for {info.filename!r}")
 
 
 @contextmanager

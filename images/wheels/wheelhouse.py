@@ -228,8 +228,7 @@ def _metadata(path: Path) -> tuple[str, str]:
         info = next((info for info in file.infolist() if archive.METADATA.fullmatch(info.filename)), None)
         if info is None:
             raise zipfile.BadZipFile("no METADATA")
-        if info.header_offset < 0:
-            raise zipfile.BadZipFile("its directory points before its beginning")
+        archive.require_inside(file, info)
         if info.compress_type not in archive.METHODS:
             raise zipfile.BadZipFile(f"METADATA is compressed by method {info.compress_type}, not by deflate")
         with file.open(info) as stream:

@@ -160,7 +160,20 @@ def test_a_directory_that_points_before_the_archive_is_refused(tmp_path: Path) -
     struct.pack_into("<L", data, data.rindex(b"PK\5\6") + 16, len(data) + 1)
     path.write_bytes(data)
 
-    assert "points before its beginning" in refused(path)
+    assert "its directory points outside of it" in refused(path)
+
+
+@pytest.mark.parametrize("offset", [-1, 10, 2**63 - 1])
+def test_a_file_whose_header_is_not_before_the_directory_is_refused(offset: int) -> None:
+    """One of 2**63 - 1 is what zip64 can say, and an OSError (EINVAL) when it is sought."""
+    with io.BytesIO() as file, zipfile.ZipFile(file, "w") as whole:
+        whole.writestr("a", b"x")
+        info = whole.infolist()[0]
+        archive.require_inside(whole, info)
+        info.header_offset = offset if offset != 10 else whole.start_dir
+        with pytest.raises(zipfile.BadZipFile, match="points outside of it for 'a'"):
+            archive.require_inside(whole, info)
+        info.header_offset = 0
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
