@@ -39,7 +39,8 @@ def main(argv: Sequence[str], world: World) -> int:
         options = parse(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
         with redirect_stdout(cast("TextIO", _Stdout(sys.stdout)) if sys.stdout else None):
-            run(options, world, console(stderr=getattr(options, "json", False), emoji=False))
+            width = terminal.width(world.environ)
+            run(options, world, console(stderr=getattr(options, "json", False), emoji=False, width=width))
             print(end="", flush=True)  # what cannot be written is said here, and not by Python at its end
     except Fault as fault:
         print(fault, file=sys.stderr)

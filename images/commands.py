@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from images import pipeline, report
+from images import pipeline, report, terminal
 from images.foreign import sandbox
 from images.host import download, pip_config
 from images.host.context import Access, Background, Context, World, background, default_root
@@ -183,7 +183,8 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     if jobs < 1:
         raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
     offline = getattr(options, "offline", None) is not None
-    pip, progress = None if offline else pip_config.read(world.environ), Progress(Console(stderr=True, emoji=False))
+    pip = None if offline else pip_config.read(world.environ)
+    progress = Progress(Console(stderr=True, emoji=False, width=terminal.width(world.environ)))
     if pip:
         download.require_certificates(pip, world.environ)
     access = Access(

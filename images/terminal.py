@@ -6,8 +6,9 @@ It imports nothing of the rest, so that a program can set up its ^C before it im
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -34,6 +35,15 @@ def naming_stdout() -> Iterator[None]:
     except OSError as error:
         error.filename = STDOUT
         raise
+
+
+def width(environ: Mapping[str, str]) -> int | None:
+    """Return the columns to print in where COLUMNS is 0, in which rich prints nothing; else None, for what rich finds.
+
+    Other programs take the 0 as unknown, and ask the terminal.
+    """
+    said = environ.get("COLUMNS", "")
+    return shutil.get_terminal_size().columns or 80 if said.isdecimal() and not said.strip("0") else None
 
 
 def mute(stream: TextIO) -> None:

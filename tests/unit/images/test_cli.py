@@ -50,6 +50,16 @@ def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().out == "multinode:a: 7 layers\n"
 
 
+@pytest.mark.parametrize("command", ["list", "plan"])
+def test_a_terminal_without_columns_is_printed_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+
+    assert cli.main([command], cli.World({"COLUMNS": "0"}, WORLD.today, WORLD.clock)) == 0
+    assert "2.13.0" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])
 def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 0
