@@ -163,7 +163,9 @@ def _mapping(value: object, name: str) -> Mapping[str, Any]:
 def _descriptor(value: object, name: str) -> Descriptor:
     entry = _mapping(value, name)
     media_type, digest, size = (entry.get(key) for key in ("mediaType", "digest", "size"))
-    if not isinstance(media_type, str) or not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+    if not isinstance(media_type, str):
+        raise WorldFault("a manifest is damaged", f"{name} (mediaType {str(media_type)[:80]!r})", DAMAGED)
+    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
         raise WorldFault("a manifest is damaged", f"{name} (digest {str(digest)[:80]!r})", DAMAGED)
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise WorldFault("a manifest is damaged", f"{name} (size {str(size)[:40]!r})", DAMAGED)

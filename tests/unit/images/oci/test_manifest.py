@@ -70,6 +70,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
         (changed(config={}), WorldFault, "a manifest is damaged"),
         (changed(layers=[LAYER] * 501), WorldFault, "an image has more than 500 layers"),
         (changed(layers=[{**LAYER, "size": True}]), WorldFault, "a manifest is damaged"),
+        (changed(layers=[{**LAYER, "mediaType": None}]), WorldFault, r"a manifest is damaged: it \(mediaType 'None'\)"),
         (changed(layers=[{**LAYER, "digest": "sha256:../x"}]), WorldFault, "a manifest is damaged"),
         (changed(layers=[{**LAYER, "digest": f"sha256:{'A' * 64}"}]), WorldFault, "a manifest is damaged"),
         (changed(layers=[FOREIGN]), UserFault, "not an image that can be a base"),
