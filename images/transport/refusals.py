@@ -22,6 +22,7 @@ RAISE = "raise its limit, such as client_max_body_size of nginx; what is there i
 CLIENT = "its certificate and key for you as client.cert and client.key in ~/.config/containers/certs.d/{host}/"
 PROXY = "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, with %40 for each @ in them, %3A for :, %2F for / and %25 for %"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
+WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
 
 SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and a page of a proxy has any words
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
@@ -45,6 +46,7 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (_STATUS + r"405|: 405 \(|method not allowed|operation is unsupported", "closed", False),
     (_STATUS + r"413|: 413 \(|entity too large", "large", False),
     (_STATUS + r"507|: 507 \(|insufficient storage", "crammed", False),
+    (r"pinging container registry .*" + _STATUS + "404", "elsewhere", False),  # no registry has no /v2/
     (r"(manifest|name|blob) unknown|not found|" + _STATUS + "404", "absent", False),
     (_STATUS + "5[0-9][0-9]|internal server error|unavailable", "failed", True),
     (r"(did|does) not match|mismatch", "damaged", True),
@@ -60,6 +62,7 @@ PULL: Refusals = {
     "client": (UserFault, "the registry wants a client certificate", CLIENT),
     "proxy": (UserFault, "the proxy wants a login, or another one", PROXY),
     "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
+    "elsewhere": (WorldFault, "no registry answers there", WHO),
     "busy": (
         WorldFault, "the registry has had too many requests", "wait, docker login {host}, or --registry-mirror HOST",
     ),
@@ -92,7 +95,6 @@ PUSH: Refusals = {
     "otherwise": (WorldFault, "cannot push", "check the address, the network and proxy settings (HTTPS_PROXY)"),
 }
 LACKS = "the registry does not have what was pushed"
-WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
 PUSHED: Refusals = {**PUSH, "absent": (WorldFault, LACKS, WHO), "garbled": (WorldFault, LACKS, WHO)}
 
 

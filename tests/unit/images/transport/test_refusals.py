@@ -24,6 +24,12 @@ def said(text: str) -> str:
     [
         ("reading manifest 1 in host/a: manifest unknown: manifest unknown", UserFault, "has no such image", False),
         ("reading manifest 1 in host/a: StatusCode: 404, ", UserFault, "has no such image", False),
+        (
+            "pinging container registry host: invalid status code from registry 404 (Not Found)",
+            WorldFault,
+            "no registry answers there",
+            False,
+        ),
         ("reading manifest 1 in host/a: unauthorized: authentication required", UserFault, "wants a login", False),
         ("unable to retrieve auth token: invalid username/password: unauthorized: x", UserFault, "a login", False),
         ("reading manifest 1 in host/a: StatusCode: 403, <html>", UserFault, "does not let you", False),
