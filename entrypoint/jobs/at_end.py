@@ -40,9 +40,7 @@ KEEPER = "MULTINODE_KEEPER"  # as in runs/keeper.py; at its end a Python imports
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 
 
-# What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks. No NamedTuple: to make one
-# evaluates a text, and a Python that has done so at its end forgets that ^C ended it: its exit code is 1, not that
-# of SIGINT (run_eval_code_obj in CPython's pythonrun.c; tried with 3.8 to 3.13).
+# What proc(5) says of a thread: the letter of its state, and how long it has run, in ticks.
 Thread = Tuple[str, int]
 
 
@@ -109,7 +107,7 @@ def keep(kept: Any) -> None:
 
 def say(error: BaseException | None, root: str) -> None:
     """Print why this process ends, if an error ends it that we know; root: the directory of the package."""
-    if error is None or isinstance(error, KeyboardInterrupt):  # what is imported here makes tuples with names
+    if error is None or isinstance(error, KeyboardInterrupt):  # whoever typed ^C knows why
         return
     sys.path.insert(0, root)
     from entrypoint.container.files import read_text
@@ -137,14 +135,27 @@ def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock
         return
 
 
+def interrupt_again(error: BaseException | None) -> None:
+    """Let Python end by SIGINT where ^C ended the program: it does so only if the last text that it ran ended by ^C.
+
+    What runs at exit may run others (torch's dump_compile_times in _dynamo/utils.py imports tabulate, which makes named
+    tuples), and the exit code would be 1 (run_eval_code_obj and Py_RunMain in CPython's pythonrun.c and main.c). At a
+    prompt, where there is a sys.ps1, ^C ended only a line.
+    """
+    if type(error) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+        with contextlib.suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
+
+
 def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> None:
-    """Say what ended the program, wait for other threads, keep the groups of oneCCL, and release the lease."""
+    """Say what ended the program, wait for other threads, keep the groups of oneCCL, release the lease; keep ^C."""
     with contextlib.suppress(Exception):  # the program's own error is what counts
         say(error, root)
     settle(look_around, time.sleep, time.monotonic)
     for group in groups_of_oneccl(modules):
         keep(group)
     end_keeper(os.environ, time.sleep, time.monotonic)
+    interrupt_again(error)
 
 
 if __name__ == "multinode.at_end":  # as the image's .pth file runs it
