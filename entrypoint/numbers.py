@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MOST = 1 << 20
 # More processes than any node has cores, which is a typing error as well.
 MOST_PROCESSES = 4096
+UNITS = {"s": 1, "m": 60, "h": 3600}
 # How a flag of a script is switched off (transformers/hf_argparser.py, string_to_bool).
 NO = ("false", "0", "no", "off", "f", "n")
 
@@ -23,16 +24,26 @@ def whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def number(environ: Mapping[str, str], name: str) -> int | None:
-    """Return a variable that must be a number if it is set; an empty one counts as unset. Raise Refusal otherwise."""
+def number(environ: Mapping[str, str], name: str, usual: int = 1) -> int | None:
+    """Return a variable that must be a number if it is set; an empty one counts as unset. Raise Refusal otherwise.
+
+    usual: what may be set instead.
+    """
     text = environ.get(name, "")
     if not text.strip():
         return None
     value = whole(text)
     if value is None:
-        remedy = explain_reference(text) or f"export {name}=1, or unset {name}"
+        remedy = explain_reference(text) or f"export {name}={usual}, or unset {name}"
         raise Refusal(f"{name} is not a number", repr(text), remedy)
     return value
+
+
+def seconds(environ: Mapping[str, str], name: str, usual: int) -> int | None:
+    """Return a variable that must be a number of seconds, as `number` does; of `15m` the seconds are suggested."""
+    text = environ.get(name, "").strip()
+    count = whole(text[:-1])
+    return number(environ, name, count * UNITS[text[-1]] if count and text[-1] in UNITS else usual)
 
 
 def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:

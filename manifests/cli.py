@@ -128,14 +128,26 @@ def write_all(stream: TextIO | None, text: str) -> str:
 
 
 def explain(refusal: Refusal) -> str:
-    """Return the two lines of a message."""
-    return f"error: {refusal.fact}: {one_row(refusal.value)}\n  try: {one_row(refusal.remedy)}\n"
+    """Return the two lines of a message; what the entrypoint would have exported is an option here."""
+    remedy = re.sub(r"\bexport (?=[A-Z_]+=)", "--env ", refusal.remedy)
+    remedy = re.sub(r"\bunset ([A-Z_]+)\b( for prefetch alone)?", r"leave out --env \1", remedy)
+    remedy = remedy.replace("or unset it", "or leave it out")
+    return f"error: {refusal.fact}: {one_row(refusal.value)}\n  try: {one_row(remedy)}\n"
+
+
+def read_words(argv: Sequence[str]) -> dict[str, Any]:
+    """Return what was typed; raise Refusal for an unknown option, with the help that lists those of its kind."""
+    typed, unknown = make_parser().parse_known_args(argv)
+    if unknown:
+        fact, value = "the command line cannot be read", f"unrecognized arguments: {' '.join(unknown)}"
+        raise Refusal(fact, value, f"scripts/manifest.py {typed.kind} --help")
+    return vars(typed)
 
 
 def main(argv: Sequence[str], out: TextIO | None, err: TextIO | None) -> int:
     """Print a manifest; return the exit code."""
     try:
-        manifest, notes = decide(vars(make_parser().parse_args(argv)))
+        manifest, notes = decide(read_words(argv))
     except Refusal as refusal:
         write_all(err, explain(refusal))
         return USER  # everything is known before anything could fail outside

@@ -17,7 +17,8 @@ from entrypoint.launchers.torchrun import check_loopback, check_standalone
 from entrypoint.launchers.world import ALONE, TORCHRUN, World
 from entrypoint.meeting.options import check_options, check_rendezvous_backend
 from entrypoint.meeting.rendezvous import check_way
-from entrypoint.numbers import number, whole
+from entrypoint.meeting.wait import MASTER_SECONDS
+from entrypoint.numbers import seconds, whole
 from entrypoint.training.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
 from entrypoint.tuning.threads import divide_cores
@@ -105,7 +106,7 @@ def check_values(job: Job, scene: Scene) -> None:
     """Raise Refusal for variables that the entrypoint would refuse in the pod."""
     patience(scene)
     gradients(scene)
-    number(scene.environ, "MULTINODE_TIMEOUT")
+    seconds(scene.environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
     if not read_task(job.words).trains:
         return
     if scene.world.launcher in (ALONE, TORCHRUN):
@@ -143,7 +144,9 @@ def check_cores(job: Job, machine: Machine, world: World) -> None:
     if job.pod.cpus < 1 or count > machine.cores:
         fact = "each process needs a core of its own"
         value = f"{job.pod.cpu} CPUs, {machine.cores} core(s), {count} process(es) in each pod"
-        raise Refusal(fact, value, f"--cpu {max(1, count)}, or a smaller --nproc")
+        full = job.shape is not None and count > job.shape.nodes * job.shape.cores
+        few = f"--nproc {max(1, machine.cores)}"  # more CPUs are on no such node
+        raise Refusal(fact, value, few if full else f"--cpu {max(1, count)}, or a smaller --nproc")
 
 
 def check_memory(job: Job, world: World) -> None:

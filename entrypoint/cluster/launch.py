@@ -25,7 +25,7 @@ from entrypoint.container.network import address_of, find_free_port, has_only_ip
 from entrypoint.errors import Refusal
 from entrypoint.launchers import world as launchers
 from entrypoint.launchers.signs import check_insisted
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import forget
 from entrypoint.training import job as jobs
@@ -72,7 +72,7 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     if not left:
         raise Refusal("launch has nothing to run", "no task", USAGE)
     hosts = find_hosts(given, environ)
-    timeout = numbers.get("timeout") or number(environ, "MULTINODE_TIMEOUT") or TIMEOUT
+    timeout = numbers.get("timeout") or seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT) or TIMEOUT
     return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.container.network import can_resolve
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import TORCHRUN, TORCHRUN_WORKER
-from entrypoint.numbers import number
+from entrypoint.numbers import seconds
 from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
         return False
     static = world.launcher == TORCHRUN and world.node_rank is not None  # also where its options are typed
     patience = MASTER_SECONDS if static else SECONDS
-    asked = number(environ, "MULTINODE_TIMEOUT")
+    asked = seconds(environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
     return wait_for_name(world.master, name_source(world, environ), patience if asked is None else asked, can_resolve)
 
 

@@ -8,7 +8,7 @@ from entrypoint.container.identity import LIBRARIES
 from entrypoint.container.image import names_itself
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import ALONE, TORCHRUN, TORCHRUN_WORKER
-from entrypoint.numbers import number
+from entrypoint.numbers import seconds
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
 from entrypoint.tuning.threads import OPENMP, divide_cores, has_iomp
@@ -80,7 +80,7 @@ def insisted(scene: Scene) -> str | None:
 
 def patience(scene: Scene) -> str | None:
     """Return how many seconds a node may be silent before the others end; raise Refusal for a wrong number."""
-    number(scene.environ, PEER_TIMEOUT)
+    seconds(scene.environ, PEER_TIMEOUT, SILENT)
     return str(SILENT) if scene.training and scene.world.several_nodes else None
 
 

@@ -130,7 +130,7 @@ def list_job_notes(job: Job) -> list[str]:
     fact = f"with {job.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
     return [
         f"{fact}: {job.workers} pod(s) survive {most} crash(es); "
-        "`manifest.py runtime --max-restarts 10` makes a runtime that allows more"
+        "a runtime of your own, by the kind `runtime` with more --max-restarts, allows more"
     ]
 
 

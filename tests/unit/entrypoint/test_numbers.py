@@ -17,6 +17,7 @@ from entrypoint.numbers import (
     read_cpus,
     read_field,
     read_range,
+    seconds,
     whole,
     write_cpus,
 )
@@ -127,3 +128,13 @@ def test_a_reference_that_kubernetes_left_is_explained(text: str, remedy: str) -
         number({"PET_NODE_RANK": text}, "PET_NODE_RANK")
     assert caught.value.remedy.startswith(remedy) and caught.value.code == 2
     assert explain_reference("2x") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("300s", 300), ("15m", 900), ("1h", 3600), ("abc", 120), ("m", 120), ("-1", 120), ("²s", 120)]
+)
+def test_a_time_with_a_unit_is_suggested_in_seconds(text: str, meant: int) -> None:
+    with pytest.raises(Refusal) as caught:
+        seconds({"A": text}, "A", 120)
+    assert caught.value.remedy == f"export A={meant}, or unset A"
+    assert (seconds({"A": "7"}, "A", 120), seconds({}, "A", 120)) == (7, None)

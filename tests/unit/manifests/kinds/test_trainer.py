@@ -34,7 +34,7 @@ def test_a_runtime_starts_all_pods_again() -> None:
     [
         (("--workers", "1"), "1 pod(s) survive 5 crash(es)"),
         (("--workers", "4"), "4 pod(s) survive 1 crash(es)"),
-        (("--workers", "6"), "6 pod(s) survive 0 crash(es); `manifest.py runtime --max-restarts 10`"),
+        (("--workers", "6"), "6 pod(s) survive 0 crash(es); a runtime of your own"),
         (("--runtime", "multinode"), ""),
     ],
 )
