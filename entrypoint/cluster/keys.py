@@ -19,7 +19,8 @@ MOUNT = "/etc/multinode/ssh"
 PORT = 2222
 # The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
-MAKE = f"ssh-keygen -t ed25519 -N '' -f id_ed25519, and mount the file in {MOUNT} on every node"
+# The file is copied, so it may be readable for all; for its owner alone it is closed to another uid in the container.
+MAKE = "ssh-keygen -t ed25519 -N '' -f id_ed25519 && chmod 644 id_ed25519, and mount the file in {} on every node"
 
 # The operator has made a key; without this it is in /root/.ssh (mpi-operator v2beta1, MPIJobSpec.SSHAuthMountPath).
 MOVE = f"sshAuthMountPath: {MOUNT} in the spec of the MPIJob, or in the mpi policy of the runtime"
@@ -39,8 +40,17 @@ def find_keys(environ: Mapping[str, str]) -> Keys:
     keys = copy_keys(environ)
     if keys is None:
         operated = bool(environ.get(ROLE)) or is_trainjob(environ)
-        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", MOVE if operated else MAKE)
+        raise Refusal(
+            "no ssh key is mounted",
+            f"looked in {' and '.join(places(environ))}",
+            MOVE if operated else explain_make(environ),
+        )
     return keys
+
+
+def explain_make(environ: Mapping[str, str]) -> str:
+    """Return how to make a key and where to mount it: in the first directory that is looked in."""
+    return MAKE.format(places(environ)[0])
 
 
 def places(environ: Mapping[str, str]) -> list[str]:
@@ -85,7 +95,7 @@ def derive(private: str, mounted: str, environ: Mapping[str, str]) -> str:
     """Return the public half of a key; raise Refusal if it is no key, or has a passphrase."""
     done = keygen(["-y", "-P", "", "-f", private], environ)
     if done.returncode != 0:
-        raise Refusal("this is not a private ssh key without a passphrase", mounted, MAKE)
+        raise Refusal("this is not a private ssh key without a passphrase", mounted, explain_make(environ))
     return done.stdout
 
 

@@ -43,6 +43,7 @@ def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Pa
         find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
 
     assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh and {tmp_path}/own/.ssh"
+    assert f"chmod 644 id_ed25519, and mount the file in {tmp_path}/keys on" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
