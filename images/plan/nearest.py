@@ -66,9 +66,11 @@ def _first(fits: Callable[[Version], bool], versions: Iterable[Version]) -> Vers
 def nearest_pair(
     torch: Torch, transformers: Transformers, constraints: Constraints, catalog: Catalog
 ) -> tuple[Version, Version, Constraints]:
-    """Return the nearest request that works: another transformers, else another torch, else with fewer constraints."""
+    """Return the nearest request that works: another transformers, torch or Python, else fewer constraints."""
     fewer = replace(constraints, backend=None)
-    for kept in dict.fromkeys((constraints, fewer, replace(fewer, python=None, base=None))):
+    own = constraints.base not in (None, "debian", "intel")
+    pythons = [replace(constraints, python=each) for each in torch.python if own]
+    for kept in dict.fromkeys((constraints, *pythons, fewer, replace(fewer, python=None, base=None))):
         if kept.python is None and kept.base not in (None, "debian", "intel"):
             continue
         if works(torch, transformers, kept, catalog):
