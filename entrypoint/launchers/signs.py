@@ -103,7 +103,7 @@ SRUN = "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch
 MPIRUN = "start the ranks with mpirun, which sets both the rank and the size"
 PORT = "leave out -pmi-port, with which mpirun sets neither PMI_RANK nor PMI_SIZE"
 PMIX = "start the ranks with mpirun, or with srun: PMIx gives a rank, but no size"
-FIRST = "export MASTER_ADDR=$(head -n1 ${}) and start the ranks with mpirun"
+FIRST = "export MASTER_ADDR=$(head -n1 ${})"
 PBS = (
     FIRST.format("PBS_NODEFILE")
     + " and start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinode smoke"
