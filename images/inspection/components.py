@@ -30,11 +30,13 @@ ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACT
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
 ARCHITECTURE = re.compile(r"[a-z0-9-]+")
+SOURCE = re.compile(rf"({PACKAGE.pattern})(?:\s*\(({VERSION.pattern})\))?")
+PARTS = re.compile(r"(?:([0-9]{1,9}):)?(.+?)(?:-([^-]*))?")  # deb-version(7): epoch, upstream version, revision
 
 
 def render(listed: Mapping[str, Any]) -> str:
     """Return the document of an image as JSON; `listed` has the fields of sbom.Listed."""
-    parts = of_wheels(listed["wheels"])
+    parts = [operating_system(*listed["running"]), *of_wheels(listed["wheels"])]
     for system in listed["systems"]:
         parts += of_debian(*system)
     parts += of_installed(listed["installed"])
@@ -42,6 +44,16 @@ def render(listed: Mapping[str, Any]) -> str:
     if listed["examples"]:
         parts.append(archive("transformers-examples", *listed["examples"]))
     return document("multinode", listed["version"], datetime.datetime.fromisoformat(listed["created"]), parts)
+
+
+def operating_system(name: str, version: str | None) -> Component:
+    """Return the component by which scanners know whose advisories to read.
+
+    It has the ID and VERSION_ID of os-release(5). Trivy takes the distribution from the first of this type and scans no
+    Debian package without (aquasecurity/trivy, pkg/sbom/io/decode.go, decodeComponents); Syft and Grype take it from
+    there, too (anchore/syft, syft/format/internal/cyclonedxutil/helpers/decoder.go, linuxReleaseFromOSComponent).
+    """
+    return Component(name=name, version=version, type=ComponentType.OPERATING_SYSTEM, bom_ref="operating-system")
 
 
 def of_wheels(wheels: Iterable[tuple[str, str, str, RawMetadata]]) -> list[Component]:
@@ -130,12 +142,37 @@ def _installed(fields: Mapping[str, str]) -> bool:
 
 
 def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Component:
+    """Return the component of a package, with the source package that advisories name where it is another.
+
+    Grype reads that in the package URL (anchore/grype, grype/pkg/purl_provider.go, upstreamsFromPURL).
+    """
     name, version = fields["package"], fields["version"]
+    source, source_version = _source(fields)
     qualifiers = {"arch": fields["architecture"], "distro": distro}
+    if (source, source_version) != (name, version):
+        qualifiers["upstream"] = source if source_version == version else f"{source}@{source_version}"
     purl = PackageURL("deb", distro.partition("-")[0], name, version, qualifiers)
     component = _component(purl, ComponentType.LIBRARY, sha256)
     component.publisher = _line(fields.get("maintainer", ""))
-    source, _, source_version = fields.get("source", name).partition(" ")
-    stated = {"source": source, "source-version": source_version.strip("() ") or version}
-    component.properties = [Property(name=f"multinode:debian:{key}", value=value) for key, value in stated.items()]
+    if "upstream" in qualifiers:
+        component.properties = _for_trivy(source, source_version)
     return component
+
+
+def _source(fields: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and version of a package's source: its own, as far as the field is absent or says something else."""
+    match = SOURCE.fullmatch(fields.get("source", ""))
+    return (match[1], match[2] or fields["version"]) if match else (fields["package"], fields["version"])
+
+
+def _for_trivy(source: str, version: str) -> list[Property]:
+    """Return a source package as Trivy writes and reads it, which knows no `upstream`.
+
+    Its version is in three parts; what is empty, and an epoch of 0, is left out (aquasecurity/trivy,
+    pkg/fanal/analyzer/pkg/dpkg/dpkg.go; pkg/sbom/io: encode.go, filterProperties, and decode.go,
+    fillPkgFieldsFromComponentProps).
+    """
+    match = PARTS.fullmatch(version)
+    epoch, upstream, release = match.groups() if match else (None, version, None)
+    stated = {"SrcName": source, "SrcVersion": upstream, "SrcRelease": release, "SrcEpoch": (epoch or "").lstrip("0")}
+    return [Property(name=f"aquasecurity:trivy:{key}", value=value) for key, value in stated.items() if value]

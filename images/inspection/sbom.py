@@ -23,12 +23,14 @@ NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suite
 class Listed:
     """What goes into the document of an image, as plain values.
 
-    `wheels` are (project, version, sha256, what METADATA says); `systems` (text as dpkg's status file, qualifier of the
-    distribution, sha256 of packages); `installed` (project, version) of the base; `examples` (version, sha256) or none.
+    `running` is the operating system of the base (ID, VERSION_ID), and `wheels` are (project, version, sha256, what
+    METADATA says); `systems` (text as dpkg's status file, qualifier of the distribution, sha256 of packages);
+    `installed` (project, version) of the base; `examples` (version, sha256) or none.
     """
 
     version: str
     created: str
+    running: tuple[str, str | None]
     wheels: Sequence[tuple[str, str, str, RawMetadata]]
     systems: Sequence[tuple[str, str, Mapping[str, str]]]
     installed: Sequence[tuple[str, str]]
@@ -60,8 +62,8 @@ def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Li
         systems = [(added, _debian(locked.debian.suite), hashes), (base.facts.status, _distro(base.facts), {})]
         installed = _kept(base.facts, locked)
     return Listed(
-        f"torch{locked.torch}-transformers{release}", locked.family_as_of.isoformat(), described(found, store), systems,
-        installed, (release, locked.examples.sha256) if locked.examples else None,
+        f"torch{locked.torch}-transformers{release}", locked.family_as_of.isoformat(), _running(base.facts),
+        described(found, store), systems, installed, (release, locked.examples.sha256) if locked.examples else None,
     )  # fmt: skip
 
 
@@ -86,9 +88,14 @@ def _debian(suite: str) -> str:
     return f"debian-{NUMBERS.get(suite, suite)}"
 
 
+def _running(facts: Facts) -> tuple[str, str | None]:
+    """Name the operating system of a base; a suite that is no release yet has no number."""
+    return facts.release.get("ID", "debian"), facts.release.get("VERSION_ID") or None
+
+
 def _distro(facts: Facts) -> str:
     """Name a distribution as package URLs do (purl-spec, "deb")."""
-    return f"{facts.release.get('ID', 'debian')}-{facts.release.get('VERSION_ID', '')}".rstrip("-")
+    return "-".join(filter(None, _running(facts)))
 
 
 def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:

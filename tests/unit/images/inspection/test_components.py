@@ -16,6 +16,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from packageurl import PackageURL
 
 from images.host.store import Store
 from images.inspection import components, sbom
@@ -131,7 +132,7 @@ Status: deinstall ok config-files
 Architecture: amd64
 Version: 1
 """
-LIBC = "pkg:deb/debian/libc6@2.36-9%2Bb1?arch=amd64&distro=debian-12"
+LIBC = "pkg:deb/debian/libc6@2.36-9%2Bb1?arch=amd64&distro=debian-12&upstream=glibc%402.36-9"
 
 
 def test_a_debian_package_with_all_that_is_known_of_it() -> None:
@@ -143,16 +144,49 @@ def test_a_debian_package_with_all_that_is_known_of_it() -> None:
         "hashes": [{"alg": "SHA-256", "content": "b" * 64}],
         "name": "libc6",
         "properties": [
-            {"name": "multinode:debian:source", "value": "glibc"},
-            {"name": "multinode:debian:source-version", "value": "2.36-9"},
+            {"name": "aquasecurity:trivy:SrcName", "value": "glibc"},
+            {"name": "aquasecurity:trivy:SrcRelease", "value": "9"},
+            {"name": "aquasecurity:trivy:SrcVersion", "value": "2.36"},
         ],
         "publisher": "GNU Libc Maintainers <glibc@example.org>",
         "purl": LIBC,
         "type": "library",
         "version": "2.36-9+b1",
     }
-    assert not {"hashes", "publisher"} & mawk.keys()
-    assert [row["value"] for row in mawk["properties"]] == ["mawk", "1:1.3.4"]
+    assert not {"hashes", "publisher", "properties"} & mawk.keys()
+    assert "upstream" not in mawk["purl"]
+
+
+@pytest.mark.parametrize(
+    ("source", "upstream", "properties"),
+    [
+        ("shadow", "shadow", {"SrcName": "shadow", "SrcVersion": "4.13", "SrcRelease": "1", "SrcEpoch": "1"}),
+        ("aa (2:1-2-3)", "aa@2:1-2-3", {"SrcName": "aa", "SrcVersion": "1-2", "SrcRelease": "3", "SrcEpoch": "2"}),
+        ("passwd (4.13)", "passwd@4.13", {"SrcName": "passwd", "SrcVersion": "4.13"}),
+        ("aa (0:4)", "aa@0:4", {"SrcName": "aa", "SrcVersion": "4"}),
+        ("passwd", None, {}),
+        ("passwd (1:4.13-1)", None, {}),
+        ("Not A Name (1)", None, {}),
+        ("aa (1 2)", None, {}),
+    ],
+)
+def test_the_source_of_a_package_is_said_to_each_scanner_in_its_way(
+    source: str, upstream: str | None, properties: dict[str, str]
+) -> None:
+    status = f"Package: passwd\nArchitecture: amd64\nVersion: 1:4.13-1\nSource: {source}\n"
+
+    (part,) = read(components.of_debian(status, "debian-12"))["components"]
+
+    assert PackageURL.from_string(part["purl"]).qualifiers.get("upstream") == upstream
+    stated = {row["name"].removeprefix("aquasecurity:trivy:"): row["value"] for row in part.get("properties", [])}
+    assert stated == properties
+
+
+@pytest.mark.parametrize(("name", "version"), [("debian", "12"), ("ubuntu", "22.04"), ("debian", None)])
+def test_the_operating_system_says_whose_advisories_count(name: str, version: str | None) -> None:
+    (part,) = read([components.operating_system(name, version)])["components"]
+
+    assert (part["type"], part["name"], part.get("version")) == ("operating-system", name, version)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def listed(place: Path, *, made: bool) -> dict[str, list[dict[str, str]]]:
     """List the hashes of what the SBOM has, by package URL without its version."""
     found = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()}, made=made)
     rows = parts(LOCK, found, Store(place))
-    return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows}
+    return {row["purl"].partition("@")[0]: row.get("hashes", []) for row in rows if "purl" in row}
 
 
 def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_path: Path) -> None:
@@ -58,7 +58,9 @@ def test_packages_for_a_pulled_base_are_those_of_the_suite_in_the_lock(tmp_path:
 
     rows = parts(locked, UBUNTU, Store(tmp_path))
 
-    assert [row["purl"].partition("distro=")[2] for row in rows if "deb/debian/tini@" in row["purl"]] == [distro]
+    assert [row["purl"].partition("distro=")[2] for row in rows if "deb/debian/tini@" in row.get("purl", "")] == [
+        distro
+    ]
 
 
 def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
@@ -66,6 +68,26 @@ def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> Non
 
     assert not [purl for purl in found if purl.startswith("pkg:pypi/")]
     assert "pkg:deb/debian/tini" not in found  # dpkg in the stand-in does not have it
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize(
+    ("release", "running"),
+    [
+        ({"ID": "debian", "VERSION_ID": "12"}, ("debian", "12")),
+        ({"ID": "ubuntu", "VERSION_ID": "22.04"}, ("ubuntu", "22.04")),
+        ({"ID": "debian"}, ("debian", None)),
+        ({}, ("debian", None)),
+    ],
+)
+def test_an_image_has_the_operating_system_of_its_base(
+    tmp_path: Path, made: bool, release: dict[str, str], running: tuple[str, str | None]
+) -> None:
+    below = replace(UBUNTU, manifest=None if made else MANIFEST, facts=replace(UBUNTU.facts, release=release))
+
+    rows = [row for row in parts(LOCK, below, Store(tmp_path)) if row["type"] == "operating-system"]
+
+    assert [(row["name"], row.get("version")) for row in rows] == [running]
 
 
 @pytest.mark.parametrize("ahead", ["1.26.4", "2.1.0+x", "2.1.0", None])
