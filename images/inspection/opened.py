@@ -21,7 +21,10 @@ from images.oci import compression, manifest, reference
 from images.transport import engine
 
 LOCK = "opt/multinode/pylock.toml"
-SBOM = "opt/multinode/sbom.cdx.json"
+# A scanner takes what is called an SBOM for packages that are installed, also in images that have others by now: Trivy
+# *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and *.sbom.*, *.bom.* and
+# others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go). Earlier releases wrote the last.
+SBOMS = ("opt/multinode/components.json", "opt/multinode/sbom.cdx.json")
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
 LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 
@@ -50,16 +53,19 @@ class Inside:
         """Return the digest of the configuration, by which podman and Docker's own store know the image."""
         return manifest.digest_of(self.raw_config)
 
-    def file(self, path: str) -> bytes:
+    def file(self, *paths: str) -> bytes:
         """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.
 
-        Raises UserFault when it is not there: build.py did not make the image.
+        Of several paths the first counts that is there. Raises UserFault when none is: build.py did not make the image.
         """
-        said = (_said(layer, path) for layer in reversed(self.layers))
-        if found := next((each for each in said if each is not None), None):
+        if found := next(filter(None, map(self._read, paths)), None):
             return found
         remedy = "an image that build.py made (for a derived one: its base)"
-        raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
+        raise UserFault("this image was not made here", f"{self.name} (no /{paths[0]})", remedy)
+
+    def _read(self, path: str) -> bytes | None:
+        said = (_said(layer, path) for layer in reversed(self.layers))
+        return next((each for each in said if each is not None), None)
 
 
 def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import fnmatch
 import json
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from images import cli, commands, pipeline
 from images.host.errors import Damaged, WorldFault
-from images.inspection.opened import SBOM
+from images.inspection.opened import SBOMS
 from images.lock import lockfile
 from images.oci import image as oci
 from images.oci import output
@@ -20,15 +21,20 @@ from images.oci.reference import Remote
 from images.transport import engine, skopeo, transfer
 from tests.support import locks, stand_in
 
+# The files that are taken for SBOMs, by Syft 1 (syft/pkg/cataloger/sbom/cataloger.go) and as endings by Trivy
+# (pkg/fanal/analyzer/sbom/sbom.go).
+SCANNED = [f"*/{name}" for name in ("bom", "sbom", "*.syft.json")]
+SCANNED += [f"*.{name}{rest}" for name in ("bom", "sbom", "cdx", "spdx") for rest in ("", ".*")]
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> cli.World:
     return cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}, datetime.date(2026, 11, 20), lambda: 0.0)
 
 
-def saved(path: Path, sbom: bytes) -> str:
-    """Write an archive of an image that has this SBOM, as `docker save` does."""
-    layer = stand_in.layer({SBOM: sbom})
+def saved(path: Path, sbom: bytes, **others: bytes) -> str:
+    """Write an archive of an image that has this SBOM, and these other files, as `docker save` does."""
+    layer = stand_in.layer({SBOMS[0]: sbom, **others} if sbom else others)
     config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + "0" * 64]}}
     image = [{"Config": "c.json", "Layers": ["l.tar"]}]
     files = {"c.json": json.dumps(config).encode(), "l.tar": layer, "manifest.json": json.dumps(image).encode()}
@@ -50,6 +56,19 @@ def test_an_sbom_says_nothing_to_a_terminal(
 def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
     assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
+
+
+@pytest.mark.parametrize(("new", "printed"), [(b"", "{}"), (b"[]", "[]")])
+def test_the_sbom_of_an_image_of_an_earlier_release_has_its_old_name(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], new: bytes, printed: str
+) -> None:
+    assert cli.main(["sbom", saved(tmp_path / "image.tar", new, **{SBOMS[1]: b"{}"})], world) == 0
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("glob", SCANNED)
+def test_no_scanner_takes_the_sbom_for_what_is_installed(glob: str) -> None:
+    assert not fnmatch.fnmatch(SBOMS[0], glob)
 
 
 def test_an_sbom_for_nobody_is_no_failure(world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_the_highest_layer_says_what_the_image_is(tmp_path: Path) -> None:
     found = files(made(ingredients(tmp_path / "wheels", "torch"), tmp_path / "store")["multinode"], tmp_path / "store")
     texts = {Path(name).name: data for name, data in found.items() if name.startswith("opt/multinode/")}
 
-    assert texts["sbom.cdx.json"].decode() == SBOM
+    assert texts["components.json"].decode() == SBOM
     assert texts["constraints.txt"] == b"torch==1.0\ntransformers==5.23.0\n"
     assert b'lock-version = "1.0"' in texts["pylock.toml"] and b"file:///secret/place" not in texts["pylock.toml"]
     assert json.loads(texts["stack.json"])
