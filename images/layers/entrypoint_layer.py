@@ -124,23 +124,33 @@ def stack(lock: Lock, base: Base) -> dict[str, Any]:
 
 
 def labels(lock: Lock, base: Base) -> dict[str, str]:
-    """Return what an image says of itself to people and scanners, from the lock and not from the request."""
+    """Return what an image says of itself to people and scanners, from the lock and not from the request.
+
+    None names a licence: the standard's label is for those of all that is inside.
+    """
     title = "org.opencontainers.image"
     own = "multinode"
-    below = {f"{title}.base.name": base.name, f"{title}.base.digest": base.digest}
-    stated = {name: value for name, value in below.items() if value}
     return {
-        **stated,
+        **_below_it(base, f"{title}.base", own),
         f"{title}.title": "multinode",
         f"{title}.description": "Hugging Face training on CPU servers, one node or many",
         f"{title}.version": f"torch{lock.torch}-transformers{lock.transformers}",
-        f"{title}.licenses": "Apache-2.0",
         f"{own}.torch": lock.version("torch"),
         f"{own}.transformers": lock.version("transformers"),
         f"{own}.python": _python_release(lock.python, base),
         f"{own}.backend": lock.backend,
         f"{own}.as-of": str(lock.family_as_of),
     }
+
+
+def _below_it(base: Base, standard: str, own: str) -> dict[str, str]:
+    """Name the base: by the standard's labels only one that was pulled, since they say that its layers are shared.
+
+    See opencontainers/image-spec, annotations.md. A base that was made here shares none with any image of that name.
+    """
+    stated = {f"{standard}.name": base.name, f"{standard}.digest": base.digest}
+    found = stated if base.manifest else {f"{own}.base": base.name}
+    return {name: value for name, value in found.items() if value}
 
 
 def _python_release(python: str, base: Base) -> str:

@@ -41,10 +41,11 @@ from images.layers.entrypoint_layer import (
     labels,
 )
 from images.layers.interpreter import PythonSource, of_base
-from tests.support.bases import base
+from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
 
+TITLE = "org.opencontainers.image"
 ROOT = Path(__file__).parents[4]
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 IMPORTLIB: Any = sys.modules["_frozen_importlib"]
@@ -113,6 +114,26 @@ def test_the_label_has_debians_release_of_debians_python_only(path: str, release
     facts = dataclasses.replace(found.facts, pythons={"3.10": path}, packages={"python3.10": "3.10.12-1"})
 
     assert labels(lock(python="3.10"), dataclasses.replace(found, facts=facts))["multinode.python"] == release
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "stated"),
+    [
+        (True, "debian:bookworm", {"multinode.base": "debian:bookworm"}),
+        (False, "a/b:1", {f"{TITLE}.base.name": "a/b:1", f"{TITLE}.base.digest": DIGEST}),
+        (False, None, {f"{TITLE}.base.digest": DIGEST}),
+    ],
+)
+def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
+    made: bool, name: str | None, stated: dict[str, str]
+) -> None:
+    found = labels(lock(python="3.10"), dataclasses.replace(base(SYSTEM, made=made), name=name))
+
+    assert {label: value for label, value in found.items() if ".base" in label} == stated
+
+
+def test_no_label_calls_one_licence_that_of_everything_inside() -> None:
+    assert f"{TITLE}.licenses" not in labels(lock(python="3.10"), base(SYSTEM))
 
 
 def test_it_is_lines_that_site_runs() -> None:
