@@ -25,8 +25,8 @@ from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.transport import daemon, skopeo, transfer
 from images.transport import engine as engines
-from images.transport import skopeo, transfer
 from images.transport.engine import Engine
 
 
@@ -110,6 +110,8 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     context = dataclasses.replace(_context(options, world), compiles=True)
     elsewhere = bool(place or targets)
     engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=elsewhere)
+    if targets and engine:
+        daemon.warn_of_zstd(engine.client, options.compression, context.progress.say)
     pushed: list[str] = []
     with background() as tasks:
         locked = _locked(options, context, tasks)

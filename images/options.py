@@ -165,7 +165,7 @@ def _result() -> argparse.ArgumentParser:
         "--compression",
         choices=("zstd", "gzip", "none"),
         default="zstd",
-        help="of the layers of a layout, and of what is pushed (none: zstd)",
+        help="of the layers of a layout, and of what is pushed (none: zstd); Docker before 23.0 needs gzip",
     )
     made.add_argument(
         "--push", type=_text, metavar="HOST/NAME:TAG", action="append", default=[], help="push it to a registry"

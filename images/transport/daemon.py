@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,3 +139,21 @@ def _checked(address: str, named_by: str) -> str:
         fact = "that is no address of a Docker daemon that can be used here"
         raise UserFault(fact, f"{named_by} {address!r}", f"{remedy} and unix:///tmp/docker.sock; or --no-load")
     return address
+
+
+def warn_of_zstd(client: Any, compression: str, say: Callable[[str], None]) -> None:
+    """Say where the Docker here cannot pull what is pushed; `client` is None where no Docker was asked.
+
+    Layers in zstd came with 23.0 (moby/moby, release notes of 23.0.0, #41759). Podman behind Docker's socket is no
+    "Engine".
+    """
+    if client is None or compression == "gzip":
+        return
+    try:
+        parts = client.version().get("Components") or []
+    except (DockerException, OSError):
+        return
+    release = next((str(part.get("Version")) for part in parts if part.get("Name") == "Engine"), "")
+    major = re.match(r"[0-9]{1,4}(?=\.)", release)
+    if major and int(major[0]) < 23:
+        say(f"note: Docker before 23.0 cannot pull layers in zstd, as the one here ({release}); --compression gzip")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -235,3 +236,32 @@ def test_a_directory_of_certificates_that_is_not_there_is_named() -> None:
 
     with pytest.raises(TLSParameterError):
         daemon.connect(named(environ), environ, 1)
+
+
+ENGINE = [{"Name": "Engine", "Version": "20.10.24+dfsg1"}]
+
+
+@pytest.mark.parametrize(
+    ("parts", "compression", "warned"),
+    [
+        (ENGINE, "zstd", True),
+        (ENGINE, "none", True),
+        (ENGINE, "gzip", False),
+        ([{"Name": "Engine", "Version": "23.0.0"}], "zstd", False),
+        ([{"Name": "Engine", "Version": "dev"}], "zstd", False),
+        ([{"Name": "Podman Engine", "Version": "4.3.1"}], "zstd", False),
+        (None, "zstd", False),
+    ],
+)
+def test_a_docker_that_cannot_pull_what_is_pushed_is_said(
+    parts: list[dict[str, str]] | None, compression: str, warned: bool
+) -> None:
+    said: list[str] = []
+
+    daemon.warn_of_zstd(SimpleNamespace(version=lambda: {"Components": parts}), compression, said.append)
+
+    assert [("20.10.24+dfsg1" in each and "--compression gzip" in each) for each in said] == [True] * warned
+
+
+def test_where_no_docker_was_asked_nothing_is_said_of_it() -> None:
+    daemon.warn_of_zstd(None, "zstd", pytest.fail)
