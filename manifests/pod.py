@@ -12,6 +12,10 @@ from manifests.request import Job, Pod
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run
 # them so.
 STORAGE, TEMPORARY, SHARED = "storage", "tmp", "shm"
+# A proxy of Istio goes on after the training has ended, and the pod with it; it is put into the pods of each profile of
+# Kubeflow. Every release reads this as an annotation, as a label only some do (injectRequired in
+# pkg/kube/inject/inject.go of istio/istio, 1.6 to 1.27); the SDK of Kubeflow sets it, too.
+OUTSIDE_MESH = {"sidecar.istio.io/inject": "false"}
 # Group 0 owns the directories of the image.
 GROUP = 0
 
@@ -111,6 +115,11 @@ def write_pod(pod: Pod, container: Mapping[str, Any], **more: Any) -> dict[str, 
         **write_placement(pod),
         "volumes": write_volumes(pod),
     }
+
+
+def write_template(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template of pods with this specification, or of a patch to them."""
+    return {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": dict(spec)}
 
 
 def limit_restarts(restarts: int, pods: int) -> int:

@@ -14,7 +14,7 @@ from entrypoint.cluster.keys import MOUNT
 from manifests.division import Division
 from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.kinds.trainer import API, NODE, STEP, check_variables
-from manifests.pod import write_metadata, write_pod
+from manifests.pod import write_metadata, write_pod, write_template
 from manifests.request import Job
 
 LAUNCHER = "launcher"  # the replicated job that the plugin gives a hostfile (pkg/constants/constants.go)
@@ -66,4 +66,5 @@ def write_policy(division: Division) -> dict[str, Any]:
 
 def write_step(job: Job, container: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template of a replicated job; JobSet starts all pods again when one ends in an error."""
-    return {"spec": {"backoffLimit": 0, "template": {"spec": write_pod(job.pod, container, restartPolicy="Never")}}}
+    pod = write_pod(job.pod, container, restartPolicy="Never")
+    return {"spec": {"backoffLimit": 0, "template": write_template(pod)}}

@@ -10,7 +10,7 @@ from entrypoint.cluster.keys import MOUNT, read_checking, read_ssh_port
 from entrypoint.errors import Refusal
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
+from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod, write_template
 from manifests.request import Job
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -76,7 +76,8 @@ def write_worker(name: str, job: Job) -> dict[str, Any]:
 
 def write_replica(job: Job, container: Mapping[str, Any], count: int, policy: str) -> dict[str, Any]:
     """Return one kind of replica."""
-    return {"replicas": count, "restartPolicy": policy, "template": {"spec": write_pod(job.pod, container)}}
+    template = write_template(write_pod(job.pod, container))
+    return {"replicas": count, "restartPolicy": policy, "template": template}
 
 
 def list_variables(job: Job) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod
+from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod, write_template
 from manifests.request import Job
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
@@ -56,7 +56,7 @@ def write_replica(job: Job, count: int) -> dict[str, Any]:
     container = write_container(CONTAINER, job.pod, job.words)
     if job.elastic and WAIT not in job.pod.variables:
         container["env"] += [{"name": WAIT, "value": str(MASTER_SECONDS)}]
-    template = {"spec": write_pod(job.pod, container)}
+    template = write_template(write_pod(job.pod, container))
     return {"replicas": count, "restartPolicy": "OnFailure", "template": template}
 
 

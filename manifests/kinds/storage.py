@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.errors import USER
 from entrypoint.training import job as jobs
-from manifests.pod import write_container, write_metadata, write_pod
+from manifests.pod import write_container, write_metadata, write_pod, write_template
 from manifests.request import Claim, Job
 
 PREFETCH = "prefetch"
@@ -38,6 +38,6 @@ def write_prefetch(job: Job) -> dict[str, Any]:
         "spec": {
             "backoffLimit": RETRIES,
             "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": MISTAKES}]},
-            "template": {"spec": pod},
+            "template": write_template(pod),
         },
     }

@@ -19,6 +19,7 @@ from manifests.pod import (
     write_placement,
     write_pod,
     write_sizes,
+    write_template,
     write_variables,
     write_volumes,
 )
@@ -78,7 +79,7 @@ def write_patch(job: Job) -> dict[str, Any]:
         **write_placement(job.pod),
         "volumes": write_volumes(job.pod),
     }
-    jobs = [{"name": NODE, "template": {"spec": {"template": {"spec": pod}}}}]
+    jobs = [{"name": NODE, "template": {"spec": {"template": write_template(pod)}}}]
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
@@ -90,7 +91,7 @@ def write_runtime(job: Job) -> dict[str, Any]:
     check_variables(job)
     container = write_container(NODE, job.pod, job.words)
     pod = write_pod(job.pod, container, restartPolicy="Never")
-    step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": write_template(pod)}}
     jobs = {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": step}]}
     return {
         "apiVersion": API,

@@ -47,17 +47,22 @@ def write(kind: str, *words: str) -> Printed:
 
 def list_pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """List the specifications of the pods in a manifest, of whichever kind."""
+    return [template["spec"] for template in list_templates(manifest)]
+
+
+def list_templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the templates of the pods in a manifest, of whichever kind."""
     spec = manifest["spec"]
     for name in ("pytorchReplicaSpecs", "mpiReplicaSpecs"):
         if name in spec:
-            return [replica["template"]["spec"] for replica in spec[name].values()]
+            return [replica["template"] for replica in spec[name].values()]
     if manifest["kind"] == "TrainJob":
         jobs = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     elif manifest["kind"] == "ClusterTrainingRuntime":
         jobs = spec["template"]["spec"]["replicatedJobs"]
     else:
-        return [spec["template"]["spec"]]
-    return [job["template"]["spec"]["template"]["spec"] for job in jobs]
+        return [spec["template"]]
+    return [job["template"]["spec"]["template"] for job in jobs]
 
 
 def change(manifest: dict[str, Any], *path: Any, to: Any) -> dict[str, Any]:

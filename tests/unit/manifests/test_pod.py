@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from manifests.kinds.pytorchjob import WAIT
-from tests.support.manifests import JOBS, list_pods, write
+from tests.support.manifests import JOBS, list_pods, list_templates, write
 
 
 @pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
@@ -34,6 +34,16 @@ def test_a_user_of_ten_digits_is_taken() -> None:
 def test_services_of_the_namespace_set_no_variables(words: str) -> None:
     """A Service that is called `master` sets MASTER_PORT=tcp://... in every pod of its namespace."""
     assert {pod.get("enableServiceLinks") for pod in list_pods(write(*words.split()).manifest)} == {False}
+
+
+@pytest.mark.parametrize("words", [*JOBS, "runtime", "runtime --policy mpi", "prefetch"])
+def test_a_pod_has_no_proxy_that_outlives_its_training(words: str) -> None:
+    """The namespaces of Kubeflow's profiles ask Istio for one in every pod."""
+    templates = list_templates(write(*words.split()).manifest)
+
+    assert [each["metadata"] for each in templates] == [{"annotations": {"sidecar.istio.io/inject": "false"}}] * len(
+        templates
+    )
 
 
 @pytest.mark.parametrize("kind", [*JOBS, "runtime", "prefetch"])
