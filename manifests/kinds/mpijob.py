@@ -8,6 +8,7 @@ from typing import Any
 
 from entrypoint.cluster.keys import MOUNT, read_checking, read_ssh_port
 from entrypoint.errors import Refusal
+from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
 from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod, write_template
@@ -16,14 +17,14 @@ from manifests.request import Job
 LAUNCHER, WORKER = "Launcher", "Worker"
 # launcherEnvVars, workerEnvVars and intelEnvVars in pkg/controller/mpi_job_controller.go (mpi-operator v0.8.2).
 OPERATORS = ("K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST")
-KEYS = "MULTINODE_SSH_KEYS"
+KEYS, WAIT = "MULTINODE_SSH_KEYS", "MULTINODE_TIMEOUT"
 # The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
 
 def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take."""
-    launcher, worker = write_launcher("launcher", job), write_worker("worker", job)
+    launcher, worker = wait_longer(write_launcher("launcher", job), job), write_worker("worker", job)
     check_variables(job.pod, OPERATORS)
     check_names(job)
     return {
@@ -47,8 +48,9 @@ def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
 def write_policy(job: Job) -> dict[str, Any]:
     """Return how often the launcher is started again, and how many pods a gang has: workers alone.
 
-    The limit is that of the launcher's Job, which has one pod (newLauncherJob); workers have none. A scheduler of gangs
-    would wait for the launcher, too, which comes after them (calculateMinAvailable in pkg/controller/podgroup.go).
+    The limit is that of the launcher's Job, which has one pod (newLauncherJob); workers have none, and one that is
+    evicted fails the job (updateMPIJobStatus). A scheduler of gangs would wait for the launcher, too, which comes after
+    them (calculateMinAvailable in pkg/controller/podgroup.go).
     """
     return {
         "cleanPodPolicy": "Running",
@@ -60,6 +62,17 @@ def write_policy(job: Job) -> dict[str, Any]:
 def write_launcher(name: str, job: Job) -> dict[str, Any]:
     """Return the container of the launcher, for which one core is enough."""
     return write_container(name, job.pod, job.words, {"requests": SMALL, "limits": SMALL})
+
+
+def wait_longer(launcher: dict[str, Any], job: Job) -> dict[str, Any]:
+    """Return a launcher that waits for nodes which pull the image, if it is in a queue.
+
+    Kueue suspends the job before there are workers, and then the operator makes the launcher at once: none of none are
+    missing (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
+    """
+    if not job.queue or WAIT in job.pod.variables:
+        return launcher
+    return {**launcher, "env": [*launcher["env"], {"name": WAIT, "value": str(MASTER_SECONDS)}]}
 
 
 def write_worker(name: str, job: Job) -> dict[str, Any]:

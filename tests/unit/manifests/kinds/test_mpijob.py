@@ -42,6 +42,19 @@ def test_the_launcher_comes_when_all_workers_listen() -> None:
     assert spec["runPolicy"]["schedulingPolicy"] == {"minAvailable": 3}
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [((), []), (("--queue", "q"), ["900"]), (("--queue", "q", "--env", "MULTINODE_TIMEOUT=5"), ["5"])],
+)
+def test_the_launcher_of_a_queue_waits_for_nodes_that_pull_the_image(
+    words: tuple[str, ...], seconds: list[str]
+) -> None:
+    """A job is suspended in a queue at first, and then the operator makes the launcher before the workers."""
+    launcher = list_pods(write("mpijob", *words).manifest)[0]["containers"][0]
+
+    assert [each["value"] for each in launcher["env"] if each["name"] == "MULTINODE_TIMEOUT"] == seconds
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("words", "port"), [((), 2222), (("--env", "MULTINODE_SSH_PORT=2345"), 2345)])
 def test_a_worker_is_ready_when_it_listens(kind: tuple[str, ...], words: tuple[str, ...], port: int) -> None:
