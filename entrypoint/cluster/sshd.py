@@ -50,6 +50,9 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     if keys.private is None:
         note = "only authorized_keys is mounted, so nothing proves this host's key: launch refuses it"
         print_note(f"{note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there")
+    left_out = find_broken(environ)
+    if left_out:
+        print_note(f"ranks do not get variables whose value has a line break: {' '.join(left_out)}")
     lines = [f"Port {port}", *make_host_key(keys, environ), f"AuthorizedKeysFile {keys.authorized}", FIXED]
     # One SetEnv for all, because sshd reads only the first; in a file, because a command line is open to everybody.
     lines.append("SetEnv " + " ".join(set_env(environ)))
@@ -62,17 +65,31 @@ def set_env(environ: Mapping[str, str]) -> list[str]:
 
     Raises Refusal where they are more than sshd takes.
     """
-    fit = {
-        name: value
-        for name, value in sorted(environ.items())
-        if name not in OWN and "\n" not in value and name.replace("_", "a").isalnum()
-    }
+    fit = {name: value for name, value in list_whole(environ).items() if "\n" not in value}
     if len(fit) > MOST:
         fit = drop_services(fit)
     if len(fit) > MOST:
         fact, remedy = f"ssh can hand over {MOST} variables at most", "leave out what the ranks do not need"
         raise Refusal(fact, f"{len(fit)} are set", remedy)
     return [f'"{name}={escape(value)}"' for name, value in fit.items()]
+
+
+def list_whole(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a job, without line breaks at the end of a value.
+
+    A Secret that was made of a file keeps the last one of it, and huggingface_hub drops it itself (_clean_token in
+    utils/_auth.py).
+    """
+    return {
+        name: value.rstrip("\r\n") if value.endswith("\n") else value
+        for name, value in sorted(environ.items())
+        if name not in OWN and name.replace("_", "a").isalnum()
+    }
+
+
+def find_broken(environ: Mapping[str, str]) -> list[str]:
+    """List variables that have a line break within their value, which a word of sshd's configuration cannot have."""
+    return [name for name, value in list_whole(environ).items() if "\n" in value]
 
 
 def drop_services(environ: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.cluster import sshd
 from entrypoint.cluster.keys import Keys
-from entrypoint.cluster.sshd import escape, set_env, strip_preloads
+from entrypoint.cluster.sshd import escape, find_broken, set_env, strip_preloads
 from entrypoint.errors import Refusal
 
 
@@ -16,6 +16,24 @@ def test_a_session_gets_the_variables_that_sshd_can_set() -> None:
     environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
     assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
     assert escape("plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("value", "handed_over"),
+    [
+        ("hf_a\n", ['"HF_TOKEN=hf_a"']),  # kubectl create secret --from-file
+        ("hf_a\r\n\n", ['"HF_TOKEN=hf_a"']),
+        ("hf_a \r", ['"HF_TOKEN=hf_a \r"']),
+        ("\n", ['"HF_TOKEN="']),
+        ("a\nb", []),
+        ("a\nb\n", []),
+    ],
+)
+def test_a_variable_loses_line_breaks_at_its_end_or_is_named(value: str, handed_over: list[str]) -> None:
+    environ = {"HF_TOKEN": value, "BASH_FUNC_x%%": "() {\n}"}
+
+    assert set_env(environ) == handed_over
+    assert find_broken(environ) == ([] if handed_over else ["HF_TOKEN"])
 
 
 def service(name: str) -> dict[str, str]:
@@ -70,7 +88,9 @@ def test_a_port_that_sshd_cannot_have_is_refused(
     assert fact in caught.value.fact and remedy in caught.value.remedy and caught.value.code == 2
 
 
-def test_sshd_takes_keys_alone_and_nothing_from_its_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sshd_takes_keys_alone_and_nothing_from_its_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
     monkeypatch.setattr(sshd, "find_keys", lambda _: keys)
     monkeypatch.setattr(sshd, "make_host_key", lambda *_: ["HostKey /host"])
@@ -78,10 +98,11 @@ def test_sshd_takes_keys_alone_and_nothing_from_its_clients(tmp_path: Path, monk
     (tmp_path / "sshd").touch(0o755)
     monkeypatch.setattr(sshd, "SSHD", f"{tmp_path}/sshd")
 
-    command, _ = sshd.serve({})
+    command, _ = sshd.serve({"PEM": "a\nsecret"})
 
     assert command == [f"{tmp_path}/sshd", "-D", "-e", "-f", f"{tmp_path}/sshd_config"]
     lines = Path(command[-1]).read_text().splitlines()
     closed = {"PasswordAuthentication no", "KbdInteractiveAuthentication no", "AcceptEnv none", "DisableForwarding yes"}
     assert closed <= set(lines)
     assert f"AuthorizedKeysFile {tmp_path}/authorized_keys" in lines
+    assert capsys.readouterr().err == "multinode: ranks do not get variables whose value has a line break: PEM\n"
