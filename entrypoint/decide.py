@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.container.files import can_write, file_system_size, read_text
 from entrypoint.container.identity import find_identity
-from entrypoint.container.image import find_version, list_sites, warn_stack
+from entrypoint.container.image import find_version, list_sites, warn_hidden, warn_stack
 from entrypoint.container.places import (
     CERTIFICATE,
     check_output,
@@ -83,7 +83,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     prepared = assemble(command.clean(environ), identity, forced, defaults)
     argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in caches]
-    notes = [*here.notes, *warn_stack(stack, environ), *faults, *moved, *program.notes]
+    notes = [*here.notes, *warn_stack(stack, environ), *warn_hidden(stack, known), *faults, *moved, *program.notes]
     notes += warn_early(job, program.given, here.world, stack)
     notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
     batch, reasons = find_batch(job, program), {each.name: each.why for each in [*forced, *defaults]}

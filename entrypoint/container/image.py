@@ -19,6 +19,12 @@ BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
 # The only release of torch whose standalone rendezvous always takes the host's own name.
 NAMES_ITSELF = (2, 4)
+# Every virtual environment brings its own, and no training imports them.
+TOOLS = frozenset({"pip", "setuptools"})
+# How many packages a note names; and what leaves out those of a home, which Apptainer mounts if not told otherwise.
+SHOWN = 3
+WITHOUT_HOME = "export PYTHONNOUSERSITE=1 (Apptainer: --no-home)"
+LEAVES_OUT = "PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"  # an older datasets may be there on purpose
 # What the image has from which `launch` was typed, for its ranks.
 LAUNCHED = "MULTINODE_STACK"
 
@@ -85,9 +91,33 @@ def names_itself(torch: str) -> bool:
 
 def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """List the directories in which Python looks for packages, in its order (docs.python.org, site)."""
+    own = find_user_site(stack, environ)
+    return [*filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)), *([own] if own else []), stack.site]
+
+
+def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
+    """Return the directory for packages in the user's home, which may not exist; empty if Python leaves it out."""
     base = environ.get("PYTHONUSERBASE") or f"{environ.get('HOME', '')}/.local"
-    own = [] if environ.get("PYTHONNOUSERSITE") else [f"{base}/lib/python{stack.python}/site-packages"]
-    return [*filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)), *own, stack.site]
+    return "" if environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
+
+
+def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """List packages of the image that Python takes from the user's home, in another release."""
+    own = read_installed([find_user_site(stack, environ)])
+    if not own:  # the usual case, in which no other directory is read
+        return []
+    image = read_installed([stack.site])
+    return sorted(name for name in own.keys() & image.keys() - TOOLS if own[name] != image[name])
+
+
+def warn_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """Return a note on packages of the image that others in the user's home hide."""
+    hidden = list_hidden(stack, environ)
+    if not hidden:
+        return []
+    more = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
+    place = find_user_site(stack, environ)
+    return [f"{' '.join(hidden[:SHOWN])}{more} of {place} hide those of the image; {LEAVES_OUT}"]
 
 
 def list_packages(sites: Iterable[str]) -> list[str]:

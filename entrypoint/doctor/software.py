@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.container.certificates import BEGIN
-from entrypoint.container.image import BESIDE_TORCH, REBUILD, TORCH_INDEX, release
+from entrypoint.container.image import BESIDE_TORCH, REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, release
 from entrypoint.container.limits import write_size
 from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
-# Every virtual environment brings its own, and no training imports them.
-TOOLS = frozenset({"pip", "setuptools"})
 EXPECTED = ("libtcmalloc", "libiomp5")
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
@@ -52,7 +50,8 @@ def check_packages(view: View) -> Finding:
     value, chosen = "; ".join(differing.values()), list_chosen(view)
     damaged = [name for name in differing if name not in chosen]
     if damaged:
-        return Finding(value, WRONG, install_again(view, damaged))
+        at_home = not view.hidden.isdisjoint(damaged)
+        return Finding(value, WRONG, WITHOUT_HOME if at_home else install_again(view, damaged))
     if differing:
         remedy = f"leave it for data sets that need an older datasets; else {install_again(view, differing)}"
         return Finding(value, WARNING, remedy)
@@ -88,7 +87,8 @@ def check_torch(view: View) -> Finding:
     """Return whether the torch that is imported is the image's own."""
     probe, site = view.probe, view.stack.site
     if probe.file and not probe.file.startswith(f"{site}/"):
-        return Finding(f"{probe.torch} from {probe.file}", WRONG, "unset PYTHONPATH, or remove what is in front")
+        remedy = WITHOUT_HOME if "torch" in view.hidden else "unset PYTHONPATH, or remove what is in front"
+        return Finding(f"{probe.torch} from {probe.file}", WRONG, remedy)
     if not probe.torch:
         return Finding(f"cannot be imported: {probe.error}", WRONG, NAMED)
     if probe.torch != view.stack.torch:
@@ -100,13 +100,14 @@ def check_transformers(view: View) -> Finding:
     """Return whether the transformers that is imported is the image's own, and has a Trainer that can be imported."""
     probe = view.probe
     if not probe.transformers:
-        name, remedy = probe.importing, NAMED
+        name, remedy = probe.importing, WITHOUT_HOME if view.hidden else NAMED
         if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
             remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
         subject = "" if name in ("", "transformers") else f"{name} "
         return Finding(f"{subject}cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
     if probe.transformers != view.stack.transformers:
-        return Finding(f"{probe.transformers} instead of {view.stack.transformers}", WRONG, REBUILD)
+        remedy = WITHOUT_HOME if "transformers" in view.hidden else REBUILD
+        return Finding(f"{probe.transformers} instead of {view.stack.transformers}", WRONG, remedy)
     return Finding(probe.transformers)
 
 

@@ -15,7 +15,7 @@ from entrypoint.container.files import (
     measure_file_system,
     read_text,
 )
-from entrypoint.container.image import normalize, read_installed
+from entrypoint.container.image import list_hidden, normalize, read_installed
 from entrypoint.container.limits import Limits, read_limits
 from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
 
@@ -79,7 +79,10 @@ class Probe(NamedTuple):
 
 
 class View(NamedTuple):
-    """Everything the checks need; refusal is why a training would not start here."""
+    """Everything the checks need; refusal is why a training would not start here.
+
+    hidden: packages of the image that Python takes from the user's home.
+    """
 
     stack: Stack
     decision: Decision
@@ -94,6 +97,7 @@ class View(NamedTuple):
     user: tuple[int, int]
     certificate: str | None
     probe: Probe
+    hidden: frozenset[str] = frozenset()
 
 
 def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: str) -> View:
@@ -113,6 +117,7 @@ def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: s
         user=(os.getuid(), os.getgid()),
         certificate=(read_text(CERTIFICATE) or "") if os.path.lexists(CERTIFICATE) else None,
         probe=probe,
+        hidden=frozenset(list_hidden(stack, environ)),
     )  # fmt: skip
 
 

@@ -11,11 +11,13 @@ from entrypoint.container.image import (
     LAUNCHED,
     Stack,
     find_version,
+    list_hidden,
     list_packages,
     list_sites,
     read_installed,
     read_stack,
     release,
+    warn_hidden,
     warn_stack,
 )
 from entrypoint.errors import WORLD, Refusal
@@ -114,6 +116,32 @@ def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
 )
 def test_python_has_packages_of_its_path_the_user_and_the_image(environ: dict[str, str], sites: list[str]) -> None:
     assert list_sites(read_stack(json.dumps(FACTS)), environ) == sites
+
+
+@pytest.mark.parametrize(
+    ("own", "environ", "hidden"),
+    [
+        ((), {}, []),
+        (("Six-2.0", "pip-1", "mine-1"), {}, ["six"]),
+        (("Six-2.0",), {"PYTHONNOUSERSITE": "1"}, []),
+        (("six-1.0",), {}, []),
+        (("e-2", "d-2", "c-2", "b-2"), {}, ["b", "c", "d", "e"]),
+    ],
+)
+def test_packages_that_a_home_hides_are_named(
+    tmp_path: Path, own: tuple[str, ...], environ: dict[str, str], hidden: list[str]
+) -> None:
+    site, home = tmp_path / "image", tmp_path / "home" / ".local/lib/python3.11/site-packages"
+    for place, names in ((site, ("six-1.0", "pip-2", "b-1", "c-1", "d-1", "e-1")), (home, own)):
+        for name in names:
+            (place / f"{name}.dist-info").mkdir(parents=True)
+    stack, environ = read_stack(json.dumps({**FACTS, "site": str(site)})), {"HOME": f"{tmp_path}/home", **environ}
+
+    assert list_hidden(stack, environ) == hidden
+    said = f"{' '.join(hidden[:3])}{' and 1 more' if len(hidden) > 3 else ''} of {home} hide those of the image; "
+    assert warn_hidden(stack, environ) == (
+        [f"{said}PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"] if hidden else []
+    )
 
 
 def test_the_user_s_own_packages_come_before_those_of_the_image(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import TORCH_INDEX
+from entrypoint.container.image import TORCH_INDEX, WITHOUT_HOME
 from entrypoint.doctor.view import OK, WARNING, WRONG, Directory, Interface, Probe
 from entrypoint.errors import Refusal
 from entrypoint.launchers.world import World
@@ -65,6 +65,20 @@ def test_without_a_torch_nothing_is_said_of_the_one_that_belongs_there(probe: Pr
     assert found["torch"].value == f"cannot be imported: {said or 'ImportError: a'}"
     assert found["transformers"].value == f"cannot be imported: {said or 'ImportError: b'}"
     assert not any(version in row.value for row in found.values() for version in ("2.13.0", "5.23.0"))
+
+
+@pytest.mark.parametrize(
+    ("change", "hidden"),
+    [
+        ({"installed": {"six": ("1.16.0",)}}, "six"),
+        ({"probe": PROBE._replace(file="/home/me/torch/__init__.py")}, "torch"),
+        ({"probe": PROBE._replace(transformers="4.57.6")}, "transformers"),
+        ({"probe": PROBE._replace(transformers="", broken="ImportError: a")}, "tokenizers"),
+    ],
+)
+def test_packages_of_a_home_are_left_out_and_not_installed_again(change: dict[str, object], hidden: str) -> None:
+    (found,) = find_faults(HEALTHY._replace(**change, hidden=frozenset({hidden})))  # type: ignore[arg-type]
+    assert found.remedy == WITHOUT_HOME
 
 
 @pytest.mark.parametrize(
