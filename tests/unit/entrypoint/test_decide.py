@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -226,3 +227,14 @@ def test_a_typed_torchrun_waits_as_long_for_a_name_as_for_its_rendezvous(
     monkeypatch.setattr("entrypoint.meeting.wait.wait_for_name", lambda *args: waited.append(args[2]))
     await_master(decide.decide(Job("plain", "torchrun", words), {}, GLOO, None, "/opt/multinode"), {})
     assert waited == [seconds]
+
+
+def test_a_command_says_what_a_home_hides(tmp_path: Path) -> None:
+    home, site = tmp_path / "home", tmp_path / "site"
+    for place, version in ((home / f".local/lib/python{GLOO.python}/site-packages", "4"), (site, "5")):
+        (place / f"transformers-{version}.dist-info").mkdir(parents=True)
+    stack = GLOO._replace(site=str(site))
+
+    found = decide.decide(Job("plain", "bash", []), {"HOME": str(home)}, stack, None, "/opt/multinode")
+
+    assert any(note.startswith("transformers of") for note in found.notes)
