@@ -103,14 +103,13 @@ SRUN = "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch
 MPIRUN = "start the ranks with mpirun, which sets both the rank and the size"
 PORT = "leave out -pmi-port, with which mpirun sets neither PMI_RANK nor PMI_SIZE"
 PMIX = "start the ranks with mpirun, or with srun: PMIx gives a rank, but no size"
-FIRST = "export MASTER_ADDR=$(head -n1 ${})"
 PBS = (
-    FIRST.format("PBS_NODEFILE")
-    + " and start the ranks with mpirun: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinode smoke"
+    "export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and start the ranks with mpirun: "
+    "mpirun -f $PBS_NODEFILE -n 2 -ppn 1 multinode smoke"
 )
 LSF = (
-    FIRST.format("LSB_DJOB_HOSTFILE")
-    + f" and start the ranks with mpirun, or one on each host with blaunch and {EVERY_NODE}"
+    "export MASTER_ADDR=${LSB_MCPU_HOSTS%% *} and start the ranks with mpirun, or one on each host with blaunch and "
+    f"{EVERY_NODE}"
 )
 BATCH = "start the container by a multi-node parallel job, which sets AWS_BATCH_JOB_NODE_INDEX as well"
 SIGNS = (
