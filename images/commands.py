@@ -108,8 +108,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require(world.environ, f"--push {targets[0]}")
     place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
-    elsewhere = bool(place or targets)
-    engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=elsewhere)
+    engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=bool(place or targets))
     if targets and engine:
         daemon.warn_of_zstd(engine.client, options.compression, context.progress.say)
     pushed: list[str] = []
