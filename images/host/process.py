@@ -98,7 +98,7 @@ class Result:
     def account(self) -> str:
         """Return what a program that failed said on stderr, and what ended it if that was a signal."""
         if self.code < 0:
-            return f"{self.err}ended by signal {-self.code}"
+            return "\n".join(filter(None, (self.err.rstrip("\n"), f"ended by signal {-self.code}")))
         return self.err if self.err.strip() else f"exit code {self.code}"
 
     @property

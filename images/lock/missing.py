@@ -124,7 +124,8 @@ def require_indexes(name: str, indexes: Iterable[str]) -> None:
     for place in local:
         if wheelhouse.is_absent(place) or not wheelhouse.directories([place]):
             fact = "an index is neither an address nor a directory that is there"
-            raise UserFault(fact, f"{name} {place}", "https://HOST/PATH, or the path of that directory")
+            shown = re.sub("^(?!file:).*:.*@", "", place)  # what comes before an @ may be a login
+            raise UserFault(fact, f"{name} {shown}", "https://HOST/PATH, or the path of that directory")
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

@@ -17,7 +17,10 @@ from images.host.store import Store
 UNUSABLE = re.compile("Failed to (deserialize cache entry|initialize cache)")
 # What fails for other reasons too: it is the cache where uv names a path in it (uv 0.13, of a file where it wants a
 # directory, a directory or a link to nowhere where it wants a file).
-SUSPECT = re.compile("Could not acquire lock|Failed to (write to the client cache|query Python interpreter)")
+# One that another uv holds is waited for, and is no damage.
+SUSPECT = re.compile(
+    r"Could not acquire lock(?!\s+cause: Timeout)|Failed to (write to the client cache|query Python interpreter)"
+)
 
 
 def place(store: Store) -> Path:

@@ -32,6 +32,7 @@ def test_a_failure_of_apt_says_its_errors(err: str, said: str) -> None:
         (Result(2, "", "\n"), "exit code 2"),
         (Result(-9, "", ""), "ended by signal 9"),
         (Result(-9, "", "warning: a\n"), "warning: a\nended by signal 9"),
+        (Result(-9, "", "warning: a"), "warning: a\nended by signal 9"),
     ],
 )
 def test_a_failure_says_what_ended_a_program(result: Result, said: str) -> None:

@@ -70,12 +70,14 @@ def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
         Result(1, "", "no version of torch==99"),
         Result(0, "found", f"warning: {CUT}"),
         Result(2, "", "error: Could not acquire lock\n  cause: failed to open file `/tmp/.lock`: (os error 21)"),
+        Result(2, "", "error: Could not acquire lock\n  cause: Timeout (300s) when waiting for lock on `{}/.lock`"),
         Result(2, "", "error: Failed to initialize cache at `/store/uv`\n  cause: No space left (os error 28)"),
     ],
 )
 def test_any_other_answer_is_taken_with_the_cache_left(done: Result, tmp_path: Path) -> None:
     store = Store(tmp_path)
     directory(uv_cache.place(store))
+    done = Result(done.code, done.out, done.err.replace("{}", str(uv_cache.place(store))))
 
     assert uv_cache.renewed(answering([done]), locks.context(store, None, {})) == done
 
