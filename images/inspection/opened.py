@@ -56,16 +56,14 @@ class Inside:
     def file(self, *paths: str) -> bytes:
         """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.
 
-        Of several paths the first counts that is there. Raises UserFault when none is: build.py did not make the image.
+        Of several paths the one in the highest layer counts. Raises UserFault when none is there: build.py did not make
+        the image.
         """
-        if found := next(filter(None, map(self._read, paths)), None):
+        said = (_said(layer, path) for layer in reversed(self.layers) for path in paths)
+        if found := next((each for each in said if each is not None), None):
             return found
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{paths[0]})", remedy)
-
-    def _read(self, path: str) -> bytes | None:
-        said = (_said(layer, path) for layer in reversed(self.layers))
-        return next((each for each in said if each is not None), None)
 
 
 def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
