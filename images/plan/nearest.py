@@ -70,6 +70,7 @@ def nearest_pair(
     fewer = replace(constraints, backend=None)
     own = constraints.base not in (None, "debian", "intel")
     pythons = [replace(constraints, python=each) for each in torch.python if own]
+    pythons.sort(key=lambda each: not works(torch, transformers, each, catalog))  # those of this very pair first
     for kept in dict.fromkeys((constraints, *pythons, fewer, replace(fewer, python=None, base=None))):
         if kept.python is None and kept.base not in (None, "debian", "intel"):
             continue
