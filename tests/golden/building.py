@@ -13,8 +13,8 @@ from tests.golden.command import Said, directory, run
 from tests.support import bubblewrap
 from tests.support.stand_in import Image, layout, write
 
-# No pip configuration of this machine, an index that has nothing, and a directory of wheels instead.
-PIP = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "nothing", "PIP_FIND_LINKS": "linked"}
+# No pip configuration of this machine, an index (a directory) that has nothing, and a directory of wheels instead.
+PIP = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///dev", "PIP_FIND_LINKS": "linked"}
 # A base that lacks nothing needs nothing of Debian's: whoever asks for it fails. Its Python is a script for this
 # machine's, which no sandbox has.
 PROGRAMS = {
@@ -47,7 +47,6 @@ def built(recipe: Recipe) -> Iterator[tuple[Said, Path]]:
         write(place / "base", layout({"1": recipe.base}))
         (place / "wheels").mkdir()
         (place / "linked").symlink_to("wheels")
-        (place / "nothing").mkdir()
         recipe.fill(place / "wheels")
         path = f"{place / 'programs'}:{os.environ['PATH']}"
         yield run(shlex.split(f"{ALWAYS} {recipe.typed}"), {**PIP, "PATH": path, "HOME": str(place)}), place

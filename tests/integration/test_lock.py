@@ -92,7 +92,7 @@ def test_an_image_is_compared_with_the_lock_that_is_named(
     done = build("verify", "--lock", str(lock), place)
 
     assert done.code == 1
-    assert "pylock.toml: sha256:" in done.err
+    assert "components.json: sha256:" in done.err
     assert build("verify", "--offline", str(tmp_path / "none"), place).code == 2
 
 
