@@ -15,6 +15,7 @@ from entrypoint.printing.streams import mute
 from manifests import options, task
 from manifests.division import Division, count_processes, describe, divide
 from manifests.kinds import mpi_runtime, mpijob, pytorchjob, storage, trainer
+from manifests.pod import check_variables
 from manifests.request import ALL, MPI, MPIJOB, PREFETCH, PVC, PYTORCHJOB, RUNTIME, TRAINJOB, Job
 
 HELP = {
@@ -83,6 +84,14 @@ def write_manifest(job: Job, division: Division) -> dict[str, Any]:
     return trainer.write_trainjob(job, division) if job.kind == TRAINJOB else mpijob.write_mpijob(job, division)
 
 
+def check_own(job: Job) -> None:
+    """Raise Refusal for a variable that the operator sets itself, before its value is looked at."""
+    if job.kind in (TRAINJOB, RUNTIME):
+        trainer.check_variables(job)
+    else:
+        check_variables(job.pod, mpijob.OPERATORS if job.kind == MPIJOB else pytorchjob.list_variables(job))
+
+
 def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the manifest that was asked for, and what is to be said of it; raise Refusal for what cannot run."""
     kind = typed["kind"]
@@ -96,6 +105,7 @@ def decide(typed: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     by_mpi = kind == MPIJOB or job.policy == MPI
     if by_mpi and job.nproc is None:
         job = replace(job, nproc=count_processes(job))  # mpirun asks for a number
+    check_own(job)
     division = divide(job, mpijob.list_variables(job) if by_mpi else VARIABLES[kind](job))
     return write_manifest(job, division), [*describe(job, division), *list_own_notes(job, division), *notes]
 

@@ -144,9 +144,9 @@ def check_cores(job: Job, machine: Machine, world: World) -> None:
     if job.pod.cpus < 1 or count > machine.cores:
         fact = "each process needs a core of its own"
         value = f"{job.pod.cpu} CPUs, {machine.cores} core(s), {count} process(es) in each pod"
-        full = job.shape is not None and count > job.shape.nodes * job.shape.cores
-        few = f"--nproc {max(1, machine.cores)}"  # more CPUs are on no such node
-        raise Refusal(fact, value, few if full else f"--cpu {max(1, count)}, or a smaller --nproc")
+        most = job.shape.nodes * job.shape.cores if job.shape else count
+        few = f"--cpu {most} --nproc {most}" if machine.cores < most else f"--nproc {most}"  # no such node has more
+        raise Refusal(fact, value, few if count > most else f"--cpu {max(1, count)}, or a smaller --nproc")
 
 
 def check_memory(job: Job, world: World) -> None:

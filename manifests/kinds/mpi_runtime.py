@@ -13,7 +13,7 @@ from typing import Any
 from entrypoint.cluster.keys import MOUNT
 from manifests.division import Division
 from manifests.kinds.mpijob import write_launcher, write_worker
-from manifests.kinds.trainer import API, NODE, STEP, check_variables
+from manifests.kinds.trainer import API, NODE, STEP
 from manifests.pod import write_metadata, write_pod, write_template
 from manifests.request import Job
 
@@ -26,7 +26,6 @@ def write_mpi_runtime(job: Job, division: Division) -> dict[str, Any]:
     mlPolicy has one node, for Trainer makes as many launchers of it (newRuntimeInfo in
     pkg/runtime/core/trainingruntime.go); how many nodes there are is said by their job, or by a TrainJob.
     """
-    check_variables(job)
     launcher = write_step(job, write_launcher(NODE, job))
     launcher["metadata"] = {"labels": {STEP: "trainer"}}
     nodes = write_step(job, write_worker(NODE, job))

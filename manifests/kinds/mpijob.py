@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod, write_template
+from manifests.pod import limit_restarts, write_container, write_metadata, write_pod, write_template
 from manifests.request import Job
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -25,7 +25,6 @@ SMALL = {"cpu": "1", "memory": "1Gi"}
 def write_mpijob(job: Job, division: Division) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take."""
     launcher, worker = wait_longer(write_launcher("launcher", job), job), write_worker("worker", job)
-    check_variables(job.pod, OPERATORS)
     check_names(job)
     return {
         "apiVersion": "kubeflow.org/v2beta1",

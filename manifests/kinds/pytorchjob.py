@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.meeting.wait import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
-from manifests.pod import check_variables, limit_restarts, write_container, write_metadata, write_pod, write_template
+from manifests.pod import limit_restarts, write_container, write_metadata, write_pod, write_template
 from manifests.request import Job
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
@@ -20,7 +20,6 @@ WAIT = "MULTINODE_TIMEOUT"
 def write_pytorchjob(job: Job) -> dict[str, Any]:
     """Return the manifest; raise Refusal for one that the operator would not take, or could not run."""
     check_names(job)
-    check_variables(job.pod, list_variables(job))
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",

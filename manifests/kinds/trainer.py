@@ -49,7 +49,6 @@ def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
     (getNumCPUPerNode in pkg/runtime/framework/plugins/torch/torch.go).
     """
     check_name(job)
-    check_variables(job)
     trainer = {
         "image": job.pod.image,
         "args": list(job.words),
@@ -88,7 +87,6 @@ def write_runtime(job: Job) -> dict[str, Any]:
 
     A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again.
     """
-    check_variables(job)
     container = write_container(NODE, job.pod, job.words)
     pod = write_pod(job.pod, container, restartPolicy="Never")
     step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": write_template(pod)}}

@@ -36,6 +36,8 @@ MISTAKES = [
      "--output_dir /workspace/output/glue"),
     ("pytorchjob", ["glue", "--output_dir=/tmp/x"], "results would not be on the claim", "/tmp/x",
      "--output_dir /workspace/output/glue"),
+    ("pytorchjob", ["--env", "PET_NPROC_PER_NODE=x"], "the operator sets", "PET_NPROC_PER_NODE", "leave"),
+    ("trainjob", ["--env", "PET_NNODES=x"], "to itself", "PET_NNODES", "leave"),
     ("pytorchjob", ["--env", "PET_NNODES=2"], "the operator sets this variable", "PET_NNODES", "leave PET_NNODES"),
     ("pytorchjob", ["--env", "MULTINODE_WORLD_SIZE=99"], "smaller than MULTINODE_WORLD_SIZE", "1:32 of 99",
      "leave out --env"),
