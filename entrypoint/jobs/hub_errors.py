@@ -21,6 +21,10 @@ DATA_SETS = {
         "datasets finds no data set without its owner",
         "OWNER/NAME in its place, as the page of the data set on the hub is called",
     ),
+    "DataFilesNotFoundError": (
+        "the data set has no files that datasets reads",
+        "another --dataset_name, with its columns",
+    ),
     "EmptyDatasetError": ("the data set has no files on the hub", "another --dataset_name, with its columns"),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT)

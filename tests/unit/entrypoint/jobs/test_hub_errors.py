@@ -22,6 +22,10 @@ class DatasetNotFoundError(FileNotFoundError):
     """Named as that of datasets."""
 
 
+class DataFilesNotFoundError(FileNotFoundError):
+    """As datasets has it, for a data set without files that it reads."""
+
+
 class EmptyDatasetError(FileNotFoundError):
     """Named as that of datasets."""
 
@@ -66,6 +70,7 @@ def hidden(error: Exception, context: BaseException) -> Exception:
         (answered(403), True, "has no access", "an account with access", 2),
         (answered(404), False, "no such thing", "check the name", 2),
         (DatasetNotFoundError("x"), False, "no such thing", "check the name", 2),
+        (DataFilesNotFoundError("No (supported) data files"), False, "no files that", "another --dataset_name", 2),
         (EmptyDatasetError("doesn't contain any data files"), False, "has no files", "another --dataset_name", 2),
         (EntryNotFoundError("x"), False, "no such thing", "check the name", 2),
         (LocalEntryNotFoundError("x"), False, "cannot be reached", "HF_ENDPOINT", 1),

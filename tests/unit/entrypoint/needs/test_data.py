@@ -8,6 +8,7 @@ from entrypoint.errors import Refusal
 from entrypoint.needs.data import (
     GONE,
     SCRIPTS,
+    check_data,
     check_dataset,
     check_directory,
     check_gone,
@@ -54,7 +55,7 @@ def test_data_sets_that_are_scripts(given: dict[str, object], version: str | Non
         ({"dataset_name": f"{GONE}17_0"}, "/d/mozilla-foundation___common_voice_17_0", False),
         ({"dataset_name": f"{GONE}17_0"}, "/d/mozilla-foundation___common_voice_11_0", True),
         ({"dataset_name": f"{GONE}17_0", "cache_dir": "/c"}, "/c/mozilla-foundation___common_voice_17_0", False),
-        ({"dataset_name": f"{GONE}17_0", "cache_dir": "/c"}, "/d/mozilla-foundation___common_voice_17_0", True),
+        ({"dataset_name": f"{GONE}17_0", "cache_dir": "/c"}, "/d/mozilla-foundation___common_voice_17_0", False),
         ({"dataset_name": "fsicoli/common_voice_17_0"}, "", False),
         ({}, "", False),
     ],
@@ -65,6 +66,14 @@ def test_a_data_set_that_has_gone_from_the_hub(given: dict[str, object], there: 
     with pytest.raises(Refusal, match="no longer on the hub") as caught:
         check_gone(given, "/d", lambda path: path == there)
     assert caught.value.value == given["dataset_name"] and "datasets<4" not in caught.value.remedy
+
+
+def test_another_hub_may_still_have_it() -> None:
+    given = {"dataset_name": f"{GONE}17_0"}
+
+    with pytest.raises(Refusal, match="no longer on the hub"):
+        check_data("ctc", given, "3.6.0", {"HF_ENDPOINT": "https://huggingface.co/"}, lambda _: False)
+    check_data("ctc", given, "3.6.0", {"HF_ENDPOINT": "https://mirror.example"}, lambda _: False)
 
 
 @pytest.mark.parametrize(
