@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import list_directory
+from entrypoint.container.files import list_directory, read_text
 from entrypoint.errors import WORLD, Refusal
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
 def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
     """Return the directory for packages in the user's home, which may not exist; empty if Python leaves it out."""
     base = environ.get("PYTHONUSERBASE") or f"{environ.get('HOME', '')}/.local"
-    return "" if environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
+    own = read_text(os.path.join(stack.site, "../../../pyvenv.cfg")) or ""  # a virtual environment decides it (PEP 405)
+    alone = own and "include-system-site-packages=true" not in own.lower().replace(" ", "")
+    return "" if alone or environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
 
 
 def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:

@@ -100,7 +100,7 @@ def check_transformers(view: View) -> Finding:
     """Return whether the transformers that is imported is the image's own, and has a Trainer that can be imported."""
     probe = view.probe
     if not probe.transformers:
-        name, remedy = probe.importing, WITHOUT_HOME if view.hidden else NAMED
+        name, remedy = probe.importing, f"{NAMED}; or {WITHOUT_HOME}" if view.hidden else NAMED
         if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
             remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
         subject = "" if name in ("", "transformers") else f"{name} "
