@@ -16,7 +16,7 @@ from entrypoint.cluster.hydra import (
     make_bootstrap_variables,
     make_hydra_command,
 )
-from entrypoint.cluster.keys import MAKE, find_keys, read_ssh_port, write_client
+from entrypoint.cluster.keys import explain_make, find_keys, read_ssh_port, write_client
 from entrypoint.cluster.sshd import strip_preloads
 from entrypoint.cluster.wait import Access, State, find_place, wait_for_hosts, warn_twins
 from entrypoint.container.files import read_text, which, write_private
@@ -150,7 +150,9 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
     if keys:
         if keys.private is None:
-            raise Refusal("launch needs the private key, not only authorized_keys", keys.directory, MAKE)
+            raise Refusal(
+                "launch needs the private key, not only authorized_keys", keys.directory, explain_make(environ)
+            )
         port = read_ssh_port(environ)
         access = Access(
             write_client(keys, environ, port), port, strip_preloads(environ), time.monotonic() + request.timeout

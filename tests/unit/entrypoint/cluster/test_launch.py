@@ -291,6 +291,7 @@ def test_who_has_no_private_key_starts_no_ranks(workers: Keys, monkeypatch: pyte
     with pytest.raises(Refusal, match="needs the private key, not only authorized_keys") as caught:
         launch.launch(WORDS, GIVEN, "/opt/x", look_at(Box(1, 4)))
     assert caught.value.code == 2
+    assert "mount the file in /" in caught.value.remedy
 
 
 def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for(
