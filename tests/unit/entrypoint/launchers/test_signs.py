@@ -28,6 +28,8 @@ from tests.support.launchers import left_by
         ((), {"RANK": "0", "MASTER_ADDR": "localhost"}, None),
         ((), {"RANK": "0", "MASTER_ADDR": "job-0.job", "WORLD_SIZE": "1"}, None),
         ((), {"LOCAL_RANK": "1"}, "LOCAL_RANK"),
+        ((), {"RANK": "0"}, None),
+        ((), {"RANK": "0", "MASTER_ADDR": ""}, None),
         ((), {"PMI_RANK": "1"}, "PMI_RANK"),
         (("slurm-batch",), {}, "SLURM_NTASKS"),
         ((), {"SLURM_JOB_NUM_NODES": "2", "SLURM_PROCID": "0"}, "SLURM_JOB_NUM_NODES"),

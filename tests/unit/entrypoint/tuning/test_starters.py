@@ -259,3 +259,9 @@ def test_any_command_line_can_be_read(program: str, words: list[str]) -> None:
         start = read_start([program, *words], {})
         assert start is None or start.each is None or start.each >= 0
     assert len(replace_auto([program, *words], 2)) == len(words) + 1
+
+
+def test_processes_that_are_asked_of_the_entrypoint_are_those_of_a_typed_torchrun() -> None:
+    start = read_start(["torchrun", "train.py"], {}, 4)
+
+    assert start is not None and start.each == 4
