@@ -277,3 +277,15 @@ def test_a_file_of_arguments_gets_it_too(tmp_path: Path, more: dict[str, None]) 
 )
 def test_who_writes_results_beside_rank_0(kind: str, given: dict[str, object], is_there: bool, saves: bool) -> None:
     assert saves_ranks(kind, given, is_there) is saves
+
+
+@pytest.mark.parametrize(
+    ("name", "transformers", "words"),
+    [("qa-no-trainer", "4.46.3", []), ("glue-no-trainer", "4.31.0", ["--push_to_hub"])],
+)
+def test_scripts_without_trainer_keep_their_words_with_every_release(
+    tmp_path: Path, name: str, transformers: str, words: list[str]
+) -> None:
+    program, _ = prepare([*words, "--output_dir", str(tmp_path)], NEW._replace(transformers=transformers), name=name)
+
+    assert "--overwrite_output_dir" not in program.words
