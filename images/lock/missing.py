@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from images.host.context import TRUST
-from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault
+from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault, number_in
 from images.host.download import refused
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
@@ -106,8 +106,7 @@ def _refused(said: str, root: Path) -> WorldFault | None:
 
     What is not permitted and has no path is no disk's: a firewall refuses with the same numbers.
     """
-    found, named = re.search(r"\(os error (\d+)\)", said), re.search("(?:`|: )(/[^`\n]+)", said)
-    number = int(found[1]) if found else 0
+    number, named = number_in(said), re.search("(?:`|: )(/[^`\n]+)", said)
     if number not in REMEDIES or (number in NOT_PERMITTED and not named):
         return None
     if named is None or Path(named[1]).is_relative_to(root):

@@ -9,15 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from images.host.context import Context
-from images.host.disk.faults import ELSEWHERE, REMEDIES
+from images.host.disk.faults import ELSEWHERE, REMEDIES, number_in
 from images.host.errors import WorldFault
 from images.host.process import Result
 from images.host.store import Store
 
 UNUSABLE = re.compile("Failed to (deserialize cache entry|initialize cache)")
 # What fails for other reasons too: it is the cache where uv names a path in it (uv 0.13, of a file where it wants a
-# directory, a directory or a link to nowhere where it wants a file).
-# One that another uv holds is waited for, and is no damage.
+# directory, a directory or a link to nowhere where it wants a file). A lock that another uv holds is no damage.
 SUSPECT = re.compile(
     r"Could not acquire lock(?!\s+cause: Timeout)|Failed to (write to the client cache|query Python interpreter)"
 )
@@ -51,8 +50,7 @@ def renewed(run: Callable[[], Result], context: Context) -> Result:
 
 def _is_unusable(done: Result, found: Path) -> bool:
     """Return whether uv failed for what its cache has, and not for a disk or a directory that refuses."""
-    refused = re.search(r"\(os error (\d+)\)", done.err)
-    if not done.code or (refused and int(refused[1]) in REMEDIES):
+    if not done.code or number_in(done.err) in REMEDIES:
         return False
     return bool(UNUSABLE.search(done.err) or (SUSPECT.search(done.err) and f"{found}/" in done.err))
 

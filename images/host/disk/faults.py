@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,12 @@ def disk_fault(root: Path, error: OSError, access: Callable[[Path, int], bool] =
         refusing = _refusing(inside[-1], root, access)
         return Unwritable(fact, f"{refusing} ({said})", f"chmod or chown it, so that you may use it; or {MAY_WRITE}")
     return Unwritable(fact, f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
+
+
+def number_in(said: str) -> int:
+    """Return the number of the system's error that a program in Rust names, as in `(os error 28)`; 0 for none."""
+    found = re.search(r"\(os error (\d+)\)", said)
+    return int(found[1]) if found else 0
 
 
 @contextmanager
