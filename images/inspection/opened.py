@@ -17,14 +17,13 @@ from images.foreign.paths import OPAQUE, WHITEOUT, below_root
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.layers.entrypoint_layer import MULTINODE, SBOM
+from images.lock import lockfile
 from images.oci import compression, manifest, reference
 from images.transport import engine
 
-LOCK = "opt/multinode/pylock.toml"
-# A scanner takes what is called an SBOM for packages that are installed, also in images that have others by now: Trivy
-# *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and *.sbom.*, *.bom.* and
-# others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go). Earlier releases wrote the last.
-SBOMS = ("opt/multinode/components.json", "opt/multinode/sbom.cdx.json")
+LOCK = f"{MULTINODE}/{lockfile.NAME}"
+SBOMS = (f"{MULTINODE}/{SBOM}", f"{MULTINODE}/sbom.cdx.json")  # earlier releases wrote the last
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
 LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 

@@ -151,7 +151,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
         lockfile.NAME: lockfile.text(lock),
-        "components.json": sbom,
+        entrypoint_layer.SBOM: sbom,
         "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in lock.artifacts),
     }
     inputs = [

@@ -22,6 +22,10 @@ from images.oci.layer import LayerWriter
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
 MULTINODE = "opt/multinode"
+# The file with the SBOM. A scanner takes what is called one for packages that are installed, also in images that have
+# others by now: Trivy *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and
+# *.sbom.*, *.bom.* and others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go).
+SBOM = "components.json"
 # Programs that every Python of the image runs when it starts, if the variable is set.
 IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),)
 # Modules of others, and the programs that change them once they are imported.
