@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "build an image again from the lock inside it, and compare layer by layer",
     "sbom": "print the SBOM of an image (CycloneDX)",
 }
+JOBS = min(2, os.cpu_count() or 1)  # each is compressed by two threads, and takes memory of its own
 PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
 
 
@@ -179,7 +180,7 @@ def _result() -> argparse.ArgumentParser:
 def _effort() -> argparse.ArgumentParser:
     """Return the options for how much of the machine is used."""
     made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--jobs", type=_count, metavar="N", default=os.cpu_count(), help="layers written at once")
+    made.add_argument("--jobs", type=_count, metavar="N", default=JOBS, help="layers written at once")
     return made
 
 

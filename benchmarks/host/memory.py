@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.host.commands import SLOW, begin, finish
 
 PAUSE = 0.05  # seconds between two looks at /proc
+PROC = Path("/proc")
 
 
 def peak_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> int:
@@ -36,19 +37,30 @@ def peak_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> int
     return most[0]
 
 
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and those that it started, and so on."""
+def family(pid: int, proc: Path = PROC) -> Iterator[int]:
+    """Yield a process and those that it started, and so on.
+
+    Left out is a child with the command line of its parent: until it begins its own program, the memory that it has is
+    its parent's (vfork(2)), and Pss does not divide that.
+    """
     yield pid
     with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
+        for task in (proc / str(pid) / "task").iterdir():
             for each in (task / "children").read_text().split():
-                yield from family(int(each))
+                if _command(int(each), proc) != _command(pid, proc):
+                    yield from family(int(each), proc)
+
+
+def _command(pid: int, proc: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return (proc / str(pid) / "cmdline").read_bytes()
+    return b""
 
 
 def proportional(pid: int) -> int:
     """Return the memory of a process in bytes, a shared page divided among those that share it; 0 if it is gone."""
     with contextlib.suppress(OSError):
-        return parse(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        return parse((PROC / str(pid) / "smaps_rollup").read_text())
     return 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,31 @@ def test_a_process_has_memory_and_one_that_is_gone_has_none() -> None:
 def test_a_process_is_one_of_its_family() -> None:
     assert next(memory.family(os.getpid())) == os.getpid()
     assert [*memory.family(NOBODY)] == [NOBODY]
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ({1: "build", 2: "uv"}, [1, 2]),
+        ({1: "build", 2: "build"}, [1]),  # it has not begun its own program, and has its parent's memory
+        ({1: "build", 2: "build", 3: "uv"}, [1, 3]),
+        ({1: "build", 2: ""}, [1, 2]),  # it has ended
+    ],
+)
+def test_a_child_without_a_program_of_its_own_is_not_counted(
+    tmp_path: Path, commands: Mapping[int, str], found: list[int]
+) -> None:
+    for pid, command in commands.items():
+        (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
+        (tmp_path / f"{pid}/task/{pid}/children").write_text(" ".join(map(str, [*commands][1:])) if pid == 1 else "")
+        (tmp_path / f"{pid}/cmdline").write_text(command)
+    assert [*memory.family(1, tmp_path)] == found
+
+
+def test_a_child_that_is_gone_does_not_hide_its_siblings(tmp_path: Path) -> None:
+    (tmp_path / "1/task/1").mkdir(parents=True)
+    (tmp_path / "1/task/1/children").write_text("2 3")
+    (tmp_path / "1/cmdline").write_text("build")
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3/cmdline").write_text("uv")
+    assert [*memory.family(1, tmp_path)] == [1, 2, 3]  # and 2 has no memory
