@@ -25,7 +25,7 @@ COMMANDS = {
     "verify": "build an image again from the lock inside it, and compare layer by layer",
     "sbom": "print the SBOM of an image (CycloneDX)",
 }
-JOBS = min(2, os.cpu_count() or 1)  # each is compressed by two threads, and takes memory of its own
+JOBS = min(2, os.cpu_count() or 1)  # each layer takes two threads to compress, and memory of its own
 PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
 
 
