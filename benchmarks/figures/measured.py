@@ -59,14 +59,14 @@ def of_json(part: Mapping[str, Any]) -> Figures:
     return made
 
 
-def written(value: float, unit: str) -> str:
-    """Write a value as a page shows it; unit: that of the figure, or `ratio`."""
+def written(value: float, unit: str, more: int = 0) -> str:
+    """Write a value as a page shows it; unit: that of the figure, or `ratio`; more: digits beyond the usual ones."""
     if unit == "bytes":
-        return f"{value / 1e6:.1f} MB"
+        return f"{value / 1e6:.{1 + more}f} MB"
     if unit == "ratio":
-        return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+        return f"{value:.{2 + more if value < 10 else more}f}"
     if unit == "s" and value < 0.1:
-        return f"{value * 1000:.1f} ms"
+        return f"{value * 1000:.{1 + more}f} ms"
     if unit == "s":
-        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
-    return f"{value:.4g} {unit}".strip()
+        return f"{value:.{2 + more if value < 10 else 1 + more}f} s"
+    return f"{value:.{4 + more}g} {unit}".strip()

@@ -56,8 +56,12 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """Write the value."""
-        return "—" if self.value is None else written(self.value, self.promise.unit)
+        """Write the value; with one digit more where a value beyond the limit would look like the limit."""
+        if self.value is None:
+            return "—"
+        usual = written(self.value, self.promise.unit)
+        looks_kept = self.state == MISSED and self.promise.limit.endswith(f" {usual}")
+        return written(self.value, self.promise.unit, more=1) if looks_kept else usual
 
 
 PROMISES: Sequence[Promise] = (

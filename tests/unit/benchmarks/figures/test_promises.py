@@ -45,6 +45,21 @@ def test_only_a_missed_ratio_or_size_is_a_failure(
     assert (found.state, found.fails) == (state, fails)
 
 
+@pytest.mark.parametrize(
+    ("promise", "value", "text"),
+    [
+        (MOST, 0.10, "0.10"),
+        (MOST, 0.104, "0.104"),
+        (MOST, 0.11, "0.11"),
+        (SECONDS, 45.04, "45.04 s"),
+        (SECONDS, 44.96, "45.0 s"),
+        (OPEN, 0.104, "0.10"),
+    ],
+)
+def test_a_value_beyond_its_limit_never_looks_like_the_limit(promise: Promise, value: float, text: str) -> None:
+    assert promises.verdict(promise, figures(ours=value, theirs=1)).text == text
+
+
 def test_parts_that_were_not_measured_are_not_judged() -> None:
     assert {each.promise.part for each in promises.judge({"image": Figures()})} == {"image"}
 
