@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-# Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob.
-RANKS_ELSEWHERE = ("mpirun", "mpiexec", "orterun", "prterun", "launch", "deepspeed", "horovodrun", "multinode")
+# Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob, beside starters' programs.
+RANKS_ELSEWHERE = {*starters.PROGRAMS, *starters.MODULES, "launch", "horovodrun", "multinode"}
+APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
 class Situation(NamedTuple):
@@ -166,13 +167,19 @@ def warn_launcher(job: jobs.Job, world: World) -> list[str]:
 
     A shell may start one, too; what names a program that starts ranks, or may be one, is left alone.
     """
-    line = " ".join([job.name, *job.words])
     plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
-    if world.launcher != MPIJOB_LAUNCHER or not plain or any(each in line for each in RANKS_ELSEWHERE):
+    words = " ".join([job.name, *job.words]).translate(APART).split()
+    if world.launcher != MPIJOB_LAUNCHER or not plain or any(map(may_start_ranks, words)):
         return []
-    script = find_script(word.strip("\"';&|") for word in line.split())
+    script = find_script(words)
     apart = f"{script} runs in the launcher alone, and no worker takes part"
     return [f"{apart}; `{script}` without python3 is started on the hosts of the hostfile"] if script else []
+
+
+def may_start_ranks(word: str) -> bool:
+    """Return whether a word of a command line is a program or a module that starts ranks, or is called like one."""
+    name = os.path.basename(word)
+    return name in RANKS_ELSEWHERE or name.removesuffix(".py").rpartition(".")[2] in RANKS_ELSEWHERE
 
 
 def is_python(job: jobs.Job) -> bool:
