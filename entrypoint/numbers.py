@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MOST = 1 << 20
 # More processes than any node has cores, which is a typing error as well.
 MOST_PROCESSES = 4096
+LAST_PORT = 65535
 UNITS = {"s": 1, "m": 60, "h": 3600}
 # How a flag of a script is switched off (transformers/hf_argparser.py, string_to_bool).
 NO = ("false", "0", "no", "off", "f", "n")

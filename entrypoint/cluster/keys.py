@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.container.files import explain_closed, find_closed, make_private, read_file, write_private
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.launchers.kubeflow import ROLE, is_trainjob
-from entrypoint.numbers import whole
+from entrypoint.numbers import LAST_PORT, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,6 +170,6 @@ def read_ssh_port(environ: Mapping[str, str]) -> int:
     """Return the port of sshd."""
     text = environ.get("MULTINODE_SSH_PORT") or str(PORT)
     port = whole(text)
-    if not port or port > 65535:
+    if not port or port > LAST_PORT:
         raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), f"export MULTINODE_SSH_PORT={PORT}")
     return port

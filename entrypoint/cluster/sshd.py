@@ -9,6 +9,7 @@ from entrypoint.cluster.keys import PORT, find_keys, make_host_key, read_ssh_por
 from entrypoint.container.files import which, write_private
 from entrypoint.container.network import try_port
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.numbers import LAST_PORT
 from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
@@ -114,6 +115,6 @@ def check_port(port: int) -> None:
     """Raise Refusal if a port cannot be used, before sshd fails on it."""
     error = try_port(port)
     if error is not None:
-        other = PORT if isinstance(error, PermissionError) else port + 1
+        other = PORT if isinstance(error, PermissionError) or port == LAST_PORT else port + 1
         fact = f"the port for ssh cannot be used ({error.strerror})"
         raise Refusal(fact, port, f"export MULTINODE_SSH_PORT={other} on every node")

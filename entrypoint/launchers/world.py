@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.addresses import is_loopback, read_ipv6
 from entrypoint.errors import Refusal
-from entrypoint.numbers import first_number, number, whole
+from entrypoint.numbers import LAST_PORT, first_number, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -213,7 +213,7 @@ def unbracket(host: str) -> str:
 def read_master_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> int | None:
     """Return where the master listens, None if nobody said. Raise Refusal for what is no port."""
     port = whole(text) if text else 0
-    if port is None or port > 65535:
+    if port is None or port > LAST_PORT:
         raise Refusal("the master's port is not a number below 65536", repr(text), remedy)
     return port or None
 

@@ -11,6 +11,7 @@ from entrypoint.container.files import read_text
 from entrypoint.container.network import find_address, find_both_ends, is_here, read_routes, try_port
 from entrypoint.errors import LATER, Refusal
 from entrypoint.launchers.world import MPI, PORT, SLURM, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.numbers import LAST_PORT
 from entrypoint.printing.streams import print_note
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def check_master(world: World) -> None:
     if here and isinstance(error, PermissionError):
         raise explain_privileged(world, error)
     if first:
-        remedy = f"export {name_port(world)}{world.port + 1} on every node"
+        other = PORT if world.port == LAST_PORT else world.port + 1
+        remedy = f"export {name_port(world)}{other} on every node"
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
     if here:
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"

@@ -69,22 +69,23 @@ def test_sshd_keeps_only_the_name_of_its_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "fact", "remedy"),
+    ("port", "error", "fact", "remedy"),
     [
-        (None, "", ""),
-        (OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=23 on"),
-        (PermissionError(13, "Permission denied"), "(Permission denied)", "MULTINODE_SSH_PORT=2222 on"),
+        (22, None, "", ""),
+        (22, OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=23 on"),
+        (65535, OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=2222 on"),
+        (22, PermissionError(13, "Permission denied"), "(Permission denied)", "MULTINODE_SSH_PORT=2222 on"),
     ],
 )
 def test_a_port_that_sshd_cannot_have_is_refused(
-    error: OSError | None, fact: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+    port: int, error: OSError | None, fact: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sshd, "try_port", lambda _: error)
     if error is None:
-        sshd.check_port(22)
+        sshd.check_port(port)
         return
     with pytest.raises(Refusal) as caught:
-        sshd.check_port(22)
+        sshd.check_port(port)
     assert fact in caught.value.fact and remedy in caught.value.remedy and caught.value.code == 2
 
 

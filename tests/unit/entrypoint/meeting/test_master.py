@@ -46,6 +46,18 @@ def test_what_cannot_work_is_refused(world: World, fact: str, code: int) -> None
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(("port", "other"), [(29500, 29501), (65534, 65535), (65535, 29500)])
+def test_the_port_that_is_named_instead_of_one_in_use_is_one(
+    port: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master, "try_port", lambda _: TRIED[TAKEN])
+
+    with pytest.raises(Refusal) as caught:
+        check_master(RANKS._replace(port=port))
+
+    assert f"MASTER_PORT={other} on every node" in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     "world",
     [
