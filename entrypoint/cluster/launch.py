@@ -89,8 +89,9 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
         hosts = read_hostfile(text, path)
     if not hosts:
         raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
-    if len(hosts) > 1 and any(is_loopback(host.name) for host in hosts):
-        raise Refusal("loopback is a different machine on every host", "localhost", "this host's name on the network")
+    loopback = next((host.name for host in hosts if is_loopback(host.name)), None)
+    if loopback and len(hosts) > 1:
+        raise Refusal("loopback is a different machine on every host", loopback, "this host's name on the network")
     return hosts
 
 

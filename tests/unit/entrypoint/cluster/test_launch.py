@@ -57,6 +57,12 @@ def test_wrong_words_of_launch_are_refused(words: list[str], fact: str) -> None:
     assert fact in caught.value.fact and caught.value.code == 2
 
 
+def test_a_loopback_among_hosts_is_named_as_it_was_typed() -> None:
+    with pytest.raises(Refusal) as caught:
+        read_request(["--hosts", "node0,127.0.0.1", "smoke"], {})
+    assert caught.value.value == "127.0.0.1"
+
+
 def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
     found = job_variables({"MASTER_ADDR": "m", "MASTER_PORT": "1"}, [Host("a", 1), Host("b", 1)], 2)
