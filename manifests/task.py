@@ -30,6 +30,7 @@ MOST_WORDS, LONGEST_WORD = 128, 1 << 20
 CACHES = ("HF_HOME", "HF_DATASETS_CACHE", OLD_CACHE, *HUB_CACHES)
 # Arguments of the examples and of the Trainer that are a token of the hub.
 TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")
+FLAGS = ("", "True", "true", "False", "false")  # that a script of an older release took in the place of a token
 
 
 def choose_words(kind: str, typed: Sequence[str]) -> tuple[str, ...]:
@@ -97,7 +98,7 @@ def check_downloads(job: Job) -> None:
 def check_token(job: Job) -> None:
     """Raise Refusal for a token among the arguments: whoever may read the job would have it."""
     given = read_given(list(job.words[1:]), lambda _: None, strict=False)
-    found = [name for name in TOKENS if isinstance(given.get(name), str) and given[name] not in ("True", "true", "")]
+    found = [name for name in TOKENS if isinstance(given.get(name), str) and given[name] not in FLAGS]
     if found:
         raise token_refusal(f"--{found[0]}")
 

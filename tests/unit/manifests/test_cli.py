@@ -196,6 +196,11 @@ def test_a_message_that_cannot_be_written_changes_nothing(path: str | None, word
     assert bool(out.getvalue()) is (code == 0)
 
 
+@pytest.mark.parametrize("value", ["True", "false", "False"])
+def test_a_flag_in_the_place_of_a_token_is_none(value: str) -> None:
+    assert write("pytorchjob", "qa", "--use_auth_token", value).code == 0
+
+
 def test_no_message_has_the_token() -> None:
     for words in (["--env", "HF_TOKEN=hf_secret"], ["qa", "--token", "hf_secret"], ["qa", "--hub_token=hf_secret"]):
         assert "hf_secret" not in write("pytorchjob", *words).err
