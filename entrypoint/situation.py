@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-# Words of a command line that starts ranks on other hosts, in the launcher of an MPIJob, beside starters' programs.
-RANKS_ELSEWHERE = {*starters.PROGRAMS, *starters.MODULES, "launch", "horovodrun", "multinode"}
+# Names of programs and modules that start ranks on other hosts, in the launcher of an MPIJob. A torchrun does not.
+RANKS_ELSEWHERE = {
+    "mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "launch", "accelerate-launch", "deepspeed", "horovodrun",
+    "multinode",
+}  # fmt: skip
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
@@ -177,9 +180,8 @@ def warn_launcher(job: jobs.Job, world: World) -> list[str]:
 
 
 def may_start_ranks(word: str) -> bool:
-    """Return whether a word of a command line is a program or a module that starts ranks, or is called like one."""
-    name = os.path.basename(word)
-    return name in RANKS_ELSEWHERE or name.removesuffix(".py").rpartition(".")[2] in RANKS_ELSEWHERE
+    """Return whether a word is a program that starts ranks elsewhere, as mpiexec.hydra, or a module, or called so."""
+    return not RANKS_ELSEWHERE.isdisjoint(os.path.basename(word).split("."))
 
 
 def is_python(job: jobs.Job) -> bool:
