@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
 from images.base.base import Base
-from images.debs import apt
-from images.debs.apt import Choice
+from images.debs import apt, package
 from images.foreign import sandbox
 from images.host.context import Background, Context
 from images.host.errors import Damaged, UserFault, or_else
@@ -92,15 +92,15 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     return base
 
 
-def _choose_additions(base: Base, planned: Plan, context: Context) -> Choice:
+def _choose_additions(base: Base, planned: Plan, context: Context) -> apt.Choice:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
     names, store = additions.lacking(base.facts), context.store
     if not names:
-        return Choice((), "")
+        return apt.Choice((), "")
     with context.progress.step("choosing Debian's packages"):
         debs = apt.named(planned.debian.suite, additions.packages(names), context)
     additions.read_files(store, debs, names, base.facts, context.environ)
-    return Choice(debs, "")
+    return apt.Choice(debs, "")
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
@@ -159,10 +159,10 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, taken)
-    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store), context)
+    control = partial(package.control, context.store, context.environ)
+    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store, control), context)
     layers = (*base.layers, *above)
-    settings = entrypoint_layer.settings(lock, base)
-    config = oci.config(layers, settings, f"{lock.family_as_of}T00:00:00Z", base.history)
+    config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
     wanted = import_check.wanted_of(context.store, [(wheel.sha256, wheel.path) for wheel in found])
     return Finished(oci.Image(tags, config, manifest, layers), base, lock, wanted)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from packaging.version import Version
 
 from images.base.base import Facts
 from images.base.inspect import needed
+from images.debs import package
 from images.debs.apt import Deb
 from images.foreign import tars
-from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.layer import LayerWriter
@@ -55,7 +54,6 @@ PIECES = {
 }  # fmt: skip
 NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
-DPKG = "sudo apt-get install dpkg (on Debian and Ubuntu it is there)"
 HOPS = 8  # links from a library's usual name to its file: two in Debian
 
 
@@ -105,7 +103,7 @@ def read_files(
         deb = next((deb for deb in debs if deb.package == piece.package), None)
         path = store.blob(deb.sha256, deb.filename) if deb else None
         if path is None:
-            raise WorldFault("a package of Debian is missing", piece.package, "build again, or make a new lock")
+            raise package.missing(piece.package)
         found[piece.place] = data = _file(store, path, piece.source, environ)
         if name != "tini" and (newest := needed(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
@@ -144,26 +142,11 @@ def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) ->
 def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
     """Read a file out of a package."""
     try:
-        with tar_of_package(store, deb, environ) as path, tars.open_file(path) as tar:
+        with package.tar_of_package(store, deb, environ) as path, tars.open_file(path) as tar:
             return member(tar, tars.listed(tar, path.stat().st_size), source)
     except (LookupError, tarfile.TarError) as error:
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
-
-
-@contextmanager
-def tar_of_package(store: Store, deb: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the files of a package as a tar.
-
-    Raises WorldFault when it is no package.
-    """
-    with store.aside() as path:
-        with path.open("wb") as out:
-            done = process.run(["dpkg-deb", "--fsys-tarfile", str(deb)], environ, DPKG, out=out)
-        if done.code:
-            remedy = f"remove {deb} and run it again: {done.complaint}"
-            raise WorldFault("a file is not a Debian package", deb.name, remedy)
-        yield path
 
 
 def _has(facts: Facts, name: str) -> bool:

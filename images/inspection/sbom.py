@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from packaging.metadata import RawMetadata
@@ -10,11 +10,14 @@ from packaging.utils import canonicalize_name
 
 from images.base import replaced
 from images.base.base import Base, Facts
+from images.base.installed import paragraphs
 from images.debs.apt import Deb
 from images.host.store import Store
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
 from images.wheels.about import about
+
+Control = Callable[[Deb], str]
 
 NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
 
@@ -37,12 +40,13 @@ class Listed:
     examples: tuple[str, str] | None
 
 
-def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str:
+def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, control: Control) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
+    `control` returns what a Debian package says of itself (deb-control(5)).
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    contents = asdict(listed(locked, found, base, store))
+    contents = asdict(listed(locked, found, base, store, control))
 
     def make() -> str:
         from images.inspection import components  # a tenth of a second that most builds do not need
@@ -52,13 +56,13 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> str
     return str(store.cached("sboms", contents, make).value)
 
 
-def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store) -> Listed:
+def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, control: Control) -> Listed:
     """Return what an image is made of."""
     release = str(locked.transformers)
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
     systems, installed = [(base.facts.status, _distro(base.facts), hashes)], list[tuple[str, str]]()
     if base.manifest is not None:
-        added = "\n".join(map(_paragraph, locked.debian.debs))
+        added = "\n".join(_paragraph(deb, control(deb)) for deb in locked.debian.debs)
         systems = [(added, _debian(locked.debian.suite), hashes), (base.facts.status, _distro(base.facts), {})]
         installed = _kept(base.facts, locked)
     return Listed(
@@ -79,8 +83,12 @@ def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str
     ]
 
 
-def _paragraph(deb: Deb) -> str:
-    return f"Package: {deb.package}\nVersion: {deb.version}\nArchitecture: {deb.architecture}\n"
+def _paragraph(deb: Deb, control: str) -> str:
+    """Return a package as dpkg's status file has it: the names of the lock, and who made it of which source."""
+    known = {"Package": deb.package, "Version": deb.version, "Architecture": deb.architecture}
+    said = next(paragraphs(control), {})
+    told = {name: " ".join(said[name.lower()].split()) for name in ("Source", "Maintainer") if name.lower() in said}
+    return "".join(f"{name}: {value}\n" for name, value in {**known, **told}.items())
 
 
 def _debian(suite: str) -> str:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base import additions
 from images.base.base import Base, Site, of_debian
 from images.base.inspect import LIBRARIES
+from images.debs import package
 from images.debs.apt import Deb
 from images.foreign import tars
 from images.foreign.paths import OPAQUE, WHITEOUT, below_root
@@ -75,7 +75,7 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, envi
             whole = store.whole(deb.sha256, deb.filename)
             if whole is None:
                 raise Damaged(store.place(deb.sha256, deb.filename))
-            with additions.tar_of_package(store, whole, environ) as plain, compression.opened_tar(plain) as (tar, _):
+            with package.tar_of_package(store, whole, environ) as plain, compression.opened_tar(plain) as (tar, _):
                 _unpack(tar, root, MERGED, needed)
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])

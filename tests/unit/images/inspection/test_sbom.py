@@ -11,6 +11,7 @@ import pytest
 
 from images.base.base import Base
 from images.base.installed import Distribution
+from images.debs.apt import Deb
 from images.host.store import Store
 from images.inspection import components, sbom
 from images.lock.lock import BaseImage, Examples, Lock
@@ -27,9 +28,14 @@ UBUNTU = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()})
 LOCK = lock([artifact("six", "1.17.0")], python="3.10", examples=Examples("examples.tar.zst", "c" * 64))
 
 
-def parts(locked: Lock, found: Base, store: Store) -> list[dict[str, Any]]:
+def control(deb: Deb) -> str:
+    """Say of a package what dpkg-deb prints of one that is its own source."""
+    return f"Package: {deb.package}\nVersion: {deb.version}\nArchitecture: {deb.architecture}\n"
+
+
+def parts(locked: Lock, found: Base, store: Store, said: sbom.Control = control) -> list[dict[str, Any]]:
     """Return the components of a document."""
-    rows: list[dict[str, Any]] = json.loads(sbom.write(locked, [], found, store))["components"]
+    rows: list[dict[str, Any]] = json.loads(sbom.write(locked, [], found, store, said))["components"]
     return rows
 
 
@@ -61,6 +67,27 @@ def test_packages_for_a_pulled_base_are_those_of_the_suite_in_the_lock(tmp_path:
     assert [row["purl"].partition("distro=")[2] for row in rows if "deb/debian/tini@" in row.get("purl", "")] == [
         distro
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "upstream", "publisher"),
+    [
+        ("Source: gcc-12 (12.2.0-14)\nMaintainer: A\n B <a@b.c>\n", "gcc-12%4012.2.0-14", "A B <a@b.c>"),
+        ("Package: six\nVersion: 2\nArchitecture: all\nSource: gcc-12\nStatus: deinstall\n", "gcc-12", None),
+        ("Source: no source\n\nSource: gcc-12\n", "", None),
+        ("", "", None),
+    ],
+)
+def test_an_added_package_has_the_source_that_it_names_and_nothing_else_of_it(
+    tmp_path: Path, said: str, upstream: str, publisher: str | None
+) -> None:
+    rows = parts(LOCK, UBUNTU, Store(tmp_path), lambda _: said)
+
+    (found,) = (row for row in rows if "deb/debian/" in row.get("purl", ""))
+    assert (found["name"], found["version"], found.get("publisher")) == ("tini", "0.19", publisher)
+    assert found["purl"].partition("&upstream=")[2] == upstream
+    names = [row["value"] for row in found.get("properties", []) if row["name"].endswith(":SrcName")]
+    assert names == (["gcc-12"] if upstream else [])
 
 
 def test_a_base_that_was_made_here_is_its_debian_packages(tmp_path: Path) -> None:
@@ -103,10 +130,10 @@ def test_what_the_image_hides_of_the_base_is_not_listed(tmp_path: Path, ahead: s
 
 
 def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path))
+    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control)
     monkeypatch.setattr(components, "render", None)
 
-    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path)) == first
+    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control) == first
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -120,6 +147,6 @@ def test_a_base_that_says_otherwise_of_itself_has_another_document(
     good, store = replace(UBUNTU, manifest=None if made else MANIFEST), Store(tmp_path / "store")
     other = replace(good, facts=replace(good.facts, **changes))
 
-    first = sbom.write(LOCK, [], other, store)
+    first = sbom.write(LOCK, [], other, store, control)
 
-    assert sbom.write(LOCK, [], good, store) != first
+    assert sbom.write(LOCK, [], good, store, control) != first
