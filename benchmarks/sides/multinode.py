@@ -15,8 +15,8 @@ from images.host.store import Store
 # Without examples, which come from a place that not every machine reaches.
 WHOLE = ("--base", "debian", "--examples", "none")
 
-# Records of the store that a build makes from its downloads.
-MADE = ("layers", "bytecode", "packed", "sonames", "about wheels", "sboms", "import checks")
+# Records of the store that a build makes from its downloads, beside what is read of each as it arrives.
+MADE = ("layers", "bytecode", "packed", "sboms", "import checks")
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,8 +44,6 @@ GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.s
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
 LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 MUSL = "ld-musl-x86_64.so.1"
-
-MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
 
 
 def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
@@ -185,12 +183,6 @@ def _directories(tree: Tree) -> Directories:
     return Directories(owners, links)
 
 
-def soname(library: bytes) -> str | None:
-    """Return the name that the loader knows a library by (DT_SONAME); None if it has none or is no ELF file."""
-    tags = _entries(library, ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
-    return next((str(tag.soname) for tag in tags), None)
-
-
 def needed(library: bytes, prefix: str) -> Version:
     """Return the newest symbol version `<prefix>_N.N` that a library asks of others; 0 if it asks for none."""
     return _newest(_entries(library, ".gnu.version_r", _version_names), prefix) or Version("0")
@@ -202,14 +194,9 @@ def provided(library: bytes, prefix: str) -> Version | None:
 
 
 def _entries(library: bytes, name: str, entries: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """List the entries of a section; a damaged file has none."""
     from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
 
-    try:
-        section = libraries.section(library, name)
-        return list(islice(entries(section), MOST)) if section else []
-    except libraries.BROKEN:
-        return []
+    return libraries.entries(io.BytesIO(library), name, entries)
 
 
 def _version_names(section: Any) -> Iterable[str]:

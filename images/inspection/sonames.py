@@ -8,18 +8,16 @@ cache and no order decides which file is found.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from images.base.inspect import LIBRARIES, soname
+from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
 from images.lock.collect import Wheel
-from images.wheels import archive
+from images.wheels.content import content
 
 # Debian: ld.so.conf.d/libc.conf and x86_64-linux-gnu.conf, and the loader's own two (ld.so(8)).
 SEARCHED = (*LIBRARIES, "usr/local/lib/x86_64-linux-gnu")
@@ -72,29 +70,14 @@ def _of_base(paths: Iterable[str]) -> Iterator[Library]:
 
 
 def _of_wheel(wheel: Wheel, store: Store, *, trimmed: bool) -> Iterator[Library]:
-    """List a wheel's by the names of its files and by those inside them, once."""
+    """List a wheel's by the names of its files and by those inside them."""
     left_out = trim.pattern(wheel.project) if trimmed else None
-    inputs = [wheel.sha256, left_out.pattern if left_out else ""]
-    for path, crc, names in store.cached("sonames", inputs, lambda: list(_read(wheel.path, left_out))).value:
-        yield from (Library(name, wheel.project, f"usr/local/{path}", crc) for name in names)
-
-
-def _read(wheel: Path, left_out: re.Pattern[str] | None) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield (path below the prefix, checksum, names) of each library that goes to a directory of the loader's.
-
-    Raises WorldFault where one is damaged.
-    """
-    inside: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
-    with archive.opened(wheel) as opened:
-        for member, checksum in opened.checksums.items():
-            path = member.partition(".data/data/")[2]
-            directory, name = posixpath.split(path)
-            if ".so" not in name or f"usr/local/{directory}" not in SEARCHED:
-                continue
-            if not (left_out and left_out.match(f"data/{path}")):
-                if checksum not in inside:
-                    inside[checksum] = soname(opened.read(member))
-                yield path, checksum, sorted({name, inside[checksum] or name})
+    for path, checksum, inside in content(store, wheel.sha256, wheel.path).libraries:
+        directory, name = posixpath.split(f"usr/local/{path}")
+        if directory in SEARCHED and not (left_out and left_out.match(f"data/{path}")):
+            yield from (
+                Library(each, wheel.project, f"{directory}/{name}", checksum) for each in {name, inside or name}
+            )
 
 
 def _above(path: str) -> Iterator[str]:

@@ -15,11 +15,13 @@ from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, interpreter, oneccl
 from images.layers import wheel as wheels
 from images.layers.bytecode import Interpreter
+from images.layers.wheel import Parts
 from images.lock import collect, lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import BINDINGS, Lock
 from images.oci.layer import Directories, Layer, LayerWriter, Written
 from images.plan.planner import FAMILY
+from images.wheels.content import content
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
@@ -135,8 +137,9 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
         of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)
         for wheel in part.wheels:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            shared = of_ipex if wheel.project == BINDINGS else {}
-            wheels.write(layer, wheel.path, base.site, pyc, shared, trimmed=lock.trim)
+            outlines = content(store, wheel.sha256, wheel.path).outlines
+            parts = Parts(outlines, pyc, of_ipex if wheel.project == BINDINGS else {})
+            wheels.write(layer, wheel.path, base.site, parts, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])
 

@@ -20,7 +20,9 @@ from images.lock import resolve, source_only, uv
 from images.lock.lock import BINDINGS, BLOB, Artifact, Lock
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Question
-from images.wheels import archive, wheelhouse
+from images.wheels import wheelhouse
+from images.wheels.about import about
+from images.wheels.content import content
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4
@@ -189,5 +191,6 @@ def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Whee
         row = next(row for row in lock.source_only if row.name == artifact.name)
         digest, name = source_only.to_wheel(store, path, digest, row)
         path = store.place(digest, name)
-    store.cached("checked wheels", digest, lambda: archive.check(path))
+    content(store, digest, path)
+    about(store, digest, path)
     return Wheel(artifact.name, artifact.version, digest, path)

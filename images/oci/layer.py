@@ -155,22 +155,24 @@ class LayerWriter:
 
         Raises WorldFault for a path that no layer has, and where the layer has something else at that path.
         """
-        return self._add(self._place(path), data, mode)
+        digest = hashlib.sha256(data).hexdigest()
+        self.stream(path, (data,), digest, len(data), mode)
+        return digest
 
-    def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> str:
-        """Add a file as `file` does, not held in memory: files with equal `content` become links to the first."""
-        is_needed, hashed = self._begin(self._place(path), size, (content, mode)), hashlib.sha256()
-        for chunk in chunks:
-            hashed.update(chunk)
-            if is_needed:
+    def stream(self, path: str, chunks: Iterable[bytes], content: str, size: int, mode: int = 0o644) -> None:
+        """Add a file that is not held in memory; nothing is read of one whose `content`, a sha256, is there already.
+
+        `size` are the bytes of all chunks. Raises WorldFault as `file` does.
+        """
+        if self._begin(self._place(path), size, (content, mode)):
+            for chunk in chunks:
                 self._sink.write(chunk)
-        self._sink.pad(tarfile.BLOCKSIZE)
-        return hashed.hexdigest()
+            self._sink.pad(tarfile.BLOCKSIZE)
 
     def whiteout(self, path: str) -> None:
         """Hide a file or directory of a lower layer."""
         directory, name = posixpath.split(self._place(path))
-        self._add(posixpath.join(directory, WHITEOUT + name), b"", 0o644)
+        self._begin(posixpath.join(directory, WHITEOUT + name), 0, ("", 0o644))
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link."""
@@ -205,13 +207,6 @@ class LayerWriter:
             remedy = "leave one of the packages out, or a --wheelhouse with one of them repaired"
             raise WorldFault("two different files have one path", f"/{path} ({both})" if both else f"/{path}", remedy)
         return False
-
-    def _add(self, path: str, data: bytes, mode: int) -> str:
-        digest = hashlib.sha256(data).hexdigest()
-        if self._begin(path, len(data), (digest, mode)):
-            self._sink.write(data)
-            self._sink.pad(tarfile.BLOCKSIZE)
-        return digest
 
     def _begin(self, path: str, size: int, content: tuple[str, int]) -> bool:
         """Write the header of a file of this sha256 and mode; return whether its bytes are to follow."""

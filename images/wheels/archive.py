@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import configparser
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from installer.exceptions import InstallerError
 from installer.records import RecordEntry
 from installer.sources import WheelContentElement, WheelFile
 from installer.utils import SCHEME_NAMES, parse_entrypoints
-from isal import isal_zlib
 
 from images.foreign import bounds
 from images.foreign.paths import flaw
 from images.host.errors import WorldFault
-from images.wheels import record, symbols
-from images.wheels.symbols import Outline
+from images.wheels import record
+from images.wheels.members import HEADER, METHODS, NOT_DEFLATE, Member
 
 # Files of .dist-info that RECORD has no hash of, and the one that is the installer's own to write.
 UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
@@ -35,47 +35,21 @@ UNLISTED, INSTALLER = ("RECORD", "RECORD.jws", "RECORD.p7s"), "INSTALLER"
 EDITED = {"intel_extension_for_pytorch": ("intel_extension_for_pytorch/version.py",)}
 NEEDED = ("METADATA", "RECORD", "WHEEL")
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-ENCRYPTED = 0x1  # a bit of a file's flags: APPNOTE.TXT of PKWARE, 4.4.4
+# Bits of a file's flags (APPNOTE.TXT of PKWARE, 4.4.4), and what they say of it.
+FLAGS = {0x1: "is encrypted", 0x20: "is patched data", 0x40: "is encrypted"}
 
-NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
 UNREADABLE = (InstallerError, zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError, NotImplementedError, ValueError)
 REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
 DAMAGE = (zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError)
 ANOTHER = "--wheelhouse DIR with a good copy of the wheel; a lock that names this one has to be made again"
 
 
-class Member(zipfile.ZipExtFile):
-    """A file of a zip whose checksum ISA-L computes: a tenth of zlib's time where that has no instructions for it."""
-
-    _expected_crc: int | None
-    _running_crc: int
-    _eof: bool
-
-    def _update_crc(self, newdata: bytes) -> None:
-        self._running_crc = isal_zlib.crc32(newdata, self._running_crc)
-        if self._eof and self._expected_crc not in (None, self._running_crc):
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self.name!r}")
-
-
-class Zip(zipfile.ZipFile):
-    """A zip that ISA-L inflates: the same bytes in a quarter of zlib's time, which was most of a layer's."""
-
-    def open(self, *args: Any, **options: Any) -> IO[bytes]:
-        """Open a file of it, as the standard library does."""
-        stream = super().open(*args, **options)
-        stream.__class__ = Member  # type: ignore[assignment]  # it is made by the constructor of the standard library's class
-        if getattr(stream, "_compress_type", None) == zipfile.ZIP_DEFLATED:
-            stream._decompressor = isal_zlib.decompressobj(-zlib.MAX_WBITS)  # type: ignore[attr-defined]
-        return stream
-
-
 class CheckedWheel(WheelFile):
     """A wheel as `installer` reads it: what has been checked is all that it returns."""
 
-    def __init__(self, file: zipfile.ZipFile) -> None:
+    def __init__(self, file: zipfile.ZipFile, stream: BinaryIO) -> None:
         super().__init__(file)
-        self._file = file
+        self._file, self._stream = file, stream
         self._infos = [info for info in file.infolist() if not info.filename.endswith("/")]
         for info in file.infolist():
             require_inside(file, info)
@@ -86,28 +60,19 @@ class CheckedWheel(WheelFile):
         return [info.filename for info in self._infos]
 
     @property
-    def checksums(self) -> dict[str, int]:
-        """Return the names of the files, each with the checksum that the directory of the archive says."""
-        return {info.filename: info.CRC for info in self._infos}
+    def members(self) -> Iterator[Member]:
+        """Return the files, of which nothing has been read yet."""
+        return (Member(self._stream, info) for info in self._infos)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file: never more than the directory of the archive says."""
-        info = self._file.getinfo(name)
-        with self._file.open(info) as stream:
-            return stream.read(max(info.file_size, 1))
+        return Member(self._stream, self._file.getinfo(name)).read()
 
     def unpack(self) -> None:
         """Unpack every file, and keep nothing; raise BadZipFile for one that is not what its checksum says."""
-        if damaged := self._file.testzip():
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {damaged!r}")
-
-    def outline(self, name: str) -> Outline | None:
-        """Return what stays of a file without its symbols, or None for one that stays as it is."""
-        info = self._file.NameToInfo.get(name)  # none, where the file goes to its place from .data
-        if info is None:
-            return None
-        with self._file.open(info) as stream:
-            return symbols.outline(stream, info.file_size)
+        for member in self.members:
+            for _ in member.chunks():
+                pass
 
     @cached_property
     def dist_info_filenames(self) -> list[str]:
@@ -120,9 +85,13 @@ class CheckedWheel(WheelFile):
         return self.read(f"{self.dist_info_dir}/{filename}").decode()
 
     def get_contents(self) -> Iterator[WheelContentElement]:
-        """Yield every file but the installer's own, as `installer` takes them."""
+        """Yield every file but the installer's own, as `installer` takes them: each stream is a Member."""
         replaced = f"{self.dist_info_dir}/{INSTALLER}"
-        return (element for element in super().get_contents() if element[0][0] != replaced)
+        for member in self.members:
+            mode = member.info.external_attr >> 16
+            if member.info.filename != replaced:
+                may_run = stat.S_ISREG(mode) and bool(mode & 0o111)  # as pip has it, utils/unpacking.py
+                yield (member.info.filename, "", ""), cast("BinaryIO", member), may_run
 
     @cached_property
     def recorded(self) -> dict[tuple[str, str], RecordEntry]:
@@ -146,6 +115,10 @@ class CheckedWheel(WheelFile):
     def expected(self, scheme: str, path: str) -> RecordEntry | None:
         """Return the row of RECORD of a file, by its scheme and its path there."""
         return self.recorded.get((_one_of_two(scheme), path))
+
+    def row(self, name: str) -> RecordEntry | None:
+        """Return the row of RECORD of a file by its name in the archive; RECORD itself has none."""
+        return self.recorded.get(self._place(name))
 
     def _place(self, name: str) -> tuple[str, str]:
         """Return the scheme of a file and its path there."""
@@ -178,8 +151,8 @@ class CheckedWheel(WheelFile):
 
     def _check_packing(self, size: int) -> None:
         for info in self._infos:
-            if info.flag_bits & ENCRYPTED:
-                raise ValueError(f"{info.filename!r} is encrypted")
+            if found := [said for flag, said in FLAGS.items() if info.flag_bits & flag]:
+                raise ValueError(f"{info.filename!r} {found[0]}")
             if info.compress_type not in METHODS:
                 raise ValueError(f"{info.filename!r} is compressed by method {info.compress_type}, not by deflate")
         unpacked = sum(info.file_size for info in self._infos)
@@ -201,20 +174,20 @@ class CheckedWheel(WheelFile):
 
 
 def require_inside(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-    """Raise BadZipFile where the directory of a zip does not point before itself: opening the file is an OSError."""
-    if not 0 <= info.header_offset < file.start_dir:
+    """Raise BadZipFile where the directory of a zip says that a file lies elsewhere than before itself."""
+    if not 0 <= info.header_offset <= file.start_dir - HEADER.size - info.compress_size:
         raise zipfile.BadZipFile(f"its directory points outside of it for {info.filename!r}")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[CheckedWheel]:
-    """Open a wheel that is in order; the content of a file is compared with RECORD by who reads it.
+    """Open a wheel that is in order; `content` compares what is in its files with RECORD.
 
     Raises WorldFault that names the wheel and what is wrong, also for what comes to light while it is read.
     """
     try:
-        with Zip(path) as file:
-            archive = CheckedWheel(file)
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
+            archive = CheckedWheel(file, stream)
             archive.check(path.stat().st_size)
             yield archive
     except UNREADABLE as error:
@@ -236,11 +209,6 @@ def require_whole(path: Path) -> None:
     """Raise WorldFault for a wheel of which a file cannot be unpacked, or is not what its checksum says."""
     with opened(path) as archive:
         archive.unpack()
-
-
-def content(stream: BinaryIO, entry: RecordEntry | None) -> bytes:
-    """Return the content of a file: never more than RECORD says."""
-    return stream.read() if entry is None or entry.size is None else stream.read(max(entry.size, 1))
 
 
 def _one_of_two(scheme: str) -> str:

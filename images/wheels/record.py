@@ -27,10 +27,9 @@ def read(text: str, sizes: Mapping[str, int]) -> dict[str, RecordEntry]:
     return entries
 
 
-def refuse_content(entry: RecordEntry, data: bytes, sha256: str) -> None:
-    """Raise ValueError when a file does not have the hash of its row; `sha256` is the file's own, in hexadecimal."""
-    assert entry.hash_ is not None, "read() returns no row without a hash"
-    if entry.hash_ != hash_of(sha256) and (entry.hash_.name == "sha256" or not entry.hash_.validate(data)):
+def refuse_content(entry: RecordEntry, digest: bytes) -> None:
+    """Raise ValueError when a file does not have the hash of its row; `digest` is by the row's own algorithm."""
+    if entry.hash_ is None or entry.hash_.value != _encoded(digest):
         raise ValueError(f"RECORD has another hash of {entry.path!r}")
 
 
@@ -47,16 +46,22 @@ def write(files: Mapping[str, bytes], info: str) -> str:
 
 def hash_of(sha256: str) -> Hash:
     """Return a sha256, given in hexadecimal, as RECORD writes it."""
-    return Hash("sha256", base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("="))
+    return Hash("sha256", _encoded(bytes.fromhex(sha256)))
 
 
-def sha256_of(entry: RecordEntry) -> str:
-    """Return the sha256 of a row in hexadecimal.
+def sha256_of(entry: RecordEntry | None) -> str | None:
+    """Return the sha256 of a row in hexadecimal, or None where there is no row, or one with another algorithm.
 
     Raises ValueError when its hash is not written as one.
     """
-    text = entry.hash_.value if entry.hash_ else ""
+    if entry is None or entry.hash_ is None or entry.hash_.name != "sha256":
+        return None
+    text = entry.hash_.value
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+
+
+def _encoded(digest: bytes) -> str:
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def _rows(text: str) -> dict[str, tuple[str, str, str]]:

@@ -8,9 +8,9 @@ System V ABI, "Object Files", and its AMD64 supplement.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from images.host.store import CHUNK
 
@@ -80,6 +80,16 @@ class Outline:
         """Return the size in bytes of what stays."""
         return _aligned(_aligned(self.end) + len(self.names)) + len(self.table)
 
+    def to_json(self) -> list[object]:
+        """Return it as JSON can hold it."""
+        return [self.header.hex(), self.end, self.names.start, self.names.stop, self.table.hex()]
+
+    @staticmethod
+    def of_json(value: Any) -> Outline:
+        """Return what `to_json` wrote."""
+        header, end, start, stop, table = value
+        return Outline(bytes.fromhex(header), end, range(start, stop), bytes.fromhex(table))
+
 
 def outline(stream: IO[bytes], size: int) -> Outline | None:
     """Return what stays of a file of `size` bytes without its symbols, or None for one that stays as it is.
@@ -132,11 +142,10 @@ def _is_before(section: Section, end: int) -> bool:
     return section.type in (NULL, NOBITS) or section.offset + section.size <= end
 
 
-def without(stream: IO[bytes], kept: Outline, passed: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yield a file, from its beginning, without its symbols; `passed` is called with all that it had."""
+def without(chunks: Iterable[bytes], kept: Outline) -> Iterator[bytes]:
+    """Yield a file, given from its beginning, without its symbols."""
     position, names = 0, bytearray()
-    while data := stream.read(CHUNK):
-        passed(data)
+    for data in chunks:
         head = data[: max(0, kept.end - position)]
         if head:
             yield head if position else kept.header + head[len(kept.header) :]

@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.wheels import archive
+from images.wheels.members import METHODS
 
 LONGEST = 1 << 20  # bytes of METADATA that are read: the name and the version come first
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
@@ -229,7 +230,7 @@ def _metadata(path: Path) -> tuple[str, str]:
         if info is None:
             raise zipfile.BadZipFile("no METADATA")
         archive.require_inside(file, info)
-        if info.compress_type not in archive.METHODS:
+        if info.compress_type not in METHODS:
             raise zipfile.BadZipFile(f"METADATA is compressed by method {info.compress_type}, not by deflate")
         with file.open(info) as stream:
             raw, _ = parse_email(stream.read(LONGEST))

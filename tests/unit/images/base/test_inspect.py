@@ -120,11 +120,6 @@ def test_tini_is_found_where_it_is() -> None:
 WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])
 
 
-def test_a_library_is_known_by_its_soname() -> None:
-    assert inspect.soname(WHOLE) == "liba.so.1"
-    assert inspect.soname(library()) is None
-
-
 @pytest.mark.parametrize(
     ("versions", "newest"),
     [
@@ -168,4 +163,3 @@ def test_any_file_is_read(change: bytes | tuple[int, int] | int) -> None:
 
     assert inspect.needed(data, "GLIBC") <= Version("2.29")
     assert inspect.provided(data, "GLIBCXX") in (None, Version("3.4"), Version("3.4.30")) or data != WHOLE
-    inspect.soname(data)

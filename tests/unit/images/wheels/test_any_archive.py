@@ -25,6 +25,7 @@ from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
 from images.oci.layer import Directories, LayerWriter
 from images.wheels import archive, wheelhouse
+from images.wheels.content import content
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
 
@@ -61,8 +62,9 @@ def assert_in_place(layer: Path) -> None:
 
 
 def install(path: Path) -> None:
+    outlines = content(Store(path.parent / "store"), sha256(path), path).outlines
     with LayerWriter(path.parent / "layer", Directories()) as layer:
-        wheel.write(layer, path, of_debian("3.11"), {}, {}, trimmed=False)
+        wheel.write(layer, path, of_debian("3.11"), wheel.Parts(outlines, {}, {}), trimmed=False)
         layer.finish()
     assert_in_place(path.parent / "layer")
 
@@ -70,8 +72,8 @@ def install(path: Path) -> None:
 def describe(path: Path) -> None:
     """Read a wheel as a wheelhouse, an SBOM and the search for libraries do: the last two, once it has been checked."""
     wheelhouse.refuse(path.parent, [("thing", "1.0")], "3.11", "2.36")
-    archive.check(path)
     found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
+    content(store, found[0].sha256, path)
     components.document("a", "1", DAY, components.of_wheels(sbom.described(found, store))).encode()
     sonames.refuse(found, (), (), store, trimmed=True)
 

@@ -43,9 +43,17 @@ def test_what_is_not_complete_is_refused(text: str, reason: str) -> None:
 def test_content_is_compared_by_each_algorithm(algorithm: str) -> None:
     row = record.read(f"a,{HASHES[algorithm]},7\nunknown,,\n", {"a": len(DATA)})["a"]
 
-    record.refuse_content(row, DATA, SHA256)
+    record.refuse_content(row, hashlib.new(algorithm, DATA).digest())
     with pytest.raises(ValueError, match="another hash of 'a'"):
-        record.refuse_content(row, b"changed", hashlib.sha256(b"changed").hexdigest())
+        record.refuse_content(row, hashlib.new(algorithm, b"changed").digest())
+
+
+@pytest.mark.parametrize("algorithm", record.ALGORITHMS)
+def test_only_a_sha256_is_taken_for_one(algorithm: str) -> None:
+    row = record.read(f"a,{HASHES[algorithm]},7\n", {"a": len(DATA)})["a"]
+
+    assert record.sha256_of(row) == (SHA256 if algorithm == "sha256" else None)
+    assert record.sha256_of(None) is None
 
 
 def test_what_is_written_is_read() -> None:
@@ -55,4 +63,4 @@ def test_what_is_written_is_read() -> None:
 
     assert text.endswith("\na-1.dist-info/RECORD,,\n")
     for name, row in record.read(text, {name: len(data) for name, data in files.items()}).items():
-        record.refuse_content(row, files[name], hashlib.sha256(files[name]).hexdigest())
+        record.refuse_content(row, hashlib.sha256(files[name]).digest())
