@@ -91,6 +91,9 @@ UNCOMPILED = (
     Row("setuptools", r"setuptools/|pkg_resources/", "builds packages"),
     Row("networkx", r"networkx/", "torch.compile, and torch.fx where it partitions"),
     Row("pycryptodomex", r"Cryptodome/", "archives of 7z with a password"),
+    Row("py7zr", r"py7zr/", "archives of 7z"),
+    Row("backports-zstd", r"backports/zstd/(tarfile|zipfile)", "archives"),
+    Row("lxml", r"lxml/(?!__init__)", "the sets of sacrebleu's own commands"),
     Row(
         "torch",
         r"torch/_inductor/(?!analysis/|runtime/|(__init__|_functionalize_collectives|config|cpp_builder|cpu_vec_isa|"
@@ -106,28 +109,97 @@ UNCOMPILED = (
     Row("torch", r"torch/_export/(db|passes|serde|converter)|torch/distributed/(_tools|optim|pipelining)/", "export"),
     Row("torch", r"torch/ao/(ns|pruning|quantization/[^/]+)/|torch/utils/(benchmark|hipify|tensorboard)/", "tools"),
     Row("torch", r"torch/utils/cpp_ext|functorch/|torchgen/(?!(__init__|code_template|model|utils)\.)", "generators"),
+    Row(
+        "torch",
+        r"torch/_inductor/runtime/(?!(__init__|cache_dir_utils|compile_tasks|hints|runtime_utils)\.)|"
+        r"torch/_dynamo/(repro/|backends/(debugging|distributed|onnxrt|tvm)|debug_utils|testing)|"
+        r"torch/_functorch/(_activation_offloading/|compilers|fx_minifier|partitioners|"
+        r"_aot_autograd/(aot_autograd_result|autograd_cache|graph_compile|streams))",
+        "torch.compile",
+    ),
+    Row(
+        "torch",
+        r"torch/fx/(experimental/(accelerator_part|graph_gradual|migrate_gradual_types/|optimization|partitioner|"
+        r"validator)|passes/tests/)|torch/jit/_shape_functions|torch/nested/_internal/(?!__init__|nested_)",
+        "graphs of torch.fx and TorchScript, nested tensors",
+    ),
+    Row(
+        "torch",
+        r"torch/_export/(non_strict|pass_base)|torch/export/(_draft_export|_trace|_unlift|passes/|pt2_archive/_package)|"
+        r"torch/onnx/_internal/(exporter/_(building|core|fx_passes|reporting|verification)|fx/passes/|"
+        r"torchscript_exporter/symbolic_opset([78]|1[1-9]|2))",
+        "export",
+    ),
+    Row(
+        "torch",
+        r"torch/distributed/((debug|flight_recorder)/|_symmetric_memory/(?!__init__)|"
+        r"tensor/((debug|experimental)/(?!__init__)|_ops/strategy_validation))|torch/backends/(_nnapi|xeon)/(?!__init__)|"
+        r"torch/_numpy/testing/|torch/ao/quantization/quantize_(fx|pt2e)|torch/nn/utils/prune|torch/utils/flop_counter|"
+        r"torch/profiler/_pattern_matcher|torch/cuda/_sanitizer",
+        "tools",
+    ),
     Row("numpy", r"numpy/distutils/", "builds extensions"),
-    Row("scipy", r"scipy/((cluster|datasets|fftpack|odr|signal)/|_lib/(cobyqa|pyprima)/)", "beside statistics"),
+    Row(
+        "scipy",
+        r"scipy/((cluster|datasets|differentiate|fftpack|odr|signal)/|_lib/(cobyqa|pyprima|array_api_compat/(cupy|dask))/)",
+        "beside statistics",
+    ),
+    Row(
+        "scipy",
+        r"scipy/(conftest|optimize/_tstutils|special/(_add_newdocs|_mptestutils|_precompute/|_testutils))",
+        "tests",
+    ),
     Row(
         "scikit-learn",
-        r"sklearn/(cluster|covariance|decomposition|ensemble|feature_selection|gaussian_process|impute|inspection|"
-        r"manifold|neighbors|neural_network|tree)/",
+        r"sklearn/((cluster|compose|covariance|cross_decomposition|decomposition|ensemble|feature_selection|"
+        r"gaussian_process|impute|inspection|manifold|mixture|neighbors|neural_network|semi_supervised|tree)/|"
+        r"(calibration|discriminant_analysis|dummy|kernel_approximation|kernel_ridge|multiclass|multioutput|"
+        r"naive_bayes|pipeline|random_projection)\.)",
         "models; the tasks have its metrics",
     ),
+    Row("scikit-learn", r"sklearn/(conftest|utils/(_test|estimator_checks))", "tests"),
     Row("pandas", r"pandas/plotting/_matplotlib/", "plots"),
+    Row(
+        "pandas",
+        r"pandas/(conftest|io/(clipboard/|formats/(css|excel|html|string|style|xml)|sas/sas[^r]))",
+        "pages, SAS",
+    ),
+    Row(
+        "fsspec",
+        r"fsspec/(tests/|fuse|gui|implementations/(dask|dbfs|ftp|gist|git|github|http_sync|jupyter|libarchive|reference|"
+        r"sftp|smb|webhdfs)\.)",
+        "other file systems",
+    ),
+    Row("aiohttp", r"aiohttp/(pytest_plugin|test_utils|web|worker)", "servers"),
+    Row("dill", r"dill/tests/", "tests"),
+    Row("absl-py", r"absl/testing/", "tests"),
     Row("nltk", r"nltk/(app|draw)/", "windows"),
     Row("narwhals", r"narwhals/_(arrow|dask|duckdb|ibis|pandas_like|polars|spark_like)/", "frames of other libraries"),
     Row(
         "sympy",
         r"sympy/((benchmarks|categories|codegen|combinatorics|crypto|diffgeom|holonomic|liealgebras|physics|sandbox|"
-        r"stats|testing|unify|vector)/|parsing/.*/|.*/benchmarks/)",
+        r"stats|testing|unify|vector|assumptions/handlers|tensor/array/expressions)/|parsing/(.*/|(?!__init__|sympy_p))|"
+        r"integrals/(heurisch|intpoly|manualintegrate|prde|rde|risch)|logic/algorithms/(?!__init__)|matrices/common|"
+        r"plotting/pygletplot/(?!__init__)|polys/(matrices/_dfm|modulargcd|numberfields/resolvent|subresultants)|"
+        r"printing/(c|fortran)\.|tensor/tensor\.|utilities/(autowrap|codegen)|.*/benchmarks/)",
         "mathematics that no shape of a tensor needs",
     ),
     Row("pygments", r"pygments/(formatters|lexers|styles)/(?!__init__|_mapping)", "colours of source code"),
-    Row("huggingface-hub", r"huggingface_hub/(cli|inference)/", "the command hf, and served models"),
+    Row("rich", r"rich/(_emoji_codes|_unicode_data/unicode)", "pictures in texts"),
+    Row("markdown-it-py", r"markdown_it/", "texts in Markdown on a terminal"),
+    Row("typer", r"typer/", "the commands hf and transformers"),
+    Row("huggingface-hub", r"huggingface_hub/((cli|inference)/|_sandbox)", "the command hf, and served models"),
     Row("accelerate", r"accelerate/test_utils/", "test helpers"),
     Row("transformers", rf"transformers/models/(?!({MODELS})/)[^/]+/(?!__init__|configuration_)", "other models"),
+    Row("transformers", r"transformers/models/.*/modular_", "what the other files of a model are made from"),
     Row("transformers", r"transformers/(cli|commands|exporters|kernels)/", "commands, other formats, GPUs"),
+    Row(
+        "transformers",
+        r"transformers/(integrations/(bitnet|executorch|fbgemm_fp8|higgs|metal_quantization|mxfp4)|"
+        r"model_debugging_utils|modeling_gguf_pytorch_utils|testing_utils|time_series_utils|tokenization_mistral_common|"
+        r"utils/(attention_visualizer|network_logging|notebook)|vision_utils)",
+        "other formats, tests, notebooks",
+    ),
     Row("transformers", r"transformers/pipelines/(?!__init__|base|pt_utils)", "models at work"),
 )
 
