@@ -24,12 +24,14 @@ from images.host.disk.faults import require_programs
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.host.text import shortened
+from images.oci import packing
 from images.oci.archive import file_header
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
 
 # Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
 DPKG_OPTIONS = (
     "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/info/*",
     "path-exclude=/usr/share/locale/*",
     "path-exclude=/usr/share/doc/*",
     "path-include=/usr/share/doc/*/copyright",
@@ -88,7 +90,7 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str], 
     made = store.cached(
         "bases", inputs, build, lambda known: store.has(known["written"]["digest"], known["written"]["size"])
     )
-    layer = Layer("debian base", Written(**made.value["written"]), made.reused)
+    layer = Layer(packing.BASE, Written(**made.value["written"]), made.reused)
     return base_of(recipe, layer, inspect.from_plain(made.value["facts"]), python)
 
 
@@ -150,7 +152,7 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
         pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
         _bootstrap(recipe.packages, parts, raw, env)
-        with tarfile.open(raw) as source, LayerWriter(out, Directories()) as layer:
+        with tarfile.open(raw) as source, LayerWriter(out, Directories(), packing.BASE) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
             written = layer.finish()

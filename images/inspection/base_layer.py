@@ -9,7 +9,7 @@ from images.base import debian, inspect
 from images.base.base import Base
 from images.host.store import Store, sha256
 from images.lock.lock import Lock
-from images.oci import compression
+from images.oci import compression, packing
 from images.oci.layer import Layer, Written
 
 
@@ -27,4 +27,4 @@ def read_base(lock: Lock, layer: Path, store: Store) -> Base:
         shutil.copyfile(layer, path)
         store.keep(path, digest)
     written = Written(diff_id, digest, layer.stat().st_size, unpacked)
-    return debian.base_of(lock.debian, Layer("debian base", written, reused=True), facts, lock.python)
+    return debian.base_of(lock.debian, Layer(packing.BASE, written, reused=True), facts, lock.python)

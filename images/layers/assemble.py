@@ -19,6 +19,7 @@ from images.layers.wheel import Parts
 from images.lock import collect, lockfile
 from images.lock.collect import Wheel
 from images.lock.lock import BINDINGS, Lock
+from images.oci import packing
 from images.oci.layer import Directories, Layer, LayerWriter, Written
 from images.plan.planner import FAMILY
 from images.wheels.content import content
@@ -26,7 +27,7 @@ from images.wheels.content import content
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
 GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
-    ("intel runtime", lambda name: name in INTEL),
+    (packing.INTEL, lambda name: name in INTEL),
     ("torch", lambda name: name == "torch"),
     ("oneccl and ipex", lambda name: name in oneccl.STACK),
     ("libraries", lambda name: name not in (*INTEL, "torch", *oneccl.STACK, *FAMILY)),
@@ -178,7 +179,7 @@ def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Ca
 
     def write() -> dict[str, object]:
         with store.aside() as path:
-            with LayerWriter(path, below) as layer:
+            with LayerWriter(path, below, name) as layer:
                 fill(layer)
                 written = layer.finish()
             store.keep(path, written.digest)

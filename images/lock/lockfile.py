@@ -23,8 +23,8 @@ from images.host import fingerprint
 from images.host.errors import UserFault
 from images.lock import uv
 from images.lock.lock import Artifact, Lock, adapter, require_sense
-from images.oci import reference
-from images.oci.layer import EPOCH, ZSTD
+from images.oci import packing, reference
+from images.oci.layer import EPOCH
 from images.plan.request import Request
 
 if sys.version_info >= (3, 11):
@@ -87,7 +87,7 @@ def path_for(image: Path) -> Path:
 
 def tools() -> dict[str, Any]:
     """Return what shows in the bytes besides the files: releases and settings of what we build with."""
-    return {**fingerprint.releases(), **{f"zstd-{k.replace('_', '-')}": v for k, v in ZSTD.items()}, "epoch": EPOCH}
+    return {**fingerprint.releases(), **packing.settings(), "epoch": EPOCH}
 
 
 def read(content: str, where: str, request: Request) -> Lock:

@@ -16,14 +16,10 @@ from images.foreign.paths import HOPS, WHITEOUT, flaw
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
+from images.oci import packing
 
 # Every file has this time (seconds since 1970): 2024-01-01. Bytecode in the image carries it too.
 EPOCH = 1_704_067_200
-
-# The bytes of a compressed layer depend on all of these, and on the exact zstandard release in pyproject.toml, but on
-# no number of threads above 0 (zstd documentation, ZSTD_c_nbWorkers). Level 7 takes twice the time for 5 % fewer bytes.
-ZSTD = {"compression_level": 3, "window_log": 23, "chain_log": 18, "hash_log": 19}
-ZSTD |= {"job_size": 8 << 20, "overlap_log": 8, "threads": 2}
 
 ABSENT = (None, "")
 
@@ -76,10 +72,9 @@ class Directories:
 class Sink:
     """Hash what passes, compress it, hash that, write it: a megabyte at a time, for most files are small."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], settings: zstandard.ZstdCompressionParameters) -> None:
         self._file, self._waiting, self.position, self._size = file, bytearray(), 0, 0
         self._plain, self._packed = hashlib.sha256(), hashlib.sha256()
-        settings = zstandard.ZstdCompressionParameters(**ZSTD)
         self._zstd = zstandard.ZstdCompressor(compression_params=settings).compressobj()
 
     def write(self, data: bytes) -> None:
@@ -110,12 +105,15 @@ class Sink:
 
 
 class LayerWriter:
-    """A layer while it is written: fixed times, parents first, equal files as hard links. Errors name the `source`."""
+    """A layer while it is written: fixed times, parents first, equal files as hard links. Errors name the `source`.
 
-    def __init__(self, path: Path, below: Directories) -> None:
+    Its `name` in the image decides how it is compressed.
+    """
+
+    def __init__(self, path: Path, below: Directories, name: str = "") -> None:
         self.source, self._below = "", below
         self._file = path.open("wb")
-        self._sink = Sink(self._file)
+        self._sink = Sink(self._file, packing.parameters(name))
         self._entries: dict[str, tuple[object, str]] = {"": (tarfile.DIRTYPE, "")}
         self._files: dict[tuple[str, int], str] = {}
         self._resolved: dict[str, str] = {}
