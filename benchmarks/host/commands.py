@@ -68,8 +68,12 @@ def build_py(*words: str) -> list[str]:
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of every command."""
-    return {**os.environ, "DOCKER_BUILDKIT": "1", **(more or {})}
+    """Return the environment of every command.
+
+    Python keeps the bytecode of build.py, as it does for a user: without, each command would compile it anew.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "DOCKER_BUILDKIT": "1", **(more or {})}
 
 
 def _named(command: Sequence[str]) -> str:

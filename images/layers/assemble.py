@@ -138,8 +138,8 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
         of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)
         for wheel in part.wheels:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            outlines = content(store, wheel.sha256, wheel.path).outlines
-            parts = Parts(outlines, pyc, of_ipex if wheel.project == BINDINGS else {})
+            stripped = content(store, wheel.sha256, wheel.path).stripped
+            parts = Parts(stripped, pyc, of_ipex if wheel.project == BINDINGS else {})
             wheels.write(layer, wheel.path, base.site, parts, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])

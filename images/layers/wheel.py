@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import posixpath
 import warnings
@@ -23,10 +22,9 @@ from images.layers.oneccl import SharedFile
 from images.oci.layer import LayerWriter
 from images.wheels import archive, symbols
 from images.wheels.archive import CheckedWheel
-from images.wheels.content import passing
+from images.wheels.content import Stripped
 from images.wheels.members import Member
 from images.wheels.record import hash_of, sha256_of
-from images.wheels.symbols import Outline
 
 
 def schemes(site: Site, project: str) -> dict[str, str]:
@@ -44,12 +42,12 @@ def schemes(site: Site, project: str) -> dict[str, str]:
 class Parts:
     """What goes into a layer with a wheel, or in the place of its files.
 
-    `outlines` are what stays of libraries without symbols, by their names in the wheel, and `bytecode` is that of its
+    `stripped` are libraries that can lose their symbols, by their names in the wheel, and `bytecode` is that of its
     modules, by their paths. `shared` are the paths of files that another package of the image has for both: a link is
     written there.
     """
 
-    outlines: Mapping[str, Outline]
+    stripped: Mapping[str, Stripped]
     bytecode: Mapping[str, bytes]
     shared: Mapping[str, SharedFile]
 
@@ -60,7 +58,7 @@ class Destination(WheelDestination):
     def __init__(self, layer: LayerWriter, wheel: CheckedWheel, site: Site, parts: Parts, *, trimmed: bool) -> None:
         project = wheel.distribution.replace("_", "-").lower()
         self._layer, self._wheel, self._pyc, self._shared = layer, wheel, parts.bytecode, parts.shared
-        self._outlines = parts.outlines
+        self._stripped = parts.stripped
         self._directories, self._command = schemes(site, project), site.command
         self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
@@ -86,10 +84,13 @@ class Destination(WheelDestination):
         digest = sha256_of(row)
         if row is None or digest is None or scheme == "scripts":
             return self._write(scheme, name, stream.read(), mode)
-        member = cast("Member", stream)  # what has a row is in the archive
-        if (kept := self._outlines.get(name)) and self._symbols and self._symbols.match(_in_wheel(scheme, name)):
-            return self._stripped(scheme, name, f"{digest} without symbols", kept, member, mode)
-        self._layer.stream(f"{self._directories[scheme]}/{name}", member.chunks(), digest, row.size or 0, mode)
+        member = cast("Member", stream)  # what has a row in RECORD is in the archive
+        place = f"{self._directories[scheme]}/{name}"
+        if (kept := self._stripped.get(name)) and self._symbols and self._symbols.match(_in_wheel(scheme, name)):
+            outline, digest = kept
+            self._layer.stream(place, symbols.without(member.chunks(), outline), digest, outline.size, mode)
+            return RecordEntry(name, hash_of(digest), outline.size)
+        self._layer.stream(place, member.chunks(), digest, row.size or 0, mode)
         self._write_bytecode(scheme, name)
         return RecordEntry(name, row.hash_, row.size)
 
@@ -115,15 +116,6 @@ class Destination(WheelDestination):
         digest = self._layer.file(f"{self._directories[scheme]}/{path}", data, mode)
         self._write_bytecode(scheme, path)
         return RecordEntry(path, hash_of(digest), len(data))
-
-    def _stripped(self, scheme: Scheme, path: str, known: str, kept: Outline, member: Member, mode: int) -> RecordEntry:
-        """Write a library without its symbols; files with equal `known` are one."""
-        hashed = hashlib.sha256()
-        chunks = passing(symbols.without(member.chunks(), kept), hashed.update)
-        self._layer.stream(f"{self._directories[scheme]}/{path}", chunks, known, kept.size, mode)
-        for _ in chunks:  # where the layer has it already
-            pass
-        return RecordEntry(path, hash_of(hashed.hexdigest()), kept.size)
 
     def _link(self, scheme: Scheme, path: str, other: SharedFile) -> RecordEntry:
         """Write a link instead of a second copy; RECORD says what is read through it."""
@@ -159,7 +151,7 @@ def write(layer: LayerWriter, wheel: Path, site: Site, parts: Parts, *, trimmed:
     Raises WorldFault when the wheel cannot be installed, or has another file where the layer has one already.
     """
     layer.source = wheel.name
-    with archive.opened(wheel) as opened, warnings.catch_warnings():
+    with archive.reopened(wheel) as opened, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
         destination = Destination(layer, opened, site, parts, trimmed=trimmed)
         installer.install(opened, destination, {archive.INSTALLER: b"multinode\n"})

@@ -17,13 +17,13 @@ USUAL = {
     "hash_log": 17,
     "job_size": 8 << 20,
     "overlap_log": 8,
-    "threads": 2,
+    "threads": 1,
 }
 BASE, INTEL = "debian base", "intel runtime"
 # Layers for which others are better: the base is made once for many images, and may take four times as long for 10 %
 # fewer bytes; Intel's programs and libraries repeat each other at distances that larger tables remember.
 OTHERWISE: Mapping[str, Mapping[str, int]] = {
-    BASE: {"compression_level": 9, "chain_log": 20, "hash_log": 21},
+    BASE: {"compression_level": 9, "chain_log": 20, "hash_log": 21, "threads": 2},
     INTEL: {"chain_log": 18, "hash_log": 19},
 }
 

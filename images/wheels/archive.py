@@ -185,11 +185,26 @@ def opened(path: Path) -> Iterator[CheckedWheel]:
 
     Raises WorldFault that names the wheel and what is wrong, also for what comes to light while it is read.
     """
-    try:
-        with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
-            archive = CheckedWheel(file, stream)
+    with reopened(path) as archive:
+        with _naming(path):
             archive.check(path.stat().st_size)
-            yield archive
+        yield archive
+
+
+@contextmanager
+def reopened(path: Path) -> Iterator[CheckedWheel]:
+    """Open a wheel that was found in order when it arrived.
+
+    Raises WorldFault as `opened` does.
+    """
+    with _naming(path), path.open("rb") as stream, zipfile.ZipFile(stream) as file:
+        yield CheckedWheel(file, stream)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
     except UNREADABLE as error:
         said = str(error.args[-1] if error.args else "") or "it is cut short"  # `installer` puts the wheel itself first
         remedy = ANOTHER if isinstance(error, DAMAGE) else REMEDY

@@ -30,13 +30,20 @@ class Library(NamedTuple):
     name: str | None
 
 
+class Stripped(NamedTuple):
+    """A library without its symbols: what stays of it, and the sha256 of that."""
+
+    outline: Outline
+    sha256: str
+
+
 class Content(NamedTuple):
-    """What later steps ask of a wheel's files: its shared libraries below the prefix, and what of a file in the wheel,
-    by its name there, stays without symbols.
+    """What later steps ask of a wheel's files: its shared libraries below the prefix, and those that can lose their
+    symbols, by their names in the wheel.
     """
 
     libraries: list[Library]
-    outlines: dict[str, Outline]
+    stripped: dict[str, Stripped]
 
 
 def content(store: Store, digest: str, path: Path) -> Content:
@@ -44,16 +51,16 @@ def content(store: Store, digest: str, path: Path) -> Content:
 
     Raises WorldFault when a file is another one, or the wheel cannot be installed.
     """
-    found, outlines = store.cached("wheel contents", digest, lambda: _read(store, path)).value
+    found, stripped = store.cached("wheel contents", digest, lambda: _read(store, path)).value
     return Content(
         [Library(*each) for each in found],
-        {name: Outline.of_json(each) for name, each in outlines.items()},
+        {name: Stripped(Outline.of_json(outline), sha256) for name, (outline, sha256) in stripped.items()},
     )
 
 
 def _read(store: Store, path: Path) -> list[object]:
     names: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
-    found, outlines = list[Library](), dict[str, object]()
+    found, stripped = list[Library](), dict[str, object]()
     with archive.opened(path) as wheel:
         for member in wheel.members:
             name, checksum = member.info.filename, member.info.CRC
@@ -64,10 +71,17 @@ def _read(store: Store, path: Path) -> list[object]:
             else:
                 outline = _compare(wheel, member)
             if outline:
-                outlines[name] = outline.to_json()
+                stripped[name] = (outline.to_json(), _without_symbols(member, outline))
             if is_library:
                 found.append(Library(place, checksum, names[checksum]))
-    return [found, outlines]
+    return [found, stripped]
+
+
+def _without_symbols(member: Member, outline: Outline) -> str:
+    hashed = hashlib.sha256()
+    for chunk in symbols.without(member.chunks(), outline):
+        hashed.update(chunk)
+    return hashed.hexdigest()
 
 
 def _compare_library(wheel: CheckedWheel, member: Member, store: Store) -> tuple[Outline | None, str | None]:

@@ -19,6 +19,7 @@ from images.host.store import CHUNK
 
 HEADER = struct.Struct("<4s5H3L2H")  # before the name of a file and its extra field
 SIGNATURE = b"PK\x03\x04"
+USUAL_EXTRA = 32  # bytes of that field
 UTF8 = 0x800  # a bit of a file's flags: its name is in UTF-8, else in code page 437
 PIECE = 1 << 18  # bytes of packed data that are inflated at a time
 SMALL = 4 << 20  # bytes of a file that is held in memory
@@ -38,10 +39,16 @@ class Member(NamedTuple):
 
         Raises BadZipFile, NOT_DEFLATE or EOFError where it has not.
         """
-        start, info = self._start(), self.info
-        data = self._packed(start, info.compress_size)
+        info = self.info
+        head = self._head(info.compress_size)
+        start = self._start(head)
+        packed = memoryview(head)[start : start + info.compress_size]
+        if len(packed) < info.compress_size:  # the field between the name and the content is longer than usual
+            packed = memoryview(self._packed(start, info.compress_size))
         if info.compress_type == zipfile.ZIP_DEFLATED:
-            data = isal_zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, info.file_size + 1)
+            data = isal_zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, info.file_size + 1)
+        else:
+            data = bytes(packed)
         self._check(len(data), isal_zlib.crc32(data))
         return data
 
@@ -59,7 +66,7 @@ class Member(NamedTuple):
         self._check(size, checksum)
 
     def _inflated(self) -> Iterator[bytes]:
-        start, end = self._start(), self.info.compress_size
+        start, end = self._start(self._head()), self.info.compress_size
         pieces = (self._packed(start + at, min(PIECE, end - at)) for at in range(0, end, PIECE))
         if self.info.compress_type == zipfile.ZIP_STORED:
             yield from pieces
@@ -72,20 +79,27 @@ class Member(NamedTuple):
             if inflater.eof:
                 return
 
-    def _start(self) -> int:
-        """Return where the packed content begins; the header there is of the same file as the archive's directory."""
-        info, header = self.info, self._packed(self.info.header_offset, HEADER.size)
-        signature, _, flags, *_, name_size, extra_size = HEADER.unpack(header)
+    def _head(self, more: int = 0) -> bytes:
+        """Return the header of the file and its name, and about so many bytes more."""
+        longest = HEADER.size + 4 * len(self.info.orig_filename) + USUAL_EXTRA  # a character has up to four bytes
+        return os.pread(self.archive.fileno(), longest + more, self.info.header_offset)
+
+    def _start(self, head: bytes) -> int:
+        """Return where the packed content begins, from the header on, which is of the file that the directory names."""
+        if len(head) < HEADER.size:
+            raise EOFError
+        info, (signature, _, flags, *_, name_size, extra_size) = self.info, HEADER.unpack_from(head)
         if signature != SIGNATURE:
             raise zipfile.BadZipFile(f"no file is where its directory has {info.filename!r}")
-        start = info.header_offset + HEADER.size
-        name = self._packed(start, name_size).decode("utf-8" if flags & UTF8 else "cp437")
+        end = HEADER.size + int(name_size)
+        name = head[HEADER.size : end].decode("utf-8" if flags & UTF8 else "cp437")
         if name != info.orig_filename:
             raise zipfile.BadZipFile(f"its directory has {info.orig_filename!r} where the file is {name!r}")
-        return int(start + name_size + extra_size)
+        return end + int(extra_size)
 
     def _packed(self, start: int, size: int) -> bytes:
-        data = os.pread(self.archive.fileno(), size, start)
+        """Return bytes of the file, `start` bytes after the beginning of its header."""
+        data = os.pread(self.archive.fileno(), size, self.info.header_offset + start)
         if len(data) < size:
             raise EOFError
         return data

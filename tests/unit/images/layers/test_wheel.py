@@ -37,7 +37,7 @@ def lay_out(
 
 def parts(wheel: Path, pyc: Mapping[str, bytes] | None = None) -> wheels.Parts:
     """Return what goes into a layer with a wheel that has just arrived."""
-    return wheels.Parts(content(Store(wheel.parent / "store"), wheel.name, wheel).outlines, pyc or {}, {})
+    return wheels.Parts(content(Store(wheel.parent / "store"), wheel.name, wheel).stripped, pyc or {}, {})
 
 
 def opened(layer: Path) -> dict[str, tuple[int, bytes]]:
