@@ -30,6 +30,7 @@ for _ in range(20):
     loss.backward()
     steps.step()
 dist.get_rank() or print("loss", loss.item())
+dist.get_rank() or print("in buckets", model.gradient_as_bucket_view)
 """
 
 
@@ -72,6 +73,20 @@ def test_gradients_in_bfloat16_are_half_as_many_bytes(image: str) -> None:
     assert 0.45 < (half - whole) / (whole - before) < 0.6
     first, second = (float(line.split()[1]) for line in done.out.splitlines() if line.startswith("loss "))
     assert second == pytest.approx(first, rel=0.02)
+
+
+def test_gradients_lie_in_their_buckets_and_have_the_same_numbers(image: str) -> None:
+    both = (
+        f"cat > /tmp/train.py <<'END'\n{LINEAR}END\nsed 's/2048))/2048), gradient_as_bucket_view=False)/' /tmp/train.py"
+    )
+    train = "for each in train other; do multinode --nproc 2 /tmp/$each.py; done"
+
+    done = run(image, "bash", "-c", f"{both} > /tmp/other.py; {train}")
+
+    assert done.code == 0
+    ours, in_buckets, theirs, not_in_buckets = done.out.splitlines()[-4:]
+    assert ours == theirs
+    assert (in_buckets, not_in_buckets) == ("in buckets True", "in buckets False")
 
 
 def test_smoke_trains_under_mpirun(image: str) -> None:

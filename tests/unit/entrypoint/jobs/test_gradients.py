@@ -82,6 +82,39 @@ def test_nothing_changes_where_nobody_asks(module: Any, environ: dict[str, str])
     assert hooks(module) == []
 
 
+BUCKETS = """
+class DistributedDataParallel:
+    def __init__(self, module, bucket_cap_mb=None, gradient_as_bucket_view=False, static_graph=False):
+        self.view = gradient_as_bucket_view
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "view"),
+    [
+        ((), {}, True),
+        ((25,), {"static_graph": True}, True),
+        ((), {"gradient_as_bucket_view": False}, False),
+        ((25, False), {}, False),
+        ((25, True, True), {}, True),
+    ],
+)
+def test_gradients_lie_in_their_buckets_unless_the_script_says_otherwise(
+    words: tuple[Any, ...], options: dict[str, Any], view: bool
+) -> None:
+    module: Any = ModuleType("stand_in_for_ddp")
+    exec(BUCKETS, module.__dict__)
+    gradients.change(module, {})
+
+    assert module.DistributedDataParallel("a model", *words, **options).view == view
+
+
+def test_a_torch_without_that_option_is_left_alone(module: Any) -> None:
+    gradients.change(module, {})
+
+    assert module.DistributedDataParallel("a model").process_group is None
+
+
 def make_ranks(values: tuple[str, ...]) -> None:
     """Make a model on each rank, which has a value of the variable: none is ready before all have begun."""
 
