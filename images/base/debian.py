@@ -5,38 +5,25 @@ from __future__ import annotations
 import io
 import os
 import re
-import shlex
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, cast
 
 from images.base import additions, inspect
 from images.base.base import Base, Facts, Recipe, of_debian
-from images.debs import unshared
-from images.debs.apt import ALWAYS, Deb
+from images.debs import bootstrap, unshared
+from images.debs.apt import Deb
 from images.debs.mirrors import REMEDY, search_path
 from images.host import process
 from images.host.context import temporary
 from images.host.disk.faults import require_programs
-from images.host.errors import Damaged, WorldFault
+from images.host.errors import WorldFault
 from images.host.store import Store
-from images.host.text import shortened
 from images.oci import packing
-from images.oci.archive import file_header
 from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
-
-# Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
-DPKG_OPTIONS = (
-    "path-exclude=/usr/share/man/*",
-    "path-exclude=/usr/share/info/*",
-    "path-exclude=/usr/share/locale/*",
-    "path-exclude=/usr/share/doc/*",
-    "path-include=/usr/share/doc/*/copyright",
-    "path-exclude=/usr/lib/python3*/EXTERNALLY-MANAGED",  # pip works in an image as anywhere else
-)
 
 # What mmdebstrap leaves and an image must not have: pattern over paths, reason.
 CLEANED = (
@@ -57,17 +44,6 @@ DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 SCRIPTS = {"SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
 
 REMAKE = "build.py lock makes a new lock"
-
-REPOSITORY = "debs"  # in the root file system while it is made
-# Put into the root while it is made: nobody needs one that survives a power cut before it is a tar.
-UNSAFE = "etc/dpkg/dpkg.cfg.d/unsafe-io"
-SOURCES = f"{REPOSITORY}/sources.list"
-# apt runs outside of the root, whose place only the hooks know: as root and in a user namespace alike.
-BEFORE = f'echo "deb [trusted=yes] file:$1/{REPOSITORY} ./" >"$1/etc/apt/sources.list"'
-# What the package usrmerge does with a program in Perl. Made first, these links let usr-is-merged take its place:
-# init-system-helpers takes either (https://wiki.debian.org/UsrMerge).
-MERGED = 'for name in bin lib lib64 sbin; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
-AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
 
 
 class Unmade(WorldFault):
@@ -150,8 +126,8 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
     require_programs(Path(temporary(env)), "the directory of temporary files", "set TMPDIR to one where they can")
     unshared.require(env, os.geteuid())
     with store.aside() as parts, store.aside() as raw, store.aside() as out:
-        pack(store, sorted(recipe.debs), {SOURCES: recipe.sources, UNSAFE: "force-unsafe-io\n"}, parts, env)
-        _bootstrap(recipe.packages, parts, raw, env)
+        bootstrap.pack(store, sorted(recipe.debs), recipe.sources, parts, env)
+        bootstrap.run(recipe.packages, parts, raw, env)
         with tarfile.open(raw) as source, LayerWriter(out, Directories(), packing.BASE) as layer:
             for info, data in cleaned(source):
                 layer.copy(info, data)
@@ -160,19 +136,6 @@ def _build(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str
         _check(recipe.debs, facts.packages)
         store.keep(out, written.digest)
     return {"written": asdict(written), "facts": inspect.plain(facts)}
-
-
-def _bootstrap(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str]) -> None:
-    command = [*unshared.own_mounts(env), "mmdebstrap", "--variant=minbase", "--format=tar", "--skip=check/signed-by"]
-    command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
-    command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
-    before = (f"tar-in {shlex.quote(str(parts))} /", BEFORE, MERGED)
-    command += [*(f"--setup-hook={hook}" for hook in before), f"--customize-hook={AFTER}"]
-    nowhere = ""  # neither a suite nor a mirror: the first hook brings them
-    done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY, apart=True)
-    if done.code:
-        remedy = f"check that the disk and {temporary(env)} have 1 GB free; not root? {unshared.ALLOW}"
-        raise WorldFault("mmdebstrap could not make the base", shortened(done.complaint), remedy)
 
 
 def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
@@ -208,43 +171,3 @@ def _with_time_of_source(pyc: bytes) -> bytes:
     """Clamp the source's time in a .pyc (bytes 8 to 12, PEP 552) as the tar clamps the source's own."""
     flags, mtime = int.from_bytes(pyc[4:8], "little"), int.from_bytes(pyc[8:12], "little")
     return pyc if flags else pyc[:8] + min(mtime, EPOCH).to_bytes(4, "little") + pyc[12:]
-
-
-def pack(store: Store, debs: Sequence[Deb], more: Mapping[str, str], out: Path, environ: Mapping[str, str]) -> None:
-    """Write packages, the index of a flat repository of them, and more files (path -> text) as one tar.
-
-    mmdebstrap's apt installs from it without a network.
-
-    Raises Damaged when a package is not in the store.
-    """
-    index = []
-    # Where dpkg-deb is killed, it leaves a directory.
-    with store.aside(directory=True) as own, tarfile.open(out, "w") as tar:
-        for deb in debs:
-            path = _deb(store, deb)
-            size = path.stat().st_size
-            index.append(paragraph(_control(store, path, {**environ, "TMPDIR": str(own)}), deb.sha256, size))
-            with path.open("rb") as data:
-                tar.addfile(file_header(f"{REPOSITORY}/{deb.sha256}.deb", size), data)
-        for name, text in {f"{REPOSITORY}/Packages": "\n".join(index), **more}.items():
-            tar.addfile(file_header(name, len(text.encode())), io.BytesIO(text.encode()))
-
-
-def paragraph(control: str, sha256: str, size: int) -> str:
-    """Return a package's paragraph of a Packages index from its control file (deb-control(5))."""
-    return f"{control.rstrip()}\nFilename: ./{sha256}.deb\nSize: {size}\nSHA256: {sha256}\n"
-
-
-def _deb(store: Store, deb: Deb) -> Path:
-    path = store.whole(deb.sha256, deb.filename)
-    if path is None:
-        raise Damaged(store.place(deb.sha256, deb.filename))
-    return path
-
-
-def _control(store: Store, path: Path, environ: Mapping[str, str]) -> str:
-    done = process.run(["dpkg-deb", "--field", str(path)], environ, REMEDY)
-    if done.code:
-        remedy = f"make room in {store.root}; if it is no package, the lock has to name another one"
-        raise WorldFault("dpkg-deb cannot read a package", f"{path.name} ({done.complaint})", remedy)
-    return done.out

@@ -17,8 +17,9 @@ import zstandard
 
 from images.base import debian
 from images.base.base import Base
-from images.debs import apt, mirrors
+from images.debs import apt, bootstrap, mirrors
 from images.foreign import sandbox
+from images.host import process
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -130,11 +131,26 @@ def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
         assert {place.rpartition("/")[2] for place in places} == {suite, f"{suite}-updates", f"{suite}-security"}
 
 
+def test_what_dpkg_leaves_out_is_left_out_of_what_was_unpacked_before_it(tmp_path: Path) -> None:
+    share, old = tmp_path / "usr/share", 1_000_000_000
+    kept, gone = share / "doc/bash/copyright", (share / "man/man1/ls.1", share / "doc/bash/examples/a")
+    for path in (kept, *gone, tmp_path / bootstrap.OPTIONS, tmp_path / bootstrap.CONFIGURED):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
+    os.utime(share / "man", (old, old))
+
+    done = process.run(["sh", "-c", bootstrap.UNPACKED, "hook", str(tmp_path)], os.environ, "")
+
+    assert (done.code, kept.exists(), [path.exists() for path in gone]) == (0, True, [False] * 2)
+    assert ((share / "man").stat().st_mtime, (share / "doc/bash/examples").exists()) == (old, False)
+    assert (tmp_path / bootstrap.CONFIGURED).read_text() == "options"
+
+
 def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
     with opened(fresh) as layer:
         for info in layer:
-            assert not info.name.startswith(debian.REPOSITORY), info.name
-            assert info.name != debian.UNSAFE
+            assert not info.name.startswith(bootstrap.REPOSITORY), info.name
+            assert info.name != bootstrap.UNSAFE
             data = layer.extractfile(info) if info.isreg() else None
             text = data.read() if data else b""
             assert os.fsencode(fresh.store.root) not in text, info.name
