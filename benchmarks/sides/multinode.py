@@ -69,9 +69,5 @@ class Multinode:
         """Forget the records in MADE and the trees; downloads, resolutions, checks of wheels and the base stay."""
         Store(self.work / "cache" / "multinode").forget(*MADE)
 
-    def forget_everything(self) -> None:
-        """Remove the store."""
-        shutil.rmtree(self.work / "cache", ignore_errors=True)
-
     def _blob(self, release: str, digest: str) -> Path:
         return self.layout(release) / "blobs" / digest.replace(":", "/")

@@ -42,11 +42,3 @@ def test_a_shared_store_is_that_of_the_user(
     Multinode(tmp_path, shared=True).run("--tag", "a:1")
 
     assert called == [(build_py(*WHOLE, "--tag", "a:1", "--json"), {})]
-
-
-def test_a_store_is_forgotten_whole(tmp_path: Path) -> None:
-    (tmp_path / "cache/multinode/wheels").mkdir(parents=True)
-
-    Multinode(tmp_path).forget_everything()
-
-    assert list(tmp_path.iterdir()) == []
