@@ -13,8 +13,6 @@ from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
 
 SHORT = {"help": ("--help",), "plan": ("plan",)}
-
-
 # Seconds for which ext4 without a journal gives out no inode of a deleted file (fs/ext4/ialloc.c, RECENTCY_MIN): for
 # every new file it looks at each of them, which made builds a tenth slower. Nothing tells when that ends.
 FORGOTTEN = 60
