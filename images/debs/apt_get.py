@@ -35,6 +35,10 @@ SETTINGS = (
     ("Dir::State::status", "{aside}/status"),
     ("Dir::Cache", "{aside}/cache"),
     ("Dir::Cache::archives", "{aside}/cache/archives"),
+    # An image of Debian packs lists and keeps no index of them: three calls would unpack and index them three times.
+    ("Acquire::GzipIndexes", "false"),
+    ("Dir::Cache::pkgcache", "{aside}/cache/pkgcache.bin"),
+    ("Dir::Cache::srcpkgcache", "{aside}/cache/srcpkgcache.bin"),
     ("Dir::Etc::sourcelist", "{aside}/sources.list"),
     ("Dir::Etc::sourceparts", "/dev/null"),
     ("Dir::Etc::preferences", "/dev/null"),
