@@ -50,6 +50,8 @@ for name in {" ".join(LEFT_OUT)}; do
 done
 find "$1/usr/share/doc" -mindepth 2 ! -type d ! -name copyright -delete
 find "$1/usr/share/doc" -mindepth 2 -type d -empty -delete"""
+# openssh-server makes keys for the host where there are none: seconds for files that no image may have.
+HOST_KEYS = 'mkdir -p "$1/etc/ssh"; for kind in rsa ecdsa ed25519; do touch "$1/etc/ssh/ssh_host_${kind}_key"; done'
 AFTER = f'mv "$1/{SOURCES}" "$1/etc/apt/sources.list" && rm -r "$1/{REPOSITORY}" "$1/{UNSAFE}"'
 
 
@@ -103,7 +105,7 @@ def run(packages: Sequence[str], parts: Path, out: Path, env: Mapping[str, str])
     command += ["--architectures=amd64", "--include=" + ",".join([*ALWAYS, *packages])]
     before = (f"tar-in {shlex.quote(str(parts))} /", BEFORE, MERGED)
     command += [f"--setup-hook={hook}" for hook in before]
-    command += [f"--extract-hook={UNPACKED}", f"--customize-hook={AFTER}"]
+    command += [f"--extract-hook={UNPACKED}", f"--extract-hook={HOST_KEYS}", f"--customize-hook={AFTER}"]
     nowhere = ""  # neither a suite nor a mirror: the first hook brings them
     done = process.run([*command, nowhere, str(out), nowhere], env, REMEDY, apart=True)
     if done.code:

@@ -146,6 +146,17 @@ def test_what_dpkg_leaves_out_is_left_out_of_what_was_unpacked_before_it(tmp_pat
     assert (tmp_path / bootstrap.CONFIGURED).read_text() == "options"
 
 
+def test_keys_of_a_host_are_not_made_and_not_there(fresh: Fresh, tmp_path: Path) -> None:
+    done = process.run(["sh", "-c", bootstrap.HOST_KEYS, "hook", str(tmp_path)], os.environ, "")
+
+    standing = sorted(path.name for path in (tmp_path / "etc/ssh").iterdir())
+    assert (done.code, standing) == (0, [f"ssh_host_{kind}_key" for kind in ("ecdsa", "ed25519", "rsa")])
+    with opened(fresh) as layer:
+        names = layer.getnames()
+    assert "etc/ssh/sshd_config" in names
+    assert not [name for name in names if name.startswith("etc/ssh/ssh_host_")]
+
+
 def test_nothing_tells_how_it_was_made(fresh: Fresh) -> None:
     with opened(fresh) as layer:
         for info in layer:
