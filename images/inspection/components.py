@@ -95,7 +95,9 @@ def document(name: str, version: str, created: datetime.datetime, components: It
 
     A `created` without a zone is UTC. The serial number follows from everything else in the document.
     """
-    unique = {str(component.bom_ref): component for component in sorted(components)}
+    # By the reference alone where that tells them apart: a component takes a hundred times longer to compare.
+    ordered = sorted(components, key=lambda component: (str(component.bom_ref), component))
+    unique = {str(component.bom_ref): component for component in ordered}
     image = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
     zoned = created if created.tzinfo else created.replace(tzinfo=datetime.timezone.utc)
     bom = Bom(
