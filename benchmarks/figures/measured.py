@@ -9,17 +9,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.host.machine import has_amx
 from images.host.errors import Fault
 
 
 @dataclass
 class Figures:
-    """What is measured, as it comes: each figure has a unit (s, bytes, ...) and one value of each run."""
+    """What is measured, as it comes: each figure has a unit (s, bytes, ...) and one value of each run.
+
+    `has_amx` is known of figures in the file: whether the processor has AMX.
+    """
 
     values: dict[str, list[float]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    has_amx: bool = False
 
     def add(self, name: str, value: float, unit: str = "s") -> None:
         """Add the value of a run."""
@@ -54,6 +59,7 @@ class Figures:
 def of_json(part: Mapping[str, Any]) -> Figures:
     """Return the figures of a part as it is in the file."""
     made = Figures(missing=dict(part.get("missing", {})), facts=dict(part.get("facts", {})))
+    made.has_amx = "machine" in part and has_amx(part["machine"])
     for name, figure in part.get("figures", {}).items():
         made.units[name], made.values[name] = figure["unit"], list(figure["values"])
     return made

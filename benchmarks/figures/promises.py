@@ -15,7 +15,8 @@ KEPT, MISSED, SHOWN, UNKNOWN = "kept", "missed", "shown", "not measured"
 class Promise:
     """One promise: a figure, or its ratio to another (`against`), with a limit; unit: ratio, bytes or s.
 
-    Without a limit the figure is shown only. `how` says how it is measured; a main one is in the README, kept or not.
+    Without a limit the figure is shown only; with `amx` also on a processor without AMX. `how` says how it is measured;
+    a main one is in the README, kept or not.
     """
 
     part: str
@@ -27,10 +28,16 @@ class Promise:
     least: float | None = None
     unit: str = "ratio"
     is_main: bool = False
+    amx: bool = False
 
     @property
     def limit(self) -> str:
-        """Write the limit."""
+        """Write the limit, and for which processors it is one."""
+        return f"{self.bound} with AMX" if self.amx else self.bound
+
+    @property
+    def bound(self) -> str:
+        """Write the limit alone."""
         if self.most is not None:
             return f"≤ {written(self.most, self.unit)}"
         return f"≥ {written(self.least, self.unit)}" if self.least is not None else "—"
@@ -60,7 +67,7 @@ class Verdict:
         if self.value is None:
             return "—"
         usual = written(self.value, self.promise.unit)
-        looks_kept = self.state == MISSED and self.promise.limit.endswith(f" {usual}")
+        looks_kept = self.state == MISSED and self.promise.bound.endswith(f" {usual}")
         return written(self.value, self.promise.unit, more=1) if looks_kept else usual
 
 
@@ -139,7 +146,7 @@ PROMISES: Sequence[Promise] = (
     Promise(
         "train", "speed of a distilbert-sized model under that quota, tuned against untuned",
         "distilbert half untuned", "seconds of a step, 8 x 128, bfloat16", "distilbert half tuned", least=1.4,
-        is_main=True,
+        is_main=True, amx=True,
     ),
     Promise(
         "store", "disk that each further release takes, against the first", "disk of a further release",
@@ -157,8 +164,8 @@ def verdict(promise: Promise, figures: Figures) -> Verdict:
     """Return what became of a promise."""
     value = figures.ratio(promise.figure, promise.against) if promise.against else figures.median(promise.figure)
     if value is None:
-        return Verdict(promise, None, UNKNOWN if promise.limit != "—" else SHOWN)
-    if promise.most is None and promise.least is None:
+        return Verdict(promise, None, UNKNOWN if promise.bound != "—" else SHOWN)
+    if promise.bound == "—" or (promise.amx and not figures.has_amx):
         return Verdict(promise, value, SHOWN)
     is_high = promise.most is not None and value > promise.most
     is_low = promise.least is not None and value < promise.least

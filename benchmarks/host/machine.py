@@ -64,8 +64,13 @@ def shortened(machine: Mapping[str, Any]) -> str:
 
 
 def _processor(machine: Mapping[str, Any], *more: str) -> str:
-    amx = "with AMX" if any(unit.startswith("amx") for unit in machine["units"]) else "without AMX"
+    amx = "with AMX" if has_amx(machine) else "without AMX"
     return f"{machine['cores']} cores ({', '.join((machine['cpu'], amx, *more))})"
+
+
+def has_amx(machine: Mapping[str, Any]) -> bool:
+    """Return whether its processor multiplies matrices in units of their own."""
+    return any(unit.startswith("amx") for unit in machine["units"])
 
 
 def is_busy(machine: Mapping[str, Any]) -> bool:

@@ -6,12 +6,13 @@ import pytest
 
 from benchmarks.figures import promises
 from benchmarks.figures.file import PARTS
-from benchmarks.figures.measured import Figures
+from benchmarks.figures.measured import Figures, of_json
 from benchmarks.figures.promises import KEPT, MISSED, PROMISES, SHOWN, UNKNOWN, Promise
 
 MOST = Promise("build", "built", "ours", "how", "theirs", most=0.10)
 LEAST = Promise("train", "together", "apart", "how", "together", least=0.95)
 SECONDS = Promise("build", "from nothing", "ours", "how", most=45, unit="s")
+WITH_AMX = Promise("train", "tuned", "untuned", "how", "tuned", least=1.4, amx=True)
 OPEN = Promise("train", "8 x 128", "ours", "how", "theirs")
 
 
@@ -43,6 +44,24 @@ def test_only_a_missed_ratio_or_size_is_a_failure(
     found = promises.verdict(promise, figures(**values))
 
     assert (found.state, found.fails) == (state, fails)
+
+
+@pytest.mark.parametrize(
+    ("units", "value", "state", "fails"),
+    [
+        (["avx512_bf16", "amx_bf16"], 1.3, MISSED, True),
+        (["amx_bf16"], 1.4, KEPT, False),
+        (["avx512_bf16"], 1.3, SHOWN, False),
+        (["avx512_bf16"], None, UNKNOWN, True),
+    ],
+)
+def test_what_is_promised_with_amx_is_only_shown_without(
+    units: list[str], value: float | None, state: str, fails: bool
+) -> None:
+    pair = {"tuned": 1.0, "untuned": value} if value else {}
+    found = promises.verdict(WITH_AMX, of_json({**figures(**pair).as_json(), "machine": {"units": units}}))
+
+    assert (found.state, found.fails, found.promise.limit) == (state, fails, "≥ 1.40 with AMX")
 
 
 @pytest.mark.parametrize(
