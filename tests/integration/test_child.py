@@ -53,10 +53,11 @@ def start(end: Path, step: dict[str, str], stdin: int | None = None) -> subproce
 
 
 def take_terminal(number: int) -> None:
-    """Make a terminal the one of this session, as a login does."""
+    """Make a terminal the one of this session, as a login does; tests that run under nohup ignore its end."""
     import fcntl
     import termios
 
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(number, termios.TIOCSCTTY, 0)
 
 
