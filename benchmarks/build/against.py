@@ -58,7 +58,9 @@ class Bench:
 def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int) -> None:
     """Build all ways in turn, each time from nothing but the downloaded parts, then once more with a new release.
 
-    The guide's Dockerfile is built in the first run only: it takes the longest, and no promise is about it.
+    Ours are built before and after theirs: a machine that gets slower meanwhile favours neither, and a second more or
+    less is more to the shorter of two. The guide's Dockerfile is built in the first run only: it takes the longest, and
+    no promise is about it.
     """
     bench = Bench(scratch, figures, Multinode(multinode.work, OPTIONS), releases.choose())
     scratch.say("preparing: two releases, their wheels, the base")
@@ -69,22 +71,23 @@ def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int)
     dockerfile.load_base(bench.multinode.lowest(bench.releases[0]), multinode.work, scratch.image("base"))
     figures.add("ours unpacked", made[0]["unpacked"], "bytes")
     for number in scratch.rounds(runs):
-        run_multinode(bench, number, runs)
+        run_multinode(bench, f"run {number + 1} of {runs}: multinode")
         for side in bench.sides(contexts):
             if number == 0 or side.name != "guide":
                 run_theirs(bench, side, number)
+        run_multinode(bench, f"run {number + 1} of {runs}: multinode again")
 
 
-def run_multinode(bench: Bench, number: int, runs: int) -> None:
+def run_multinode(bench: Bench, shown: str) -> None:
     """Build both releases, then build and push both, by one command each."""
     commands = [(*bench.multinode.options, "--transformers", release, "--no-load") for release in bench.releases]
-    bench.scratch.say(f"run {number + 1} of {runs}: multinode")
+    bench.scratch.say(shown)
     bench.multinode.forget()
     built = [bench.multinode.timed(*command) for command in commands]
     bench.multinode.forget()
     with registry.running(bench.multinode.work) as address:
         for row, release, command, seconds in zip(ROWS, bench.releases, commands, built, strict=True):
-            bench.scratch.say(f"run {number + 1} of {runs}: multinode, {row}, with the push")
+            bench.scratch.say(f"{shown}, {row}, with the push")
             before = registry.stored(bench.multinode.work)
             pushed = bench.multinode.timed(*command, "--push", f"{address}/ours:{release}")
             sizes = sum(registry.layers(address, "ours", release)), registry.stored(bench.multinode.work) - before
