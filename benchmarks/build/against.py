@@ -58,9 +58,8 @@ class Bench:
 def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int) -> None:
     """Build all ways in turn, each time from nothing but the downloaded parts, then once more with a new release.
 
-    Ours are built before and after theirs: a machine that gets slower meanwhile favours neither, and a second more or
-    less is more to the shorter of two. The guide's Dockerfile is built in the first run only: it takes the longest, and
-    no promise is about it.
+    Multinode builds before and after the Dockerfiles, so a machine that gets slower meanwhile favours neither. The
+    guide's Dockerfile is built in the first run only: it takes the longest, and no promise is about it.
     """
     bench = Bench(scratch, figures, Multinode(multinode.work, OPTIONS), releases.choose())
     scratch.say("preparing: two releases, their wheels, the base")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
 import tarfile
 import zipfile
@@ -151,6 +152,10 @@ def test_keys_of_a_host_are_not_made_and_not_there(fresh: Fresh, tmp_path: Path)
 
     standing = sorted(path.name for path in (tmp_path / "etc/ssh").iterdir())
     assert (done.code, standing) == (0, [f"ssh_host_{kind}_key" for kind in ("ecdsa", "ed25519", "rsa")])
+    server = next(deb for deb in fresh.choice.debs if deb.package == "openssh-server")
+    place = fresh.store.place(server.sha256, server.filename)
+    script = call(["dpkg-deb", "--info", str(place), "postinst"]).out
+    assert sorted(re.findall(r"echo /etc/ssh/(\w+)", script)) == standing  # those that it makes by default
     with opened(fresh) as layer:
         names = layer.getnames()
     assert "etc/ssh/sshd_config" in names

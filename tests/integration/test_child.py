@@ -53,11 +53,11 @@ def start(end: Path, step: dict[str, str], stdin: int | None = None) -> subproce
 
 
 def take_terminal(number: int) -> None:
-    """Make a terminal the one of this session, as a login does; tests that run under nohup ignore its end."""
+    """Make a terminal the one of this session, as a login does."""
     import fcntl
     import termios
 
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup every child ignores it
     fcntl.ioctl(number, termios.TIOCSCTTY, 0)
 
 
