@@ -6,19 +6,19 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.container.files import read_file, read_text, which, write_in_private
-from entrypoint.container.image import list_sites, read_stack
 from entrypoint.decide import decide
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import decision_as_json, decision_as_text, print_start
-from entrypoint.launchers.mpi import read_proxy
-from entrypoint.launchers.schedulers import read_files
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import MPIJOB_LAUNCHER, drop_links
+from entrypoint.machine.files import read_file, read_text, which, write_in_private
+from entrypoint.machine.image import list_sites, read_stack
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.settings import forget
 from entrypoint.situation import read_this_machine
-from entrypoint.training import job as jobs
+from entrypoint.tasks import job as jobs
+from entrypoint.world.model import MPIJOB_LAUNCHER, drop_links
+from entrypoint.world.mpi import read_proxy
+from entrypoint.world.schedulers import read_files
+from entrypoint.world.table import detect, read_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     except KeyboardInterrupt:
         code = 130
     if environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.cluster.rank import report_refused  # only a rank of `launch` pays for it
+        from entrypoint.mpi.rank import report_refused  # only a rank of `launch` pays for it
 
         report_refused(environ, code)
     return code
@@ -92,7 +92,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     decision = decide(job, environ, stack, options.nproc, root)
     if options.explain:
         if job.kind == jobs.LAUNCH:
-            from entrypoint.cluster.launch import explain_launch
+            from entrypoint.mpi.launch import explain_launch
 
             decision = explain_launch(job.words, decision, root)
         print_output(decision_as_json(decision) if options.explain == "json" else decision_as_text(decision))
@@ -114,10 +114,10 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
 
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
-    from entrypoint.launchers.signs import check_insisted
     from entrypoint.runs.rank import add_resume
     from entrypoint.tuning.bind import start_rank
     from entrypoint.tuning.starters import COUNTS
+    from entrypoint.world.signs import check_insisted
 
     world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
     if environ.get(COUNTS):

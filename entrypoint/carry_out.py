@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import NETWORK, list_directory, read_text, write_in_private
-from entrypoint.launchers.world import TORCHRUN
+from entrypoint.machine.files import NETWORK, list_directory, read_text, write_in_private
 from entrypoint.printing.streams import print_note
 from entrypoint.processes.programs import execute
-from entrypoint.training import job as jobs
-from entrypoint.training.command import find_torchrun
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import find_torchrun
 from entrypoint.tuning.starters import read_start
+from entrypoint.world.model import TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.cgroup import Files
     from entrypoint.decide import Decision
+    from entrypoint.machine.cgroup import Files
 
 # Where metrics are mounted, a directory each.
 METRICS = "/workspace/metrics"
@@ -37,20 +37,20 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
         for note in place_metrics(environ, METRICS):
             print_note(note)
     if job.kind == jobs.WORKER:
-        from entrypoint.cluster.sshd import serve
+        from entrypoint.mpi.sshd import serve
 
         argv, environ = serve(environ)
     elif job.kind == jobs.SSH:
-        from entrypoint.cluster.ssh import connect
+        from entrypoint.mpi.ssh import connect
 
         argv, environ = connect(job.words, environ)
     elif job.kind == jobs.LAUNCH:
-        from entrypoint.cluster.launch import launch
+        from entrypoint.mpi.launch import launch
 
         return launch(job.words, environ, root, decision.machine)
     elif trains_with_others(decision):
-        from entrypoint.meeting.master import check_master, warn_choice
-        from entrypoint.meeting.rendezvous import describe_wait
+        from entrypoint.rendezvous.master import check_master, warn_choice
+        from entrypoint.rendezvous.torchrun import describe_wait
 
         check_master(decision.world)
         warn_choice(decision.world, decision.prepared.added.get("GLOO_SOCKET_IFNAME"))
@@ -65,7 +65,7 @@ def carry_out(job: jobs.Job, decision: Decision, root: str) -> int:
         if lease:
             import time
 
-            from entrypoint.jobs.at_end import end_keeper
+            from entrypoint.programs.at_end import end_keeper
 
             end_keeper(lease, time.sleep, time.monotonic)
 
@@ -74,7 +74,7 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], rank: int 
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
     program = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0]
     if environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.cluster.rank import find_rank, supervise
+        from entrypoint.mpi.rank import find_rank, supervise
 
         # The agent of a typed torchrun has no rank in its own world.
         started = find_rank(environ) if rank is None else rank
@@ -94,7 +94,7 @@ def has_limit(job: jobs.Job) -> bool:
     """
     if not job.trains:
         return False
-    from entrypoint.container.limits import read_memory_limit  # other commands pay nothing for it
+    from entrypoint.machine.limits import read_memory_limit  # other commands pay nothing for it
 
     return read_memory_limit(read_text) is not None
 
@@ -141,6 +141,6 @@ def check_named_interfaces(decision: Decision, environ: Mapping[str, str]) -> No
 
 def await_master(decision: Decision, environ: Mapping[str, str]) -> bool:
     """Wait until the master's name resolves; return whether it was late. Raise Refusal where it does not come."""
-    from entrypoint.meeting.wait import wait_for_master  # as above
+    from entrypoint.rendezvous.wait import wait_for_master  # as above
 
     return wait_for_master(decision.world, environ)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import can_write, file_system_size, read_text
-from entrypoint.container.identity import find_identity
-from entrypoint.container.image import find_version, list_sites, warn_hidden, warn_stack
-from entrypoint.container.places import (
+from entrypoint.machine.files import can_write, file_system_size, read_text
+from entrypoint.machine.identity import find_identity
+from entrypoint.machine.image import find_version, list_sites, warn_hidden, warn_stack
+from entrypoint.machine.places import (
     CERTIFICATE,
     check_output,
     find_cache,
@@ -17,27 +17,27 @@ from entrypoint.container.places import (
     mount_points,
     settle_caches,
 )
-from entrypoint.launchers.signs import may_differ
-from entrypoint.launchers.world import ALONE, TORCHRUN
 from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.situation import Situation, find_situation
-from entrypoint.training import command
-from entrypoint.training import job as jobs
-from entrypoint.training.task import TRAINER
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks import command
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.task import TRAINER
+from entrypoint.tasks.tasks import TASKS
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.world.model import ALONE, TORCHRUN
+from entrypoint.world.signs import may_differ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.identity import Identity
-    from entrypoint.container.image import Stack
-    from entrypoint.container.processors import Machine
-    from entrypoint.launchers.world import World
+    from entrypoint.machine.identity import Identity
+    from entrypoint.machine.image import Stack
+    from entrypoint.machine.processors import Machine
     from entrypoint.runs.output import Run
+    from entrypoint.world.model import World
 
 
 class Decision(NamedTuple):
@@ -65,7 +65,7 @@ def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int |
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     here, identity = find_situation(job, environ, nproc), find_identity(environ)
     if here.starts and here.world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.meeting.options import check_rendezvous_backend  # only what starts ranks pays for it
+        from entrypoint.rendezvous.options import check_rendezvous_backend  # only what starts ranks pays for it
 
         check_rendezvous_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
@@ -118,7 +118,7 @@ def find_batch(job: jobs.Job, program: command.Program) -> int | None:
     """Return how many examples one process of a training takes for a step of the optimizer, if arguments say so."""
     if not job.trains:
         return None
-    from entrypoint.training.arguments import read_batch  # only a training pays for it
+    from entrypoint.tasks.arguments import read_batch  # only a training pays for it
 
     return read_batch(program.given)
 
@@ -168,7 +168,7 @@ def add_data(
 
 def find_master_interface(world: World) -> str | None:
     """Return the interface that leads to the master."""
-    from entrypoint.container import network  # a world on one node pays nothing for it
+    from entrypoint.machine import network  # a world on one node pays nothing for it
 
     return network.find_interface_to(world.master)
 
@@ -177,7 +177,7 @@ def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Settin
     """Trust the mounted certificate, if there is one; the second part is what is wrong with it."""
     if not os.path.lexists(CERTIFICATE):
         return [], []
-    from entrypoint.container.certificates import trust_certificate  # a container without one pays nothing for it
+    from entrypoint.machine.certificates import trust_certificate  # a container without one pays nothing for it
 
     return trust_certificate(environ, stack.site)
 
@@ -209,7 +209,7 @@ def check_places(
     """
     if not given or (world.rank and world.local_rank):
         return []
-    from entrypoint.training.arguments import find_output
+    from entrypoint.tasks.arguments import find_output
 
     output = find_output(given)
     if output is None or (world.rank and not all_write(job, given, output)):
@@ -239,7 +239,7 @@ def warn_early(job: jobs.Job, given: Mapping[str, object], world: World, stack: 
     """
     if not job.trains:
         return []
-    from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, read_limits, warn
+    from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, read_limits, warn
 
     limits = read_limits(read_text, file_system_size)
     check_ipex(limits.flags, given, stack.torch)

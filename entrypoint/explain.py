@@ -8,11 +8,11 @@ from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_error, quote
-from entrypoint.training.job import SSH
+from entrypoint.tasks.job import SSH
 
 if TYPE_CHECKING:
     from entrypoint.decide import Decision
-    from entrypoint.training.job import Job
+    from entrypoint.tasks.job import Job
 
 
 def print_start(job: Job, decision: Decision) -> None:

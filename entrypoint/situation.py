@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_text
-from entrypoint.container.processors import Machine, read_machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_alone, check_mpijob, check_typed, warn_indexed
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_loopback, check_meeting, check_standalone
-from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
+from entrypoint.machine.files import read_text
+from entrypoint.machine.processors import Machine, read_machine
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
-from entrypoint.training import job as jobs
+from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
+from entrypoint.world.signs import check_alone, check_mpijob, check_typed, warn_indexed
+from entrypoint.world.table import detect, read_world
+from entrypoint.world.torchrun import check_loopback, check_meeting, check_standalone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     starts = job.trains or (start is not None and start.program == TORCHRUN)
     world, notes = find_world(described, count, strict=starts)
     if starts and world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.meeting.options import check_options  # only what starts ranks pays for it
+        from entrypoint.rendezvous.options import check_options  # only what starts ranks pays for it
 
         check_options(described)
         check_standalone(described, world.nodes[1])
@@ -73,7 +73,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
         *warn_idle_cores(world, machine, environ),
     ]
     if starts and world.launcher == TORCHRUN:
-        from entrypoint.meeting.options import warn_range  # as above
+        from entrypoint.rendezvous.options import warn_range  # as above
 
         notes += warn_range(described, world)
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
@@ -114,7 +114,7 @@ def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, li
     """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
     if world.launcher != TORCHRUN or not world.several_nodes:
         return world, []
-    from entrypoint.meeting.rendezvous import describe_meeting, find_here  # a world on one node pays nothing for it
+    from entrypoint.rendezvous.torchrun import describe_meeting, find_here  # a world on one node pays nothing for it
 
     world = name_job(find_here(world), environ, task)
     return world, describe_meeting(world, environ)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from entrypoint.container.image import Stack
-from entrypoint.container.limits import MEMORY, SMOKE_MEMORY, write_size
-from entrypoint.container.processors import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.signs import check_insisted, read_insisted
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.torchrun import check_loopback, check_standalone
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
-from entrypoint.meeting.options import check_options, check_rendezvous_backend
-from entrypoint.meeting.rendezvous import check_way
-from entrypoint.meeting.wait import MASTER_SECONDS
+from entrypoint.machine.image import Stack
+from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, write_size
+from entrypoint.machine.processors import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.numbers import seconds, whole
-from entrypoint.training.job import SMOKE
+from entrypoint.rendezvous.options import check_options, check_rendezvous_backend
+from entrypoint.rendezvous.torchrun import check_way
+from entrypoint.rendezvous.wait import MASTER_SECONDS
+from entrypoint.tasks.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
 from entrypoint.tuning.threads import divide_cores
 from entrypoint.tuning.variables import gradients, patience
+from entrypoint.world.model import ALONE, TORCHRUN, World
+from entrypoint.world.signs import check_insisted, read_insisted
+from entrypoint.world.table import detect, read_world
+from entrypoint.world.torchrun import check_loopback, check_standalone
 from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
 from manifests.task import read_task
 

@@ -6,14 +6,14 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
-from entrypoint.container.places import HUB_CACHES, OLD_CACHE
 from entrypoint.errors import Refusal
 from entrypoint.hub.prefetch import check_online
-from entrypoint.training import job as jobs
-from entrypoint.training.arguments import OUTPUT, OUTPUT_DIR, find_output, is_argfile, read_given
-from entrypoint.training.flags import spell_out, split_flags
-from entrypoint.training.task import OTHER
-from entrypoint.training.tasks import TASKS
+from entrypoint.machine.places import HUB_CACHES, OLD_CACHE
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.arguments import OUTPUT, OUTPUT_DIR, find_output, is_argfile, read_given
+from entrypoint.tasks.flags import spell_out, split_flags
+from entrypoint.tasks.task import OTHER
+from entrypoint.tasks.tasks import TASKS
 from manifests.fields import is_text, token_refusal
 from manifests.request import DOWNLOADS, JOBS, MPI, MPIJOB, PREFETCH, Job
 
@@ -26,7 +26,7 @@ STARTERS = ("torchrun", "accelerate")
 OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
 MOST_WORDS, LONGEST_WORD = 128, 1 << 20
-# Where the hub's libraries keep what they download (list_caches in entrypoint/container/places.py).
+# Where the hub's libraries keep what they download (list_caches in entrypoint/machine/places.py).
 CACHES = ("HF_HOME", "HF_DATASETS_CACHE", OLD_CACHE, *HUB_CACHES)
 # Arguments of the examples and of the Trainer that are a token of the hub.
 TOKENS = ("token", "hub_token", "use_auth_token", "push_to_hub_token")

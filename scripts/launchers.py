@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print what each form of each launcher is taken for, from the cases that tests/unit/entrypoint/launchers decides.
+"""Print what each form of each launcher is taken for, from the cases that tests/unit/entrypoint/world decides.
 
 scripts/launchers.py            print the table
 scripts/launchers.py --write    write it into docs/launchers.md

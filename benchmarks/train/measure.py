@@ -9,8 +9,8 @@ from benchmarks.host.machine import field
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
 from benchmarks.train import oneccl, pair, scenes
-from entrypoint.container.files import read_text
-from entrypoint.container.limits import BF16_UNITS, has_bf16, read_flags
+from entrypoint.machine.files import read_text
+from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
 from images.host.errors import UserFault
 
 RUNS = 2

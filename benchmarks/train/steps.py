@@ -21,8 +21,8 @@ import torch
 from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, Trainer, TrainerCallback, TrainingArguments
 
-from entrypoint.jobs.smoke import leave
-from entrypoint.jobs.smoke_training import Questions, make_model, measure_loss
+from entrypoint.programs.smoke import leave
+from entrypoint.programs.smoke_training import Questions, make_model, measure_loss
 
 SEED = 11
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.limits import (
+from entrypoint.doctor.view import WARNING, WRONG, Finding
+from entrypoint.machine.limits import (
     AMX,
     BF16_UNITS,
     DEFAULT_SHM,
@@ -15,7 +16,6 @@ from entrypoint.container.limits import (
     has_bf16,
     write_size,
 )
-from entrypoint.doctor.view import WARNING, WRONG, Finding
 from entrypoint.numbers import whole, write_cpus
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from entrypoint.doctor import hardware, software
 from entrypoint.doctor.view import OK, WRONG, Finding, View, read_view
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.launchers.world import MPIJOB_WORKER
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
-from entrypoint.training import job as jobs
+from entrypoint.tasks import job as jobs
+from entrypoint.world.model import MPIJOB_WORKER
 
 if TYPE_CHECKING:
-    from entrypoint.container.image import Stack
     from entrypoint.decide import Decision
+    from entrypoint.machine.image import Stack
 
 CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
     ("launcher", software.check_launcher),

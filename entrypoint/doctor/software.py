@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.certificates import BEGIN
-from entrypoint.container.image import BESIDE_TORCH, REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, release
-from entrypoint.container.limits import write_size
-from entrypoint.container.places import CERTIFICATE
 from entrypoint.doctor.view import WARNING, WRONG, Finding
 from entrypoint.faults.interfaces import BACKENDS, find_wrong
-from entrypoint.launchers.world import MPIJOB_LAUNCHER
+from entrypoint.machine.certificates import BEGIN
+from entrypoint.machine.image import BESIDE_TORCH, REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, release
+from entrypoint.machine.limits import write_size
+from entrypoint.machine.places import CERTIFICATE
 from entrypoint.needs.data import WITHOUT_SCRIPTS
 from entrypoint.needs.packages import OLDER
+from entrypoint.world.model import MPIJOB_LAUNCHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

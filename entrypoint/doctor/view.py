@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import (
+from entrypoint.machine.files import (
     NETWORK,
     can_write,
     file_system_size,
@@ -15,17 +15,17 @@ from entrypoint.container.files import (
     measure_file_system,
     read_text,
 )
-from entrypoint.container.image import list_hidden, normalize, read_installed
-from entrypoint.container.limits import Limits, read_limits
-from entrypoint.container.places import CERTIFICATE, is_mounted, mount_points
+from entrypoint.machine.image import list_hidden, normalize, read_installed
+from entrypoint.machine.limits import Limits, read_limits
+from entrypoint.machine.places import CERTIFICATE, is_mounted, mount_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.cgroup import Files
-    from entrypoint.container.image import Stack
     from entrypoint.decide import Decision
     from entrypoint.errors import Refusal
+    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.image import Stack
 
 # Importing torch takes seconds, tens of them from a slow disk.
 SECONDS = 120
@@ -169,7 +169,7 @@ def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:
 
 def read_directories(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Directory, ...]:
     """Return the state of the directories for results, caches and temporary files."""
-    from entrypoint.training.arguments import OUTPUT
+    from entrypoint.tasks.arguments import OUTPUT
 
     points = mount_points(mountinfo)
     paths = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")

@@ -6,13 +6,13 @@ import errno
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.files import measure_file_system
-from entrypoint.container.limits import write_size
-from entrypoint.container.places import read_mounts
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.machine.files import measure_file_system
+from entrypoint.machine.limits import write_size
+from entrypoint.machine.places import read_mounts
 
 if TYPE_CHECKING:
-    from entrypoint.container.cgroup import Files
+    from entrypoint.machine.cgroup import Files
 
 # Kinds of file systems that have no space to run out of.
 NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")

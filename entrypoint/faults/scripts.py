@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.image import release
+from entrypoint.machine.image import release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

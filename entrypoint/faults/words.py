@@ -1,7 +1,7 @@
 """Say in words what ended a process of a training, after Python has printed its traceback.
 
-The program of an image's .pth file (jobs/at_end.py) calls this at the exit of every Python that has imported torch: of
-a rank, and of torchrun's agent, which outlives a rank that was killed.
+The program of an image's .pth file (programs/at_end.py) calls this at the exit of every Python that has imported torch:
+of a rank, and of torchrun's agent, which outlives a rank that was killed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from entrypoint.container.limits import SHM, WITHOUT, write_size
 from entrypoint.errors import WORLD, Refusal, list_causes
 from entrypoint.faults.disks import MORE_DISK, Disk, find_directory, write_disk
 from entrypoint.faults.memory import REMEDY, explain_memory, has_killed, recall_kills
 from entrypoint.faults.ranks import find_first
+from entrypoint.machine.limits import SHM, WITHOUT, write_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.container.cgroup import Files
+    from entrypoint.machine.cgroup import Files
 
 MORE_SHM = (
     "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer DataLoader workers"

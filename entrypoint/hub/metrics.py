@@ -12,8 +12,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import name_aside
-from entrypoint.container.places import find_downloads
+from entrypoint.machine.files import name_aside
+from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import quote
 
 if TYPE_CHECKING:

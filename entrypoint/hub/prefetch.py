@@ -6,28 +6,28 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import can_write, read_text
-from entrypoint.container.identity import find_identity
-from entrypoint.container.image import REBUILD, find_version, list_packages, list_sites
-from entrypoint.container.places import is_mounted, list_caches, mount_points, settle_caches
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.hub.script import Script, read_script
 from entrypoint.hub.wanted import FILES, METRIC, NLTK, WEIGHTS, Wanted
+from entrypoint.machine.files import can_write, read_text
+from entrypoint.machine.identity import find_identity
+from entrypoint.machine.image import REBUILD, find_version, list_packages, list_sites
+from entrypoint.machine.places import is_mounted, list_caches, mount_points, settle_caches
 from entrypoint.needs.copies import name_owners
 from entrypoint.needs.data import check_data, find_switched_on
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.needs.script import read_source
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import overlay
-from entrypoint.training import job as jobs
-from entrypoint.training.command import read_program
-from entrypoint.training.task import place_script
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import read_program
+from entrypoint.tasks.task import place_script
+from entrypoint.tasks.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.container.image import Stack
+    from entrypoint.machine.image import Stack
 
 # What each of the libraries calls it (huggingface_hub/constants.py, datasets/config.py, evaluate/config.py).
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.training.command import name_copy
+from entrypoint.tasks.command import name_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from entrypoint.container.image import Stack
-    from entrypoint.training.command import Program
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.command import Program
 
 # Where a script itself says which data set it loads: load_dataset("xnli", ...).
 LOADS = r"""(\bload_dataset\(\s*["'])([\w.-]+)(?=["'])"""
@@ -43,7 +43,7 @@ def name_owners(source: str, stack: Stack, exists: Callable[[str], bool]) -> tup
     """Return the source of a script whose data sets have their owners, as in flags, and their names: old -> new."""
     import re  # json has loaded it already
 
-    from entrypoint.training.flags import Flag, translate
+    from entrypoint.tasks.flags import Flag, translate
 
     moved: dict[str, str] = {}
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.image import release
-from entrypoint.container.places import find_data_sets, find_downloads
 from entrypoint.errors import Refusal
+from entrypoint.machine.image import release
+from entrypoint.machine.places import find_data_sets, find_downloads
 from entrypoint.needs.packages import FROM_THIS, NEEDS, OLDER_DATASETS
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
-from entrypoint.training.task import ACCELERATE
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.task import ACCELERATE
+from entrypoint.tasks.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from entrypoint.container.places import Exists
+    from entrypoint.machine.places import Exists
 
 # Data sets that are scripts, which datasets loads no more, and the same data without one, where it is known: conll2003
 # (stanfordnlp/dspy#9889), superb (huggingface/datasets#7693), coco by its own name.

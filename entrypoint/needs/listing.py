@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.image import find_version, release
+from entrypoint.machine.image import find_version, release
 from entrypoint.needs.packages import list_lacking
 from entrypoint.needs.script import say_script
 from entrypoint.printing.streams import quote
-from entrypoint.training.arguments import list_defaults
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.arguments import list_defaults
+from entrypoint.tasks.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from entrypoint.container.image import Stack
+    from entrypoint.machine.image import Stack
     from entrypoint.needs.packages import Ask
 
 

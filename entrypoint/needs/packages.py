@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.image import BESIDE_TORCH, TORCH_INDEX, normalize, release
 from entrypoint.errors import Refusal
-from entrypoint.training.tasks import TASKS
+from entrypoint.machine.image import BESIDE_TORCH, TORCH_INDEX, normalize, release
+from entrypoint.tasks.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from entrypoint.container.image import Stack
-    from entrypoint.training.task import Task
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.task import Task
 
 # What a script imports, by directory of the examples: its requirements.txt, without torch and what every image has, and
 # pillow, which one of them forgets. The directories that --tasks of the builder knows are in images/versions.toml too.

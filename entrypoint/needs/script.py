@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import read_file
-from entrypoint.container.image import find_version, list_packages, list_sites
 from entrypoint.errors import Refusal
 from entrypoint.faults.scripts import FAIL_WITH_RANKS, find_flaws
+from entrypoint.machine.files import read_file
+from entrypoint.machine.image import find_version, list_packages, list_sites
 from entrypoint.needs.packages import ask_python, check_task_packages
 from entrypoint.numbers import is_true
-from entrypoint.training.task import DIRECTORY, TRAINER, place_script
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.task import DIRECTORY, TRAINER, place_script
+from entrypoint.tasks.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from entrypoint.container.image import Stack
-    from entrypoint.training.task import Task
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.task import Task
 
 # The flags by which the Trainer evaluates; either of the last two is enough (transformers/training_args.py).
 EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")

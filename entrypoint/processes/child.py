@@ -8,9 +8,9 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
 from entrypoint.faults.memory import REMEDY, count_kills, explain_memory, has_killed
+from entrypoint.machine.files import read_text
 from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import become, end_with_parent
 

@@ -6,8 +6,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.container.files import which
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
+from entrypoint.machine.files import which
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

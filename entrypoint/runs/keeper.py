@@ -6,13 +6,13 @@ import contextlib
 import os
 import signal
 
-from entrypoint.container.files import create
 from entrypoint.errors import WORLD, Refusal
+from entrypoint.machine.files import create
 from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import end_with_parent
 from entrypoint.runs.lease import EXPIRES, RENEW, make_text, read_lease, release, renew
 
-# By this variable a training knows the number of its keeper, which it ends as its last act (jobs/at_end.py).
+# By this variable a training knows the number of its keeper, which it ends as its last act (programs/at_end.py).
 KEEPER = "MULTINODE_KEEPER"
 # Seconds until what SIGTERM has not ended is killed. With --enable_jit_checkpoint the Trainer writes one more
 # checkpoint, 3 seconds after that signal (transformers/trainer_jit_checkpoint.py, kill_wait).

@@ -14,8 +14,8 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import create, name_aside, read_text, write_whole
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import create, name_aside, read_text, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

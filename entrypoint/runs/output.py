@@ -8,9 +8,9 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import make_shared, write_whole
 from entrypoint.errors import Refusal
 from entrypoint.faults.disks import explain_full
+from entrypoint.machine.files import make_shared, write_whole
 from entrypoint.numbers import first_set
 from entrypoint.runs.keeper import KEEPER, start_keeper
 from entrypoint.runs.lease import (
@@ -25,7 +25,7 @@ from entrypoint.runs.record import OWN, as_text, check_record, compare, describe
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.launchers.world import World
+    from entrypoint.world.model import World
 
 MASTERS = ("PET_MASTER_ADDR", "MASTER_ADDR")
 

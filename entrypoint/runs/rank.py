@@ -9,17 +9,17 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.container.files import read_text
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.faults.disks import explain_full
+from entrypoint.machine.files import read_text
 from entrypoint.printing.streams import print_note
 from entrypoint.runs.record import FLAG, OWN, find_last
-from entrypoint.training.command import Program, set_argument
+from entrypoint.tasks.command import Program, set_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.launchers.world import World
+    from entrypoint.world.model import World
 
 # The directory of a run whose script takes --resume_from_checkpoint.
 RESUME = "MULTINODE_RESUME"
@@ -34,7 +34,7 @@ def find_together(directory: str, world: World, *, joined: bool) -> tuple[str | 
     last, note = find_last(directory)
     if last is None or not world.several_nodes:
         return (last.name if last else None), note
-    from entrypoint.meeting.directory import LONG_WAIT, WAIT, Seat, meet  # most starts find none, or have one node
+    from entrypoint.rendezvous.directory import LONG_WAIT, WAIT, Seat, meet  # most starts find none, or have one node
 
     wait = WAIT if joined else LONG_WAIT
     seat = Seat(f"{directory}/{OWN}/ranks", world.rank or 0, world.sizes[1], os.urandom(8).hex(), wait)
@@ -83,7 +83,7 @@ def add_resume(
         return words
     # The first start of a run pays nothing for these.
     from entrypoint.runs.steps import keep_steps
-    from entrypoint.training.arguments import read_given
+    from entrypoint.tasks.arguments import read_given
 
     begin = next((place for place, word in enumerate(words) if word.endswith(".py")), 0)
     given = read_given(words[begin + 1 :], read_text, strict=False)

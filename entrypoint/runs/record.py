@@ -10,13 +10,13 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_text, write_whole
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_text, write_whole
 from entrypoint.printing.secrets import is_secret
 from entrypoint.printing.streams import quote
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, find_gap, list_checkpoints, list_names, read_step
 from entrypoint.runs.damage import find_fault
-from entrypoint.training.arguments import BATCH, read_batch
+from entrypoint.tasks.arguments import BATCH, read_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,27 +5,27 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.container.files import read_file
-from entrypoint.container.image import release
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, TORCHRUN, World
+from entrypoint.machine.files import read_file
+from entrypoint.machine.image import release
 from entrypoint.numbers import is_true
 from entrypoint.runs.output import Role, Run, check_run, make_run
 from entrypoint.runs.rank import RESUME
 from entrypoint.runs.record import FLAG, compare, describe, find_last, read_record
 from entrypoint.settings import Setting
-from entrypoint.training import job as jobs
-from entrypoint.training.arguments import find_output, read_given
-from entrypoint.training.command import Program, load_loosely, set_argument
-from entrypoint.training.flags import spell_out
-from entrypoint.training.task import ACCELERATE, TRAINER
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.arguments import find_output, read_given
+from entrypoint.tasks.command import Program, load_loosely, set_argument
+from entrypoint.tasks.flags import spell_out
+from entrypoint.tasks.task import ACCELERATE, TRAINER
+from entrypoint.tasks.tasks import TASKS
 from entrypoint.tuning.starters import RANK
+from entrypoint.world.model import ALONE, TORCHRUN, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.image import Stack
+    from entrypoint.machine.image import Stack
 
 OVERWRITE, PUSH = "overwrite_output_dir", "push_to_hub"
 # Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.container.places import find_downloads
 from entrypoint.errors import Refusal
+from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import whole
 from entrypoint.tuning.options import read_program_options
 

@@ -18,9 +18,9 @@ from entrypoint.tuning.threads import divide_cores
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.image import Stack
-    from entrypoint.container.processors import Machine
-    from entrypoint.launchers.world import World
+    from entrypoint.machine.image import Stack
+    from entrypoint.machine.processors import Machine
+    from entrypoint.world.model import World
 
 
 def narrow(machine: Machine, world: World) -> Machine:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.launchers.world import ALONE, MPI, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
+from entrypoint.world.model import ALONE, MPI, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.container.image import Stack
-    from entrypoint.container.processors import Machine
-    from entrypoint.launchers.world import World
+    from entrypoint.machine.image import Stack
+    from entrypoint.machine.processors import Machine
+    from entrypoint.world.model import World
 
 # What a process becomes: the ranks of the world or what starts them, one program that computes, a shell or another
 # program that may start any others, or a program that starts a number of ranks which nobody knows.

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.files import read_file
-from entrypoint.launchers.mpi import HOSTFILES
-from entrypoint.launchers.torchrun import (
+from entrypoint.machine.files import read_file
+from entrypoint.numbers import whole
+from entrypoint.settings import Setting
+from entrypoint.tuning.cores import can_bind
+from entrypoint.tuning.options import FLAGS, VALUED, read_program_options, walk_options
+from entrypoint.world.model import ALONE, TORCHRUN
+from entrypoint.world.mpi import HOSTFILES
+from entrypoint.world.torchrun import (
     COUNT,
     EACH,
     INDEX,
@@ -18,17 +23,12 @@ from entrypoint.launchers.torchrun import (
     parse_nodes,
     read_count,
 )  # fmt: skip
-from entrypoint.launchers.world import ALONE, TORCHRUN
-from entrypoint.numbers import whole
-from entrypoint.settings import Setting
-from entrypoint.tuning.cores import can_bind
-from entrypoint.tuning.options import FLAGS, VALUED, read_program_options, walk_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.container.processors import Machine
-    from entrypoint.launchers.world import World
+    from entrypoint.machine.processors import Machine
+    from entrypoint.world.model import World
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.container.image import release
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import MPI, SLURM
+from entrypoint.machine.image import release
 from entrypoint.numbers import number, read_cpus, whole, write_cpus
 from entrypoint.tuning.scene import RANKS, SINGLE, UNKNOWN
+from entrypoint.world.model import MPI, SLURM
 
 if TYPE_CHECKING:
     from entrypoint.tuning.scene import Scene

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.container.identity import LIBRARIES
-from entrypoint.container.image import names_itself
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.machine.identity import LIBRARIES
+from entrypoint.machine.image import names_itself
 from entrypoint.numbers import seconds
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
 from entrypoint.tuning.threads import OPENMP, divide_cores, has_iomp
+from entrypoint.world.model import ALONE, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.launchers.world import World
     from entrypoint.tuning.scene import Scene
+    from entrypoint.world.model import World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = (
@@ -28,7 +28,7 @@ PRELOADS = (
     (OPENMP,),
 )
 MPI_ROOT = "/usr/local"
-# As what gradients are sent; entrypoint/jobs/gradients.py runs where nothing of this package can be imported.
+# As what gradients are sent; entrypoint/programs/gradients.py runs where nothing of this package can be imported.
 GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
 # Seconds that a node may be silent; entrypoint/faults/peers.py runs there as well. A switch that starts anew takes two
 # minutes; after five, Kubernetes gives up a node and moves its pods.

@@ -31,7 +31,7 @@ IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py")
 # Modules of others, and the programs that change them once they are imported.
 CHANGES = {
     "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
-    "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/jobs/gradients.py",
+    "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/programs/gradients.py",
 }
 # The files of the entrypoint, and those of rootfs/.
 MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)
@@ -51,7 +51,7 @@ def _line(file: str, **values: object) -> str:
 
 # It registers a function first, so that atexit calls it last, after all of the user's; most programs never import
 # torch, and this line does no more for them.
-AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/jobs/at_end.py")
+AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/programs/at_end.py")
 
 # `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes.
 AT_START = "".join(_line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET)

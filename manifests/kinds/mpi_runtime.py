@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.cluster.keys import MOUNT
+from entrypoint.mpi.keys import MOUNT
 from manifests.division import Division
 from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.kinds.trainer import API, NODE, STEP

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.cluster.keys import MOUNT, read_checking, read_ssh_port
 from entrypoint.errors import Refusal
-from entrypoint.meeting.wait import MASTER_SECONDS
+from entrypoint.mpi.keys import MOUNT, read_checking, read_ssh_port
+from entrypoint.rendezvous.wait import MASTER_SECONDS
 from manifests.division import Division
 from manifests.fields import LABEL, read_name
 from manifests.pod import limit_restarts, write_container, write_metadata, write_pod, write_template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.meeting.wait import MASTER_SECONDS
+from entrypoint.rendezvous.wait import MASTER_SECONDS
 from manifests.fields import LABEL, read_name
 from manifests.pod import limit_restarts, write_container, write_metadata, write_pod, write_template
 from manifests.request import Job

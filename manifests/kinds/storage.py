@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from entrypoint.errors import USER
-from entrypoint.training import job as jobs
+from entrypoint.tasks import job as jobs
 from manifests.pod import write_container, write_metadata, write_pod, write_template
 from manifests.request import Claim, Job
 

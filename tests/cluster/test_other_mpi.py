@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.launchers.world import PORTS
+from entrypoint.world.model import PORTS
 from tests.cluster import packages
 from tests.cluster.nodes import Cluster, places, two_pods, worlds
 from tests.cluster.packages import MEET

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.limits import OF_IPEX, read_flags
+from entrypoint.machine.limits import OF_IPEX, read_flags
 from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_guide import (
     MPIRUN_ON_ONE_NODE,

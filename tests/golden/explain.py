@@ -19,7 +19,7 @@ from pyfakefs.fake_filesystem_unittest import Patcher
 
 from entrypoint.__main__ import main
 from entrypoint.numbers import read_cpus
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.tasks import TASKS
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
@@ -250,12 +250,12 @@ def pretend(case: Case) -> Iterator[None]:
             ("pwd.getpwuid", {1000: user}.__getitem__),
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
-            ("entrypoint.container.network.is_free", lambda _: True),
-            ("entrypoint.meeting.rendezvous.own_address", lambda _: "192.0.2.2"),
-            ("entrypoint.meeting.rendezvous.is_here", lambda host: host == "192.0.2.2"),
-            ("entrypoint.meeting.rendezvous.split_addresses", lambda _: ([], [])),
-            ("entrypoint.meeting.rendezvous.is_free", lambda _: True),
-            ("entrypoint.cluster.launch.find_free_port", lambda *_: 20007),
+            ("entrypoint.machine.network.is_free", lambda _: True),
+            ("entrypoint.rendezvous.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("entrypoint.rendezvous.torchrun.is_here", lambda host: host == "192.0.2.2"),
+            ("entrypoint.rendezvous.torchrun.split_addresses", lambda _: ([], [])),
+            ("entrypoint.rendezvous.torchrun.is_free", lambda _: True),
+            ("entrypoint.mpi.launch.find_free_port", lambda *_: 20007),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
             stack.enter_context(mock.patch(name, value))

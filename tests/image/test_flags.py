@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack, release
-from entrypoint.training.arguments import arguments
-from entrypoint.training.eras import CHOICES, ERAS
-from entrypoint.training.flags import plain, split_flags, translate
-from entrypoint.training.task import TRAINER
-from entrypoint.training.tasks import TASKS
+from entrypoint.machine.image import Stack, release
+from entrypoint.tasks.arguments import arguments
+from entrypoint.tasks.eras import CHOICES, ERAS
+from entrypoint.tasks.flags import plain, split_flags, translate
+from entrypoint.tasks.task import TRAINER
+from entrypoint.tasks.tasks import TASKS
 from images.plan import catalog
 from tests.support.harness import ROOT, call
 from tests.support.trainer_fields import EVER, HISTORY
-from tests.unit.entrypoint.training.test_eras import NEW, OF_SCRIPTS, OLD
+from tests.unit.entrypoint.tasks.test_eras import NEW, OF_SCRIPTS, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)

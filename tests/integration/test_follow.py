@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30
 SOURCE = """
 import os, sys
-from entrypoint.cluster import follow
+from entrypoint.mpi import follow
 follow.GRACE, follow.PATIENCE = 2.0, 0.2
 sys.exit(follow.run_ranks(["sh", "-c", sys.argv[1]], os.environ))
 """

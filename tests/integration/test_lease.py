@@ -75,7 +75,7 @@ def test_it_is_renewed_and_released_at_the_end(training: subprocess.Popen[bytes]
 @pytest.mark.parametrize("last", ["pass", "raise SystemExit(3)", "raise KeyboardInterrupt", "os.fork() or os._exit(0)"])
 def test_a_training_has_released_it_when_it_ends(path: str, last: str) -> None:
     """A container ends with its first process, and leaves no time for another one."""
-    at_end = str(ROOT / "entrypoint/jobs/at_end.py")
+    at_end = str(ROOT / "entrypoint/programs/at_end.py")
     words = [*CONTAINED, sys.executable, "-c", BECOMES_PYTHON, path, TRAINS.format(last=last), at_end]
 
     subprocess.run(words, cwd=ROOT, capture_output=True, timeout=60)
@@ -84,7 +84,7 @@ def test_a_training_has_released_it_when_it_ends(path: str, last: str) -> None:
 
 
 def test_a_process_of_a_training_releases_nothing(path: str) -> None:
-    at_end = str(ROOT / "entrypoint/jobs/at_end.py")
+    at_end = str(ROOT / "entrypoint/programs/at_end.py")
     inner = f"import runpy, sys; runpy.run_path({at_end!r}, run_name='multinode.at_end')"
     last = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}]); print(os.path.exists({path!r}))"
     words = [sys.executable, "-c", BECOMES_PYTHON, path, TRAINS.format(last=last), at_end]

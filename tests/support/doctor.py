@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from entrypoint.container.image import Stack
-from entrypoint.container.limits import Limits
-from entrypoint.container.processors import Machine
 from entrypoint.decide import Decision
 from entrypoint.doctor.report import Row, examine
 from entrypoint.doctor.view import OK, Directory, Interface, Probe, View
-from entrypoint.launchers.world import World
+from entrypoint.machine.image import Stack
+from entrypoint.machine.limits import Limits
+from entrypoint.machine.processors import Machine
 from entrypoint.settings import Prepared
+from entrypoint.world.model import World
 
 GB = 1 << 30
 SITE = "/usr/local/lib/python3.11/dist-packages"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, World, choose_port
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, World, choose_port
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from entrypoint.cluster import launch
-from entrypoint.training import job
+from entrypoint.mpi import launch
+from entrypoint.tasks import job
 from images import options
 from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages

@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.training import job
+from entrypoint.tasks import job
+from entrypoint.world.table import detect, read_world
 from manifests.options import of_kind as options_of_kind
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws

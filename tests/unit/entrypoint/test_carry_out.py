@@ -9,10 +9,10 @@ import pytest
 
 from entrypoint import carry_out
 from entrypoint.carry_out import add_checkpoint, list_kills, train
-from entrypoint.launchers.world import ALONE, MPI, TORCHRUN, World
 from entrypoint.runs.rank import RESUME
 from entrypoint.runs.record import OWN, as_text, describe
-from entrypoint.training.job import PLAIN, SMOKE, Job
+from entrypoint.tasks.job import PLAIN, SMOKE, Job
+from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.runs import checkpoint
 
 
@@ -36,7 +36,7 @@ def test_a_training_that_may_reach_its_limit_is_watched(
         ran.append(argv)
         return 7
 
-    monkeypatch.setattr("entrypoint.container.limits.read_memory_limit", lambda _: limit)
+    monkeypatch.setattr("entrypoint.machine.limits.read_memory_limit", lambda _: limit)
     monkeypatch.setattr(carry_out, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
     monkeypatch.setattr(carry_out, "execute", lambda *_: 0)
     monkeypatch.setattr("entrypoint.processes.child.watch_training", watch)
@@ -64,7 +64,7 @@ def test_a_torchrun_that_launch_started_is_supervised(
 
     monkeypatch.setattr(carry_out, "find_torchrun", lambda _: "/usr/local/bin/torchrun")
     monkeypatch.setattr(carry_out, "execute", lambda *_: 0)
-    monkeypatch.setattr("entrypoint.cluster.rank.supervise", supervise)
+    monkeypatch.setattr("entrypoint.mpi.rank.supervise", supervise)
 
     assert train(Job(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, rank) == (0 if supervised is None else 7)
 

@@ -10,13 +10,13 @@ import pytest
 
 from entrypoint import decide, situation
 from entrypoint.carry_out import await_master, trains_with_others
-from entrypoint.container.image import Stack
-from entrypoint.container.limits import DEFAULT_SHM, Limits
 from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import MPI, World
-from entrypoint.meeting import rendezvous
-from entrypoint.training.job import Job
+from entrypoint.machine.image import Stack
+from entrypoint.machine.limits import DEFAULT_SHM, Limits
+from entrypoint.rendezvous import torchrun as rendezvous
+from entrypoint.tasks.job import Job
+from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 
@@ -134,7 +134,7 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
     monkeypatch: pytest.MonkeyPatch, kind: str, is_warned: bool
 ) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
-    monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: small)
+    monkeypatch.setattr("entrypoint.machine.limits.read_limits", lambda *_: small)
     notes = warn_early(Job(kind, "x", []), {}, World("alone", ""), GLOO)
     assert ["/dev/shm" in note for note in notes] == [True] * is_warned
 
@@ -145,7 +145,7 @@ def test_a_training_that_ipex_will_refuse_is_refused_first(
 ) -> None:
     """Old releases of IPEX are not known to refuse it."""
     plenty = Limits(1 << 30, 64 << 30, frozenset({"avx2"}))
-    monkeypatch.setattr("entrypoint.container.limits.read_limits", lambda *_: plenty)
+    monkeypatch.setattr("entrypoint.machine.limits.read_limits", lambda *_: plenty)
     given = {"use_ipex": True, "bf16": True}
     with pytest.raises(Refusal, match="IPEX cannot train in bf16") if refused else contextlib.nullcontext():
         warn_early(Job(kind, "x", []), given, World("alone", ""), GLOO._replace(torch=torch))
@@ -224,7 +224,7 @@ def test_a_typed_torchrun_waits_as_long_for_a_name_as_for_its_rendezvous(
     words: list[str], seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[int] = []
-    monkeypatch.setattr("entrypoint.meeting.wait.wait_for_name", lambda *args: waited.append(args[2]))
+    monkeypatch.setattr("entrypoint.rendezvous.wait.wait_for_name", lambda *args: waited.append(args[2]))
     await_master(decide.decide(Job("plain", "torchrun", words), {}, GLOO, None, "/opt/multinode"), {})
     assert waited == [seconds]
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from entrypoint.container.processors import Machine
 from entrypoint.decide import Decision
 from entrypoint.explain import decision_as_json, decision_as_text, one_line
-from entrypoint.launchers.world import World
+from entrypoint.machine.processors import Machine
 from entrypoint.settings import Prepared
+from entrypoint.world.model import World
 
 MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
 PREPARED = Prepared(

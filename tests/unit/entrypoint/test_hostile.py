@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
-from entrypoint.cluster.wait import State
-from entrypoint.launchers.signs import SIGNS
+from entrypoint.mpi.wait import State
+from entrypoint.world.signs import SIGNS
 from tests.support.environments import CHANGED, ENVIRONMENTS, NAMES
 from tests.support.launchers import read_cases
 
@@ -71,8 +71,8 @@ def apart() -> Iterator[None]:
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
-            ("entrypoint.meeting.wait.can_resolve", lambda name: True),
-            ("entrypoint.cluster.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State(""))),
+            ("entrypoint.rendezvous.wait.can_resolve", lambda name: True),
+            ("entrypoint.mpi.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State(""))),
         ):
             stack.enter_context(mock.patch(name, value))
         yield

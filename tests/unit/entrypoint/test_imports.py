@@ -37,5 +37,5 @@ def test_a_start_imports_little() -> None:
             waiting |= imported_first(file) - seen
         elif not module.startswith("entrypoint."):
             others.add(module.split(".")[0])
-    assert "entrypoint.training.command" in seen
+    assert "entrypoint.tasks.command" in seen
     assert others <= ALLOWED

@@ -10,10 +10,10 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint.__main__ import heed_sigterm, main
-from entrypoint.container import network
-from entrypoint.container.identity import Identity
 from entrypoint.decide import assemble
 from entrypoint.errors import Refusal
+from entrypoint.machine import network
+from entrypoint.machine.identity import Identity
 from entrypoint.settings import Setting, forget
 from tests.support.launchers import left_by
 
@@ -177,7 +177,7 @@ def test_launch_hears_of_every_rank_that_is_refused(
         return 7
 
     monkeypatch.setattr(program, "run", run)
-    monkeypatch.setattr("entrypoint.cluster.rank.report_refused", lambda _, code: told.append(code))
+    monkeypatch.setattr("entrypoint.mpi.rank.report_refused", lambda _, code: told.append(code))
     code = main(["train.py"], {"PMI_RANK": "1", **more}, "/nowhere")
     assert told == reports and code == (reports[0] if reports else 2 if error else 7)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from entrypoint.launchers.world import World
 from entrypoint.settings import Setting, forget, overlay, prepare
 from entrypoint.tuning.variables import set_rank_variables
+from entrypoint.world.model import World
 
 RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
 WANTED = [Setting("OMP_NUM_THREADS", "2", "cores"), Setting("LD_PRELOAD", "/lib/a.so:/lib/b.so", "libraries")]

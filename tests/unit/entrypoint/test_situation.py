@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.launchers.world import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World
 from entrypoint.situation import check_world, find_kind, name_task, warn_launcher
-from entrypoint.training.job import Job
+from entrypoint.tasks.job import Job
 from entrypoint.tuning.scene import ANY, SINGLE
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World
 
 MEETING = World(TORCHRUN, "PET_NNODES", (2, 2), 0, 1, master="pod0", port=29400)
 SCRIPT = "`train.py` without {} is started by torchrun"

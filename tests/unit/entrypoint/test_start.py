@@ -14,9 +14,10 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint import carry_out, decide, situation
-from entrypoint.container import places
-from entrypoint.meeting import master, rendezvous, wait
-from entrypoint.training.tasks import TASKS
+from entrypoint.machine import places
+from entrypoint.rendezvous import master, wait
+from entrypoint.rendezvous import torchrun as rendezvous
+from entrypoint.tasks.tasks import TASKS
 from entrypoint.tuning.starters import RANK
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at

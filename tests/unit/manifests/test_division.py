@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from entrypoint import decide, situation
-from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.meeting import rendezvous
-from entrypoint.training.job import SMOKE, Job
+from entrypoint.machine.image import Stack
+from entrypoint.rendezvous import torchrun as rendezvous
+from entrypoint.tasks.job import SMOKE, Job
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 from tests.support.manifests import write

@@ -30,7 +30,7 @@ def test_wheels_that_change_rarely_lie_apart(tmp_path: Path) -> None:
         "changing/transformers-5.23.0-x.whl", "pip/pip.whl",
     }  # fmt: skip
     assert not list(place.rglob("*.tar.gz"))
-    assert (place / "own/opt/multinode/entrypoint/jobs/smoke.py").is_file()
+    assert (place / "own/opt/multinode/entrypoint/programs/smoke.py").is_file()
     assert (place / "own/opt/multinode/smoke.py").is_file(), "what `smoke` starts has the path that it has in our image"
 
 

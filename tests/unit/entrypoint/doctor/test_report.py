@@ -10,8 +10,8 @@ from entrypoint.decide import Decision
 from entrypoint.doctor.report import decide_training, doctor, examine, rows_as_json, rows_as_text
 from entrypoint.doctor.view import OK, WARNING, WRONG
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import World
-from entrypoint.training.job import DOCTOR, Job
+from entrypoint.tasks.job import DOCTOR, Job
+from entrypoint.world.model import World
 from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS
 
 

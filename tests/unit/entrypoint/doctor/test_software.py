@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import TORCH_INDEX, WITHOUT_HOME
 from entrypoint.doctor.view import OK, WARNING, WRONG, Directory, Interface, Probe
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import World
+from entrypoint.machine.image import TORCH_INDEX, WITHOUT_HOME
+from entrypoint.world.model import World
 from tests.support.doctor import (
     GB,
     HEALTHY,

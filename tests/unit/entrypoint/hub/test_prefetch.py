@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
 from entrypoint.hub import prefetch
 from entrypoint.hub.prefetch import add_token, check_caches, check_online, list_wanted, prepare_prefetch, read_task
 from entrypoint.hub.script import read_script
+from entrypoint.machine.image import Stack
 from entrypoint.needs.data import SCRIPTS
-from entrypoint.training import job as jobs
+from entrypoint.tasks import job as jobs
 from tests.support.harness import ROOT
 
 TASK = ["qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import Stack
+from entrypoint.machine.image import Stack
 from entrypoint.needs.copies import copy_script, name_owners, read_resume
-from entrypoint.training.command import Program
+from entrypoint.tasks.command import Program
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 # A training as in the scripts for CTC.

@@ -18,7 +18,7 @@ from entrypoint.needs.data import (
     find_switched_on,
     list_nltk,
 )
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.tasks import TASKS
 
 PUNKT, TAB = "tokenizers/punkt", "tokenizers/punkt_tab"
 ASKS = 'nltk.data.find("tokenizers/punkt")\nnltk.download("punkt")'

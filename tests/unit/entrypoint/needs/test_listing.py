@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack
+from entrypoint.machine.image import Stack
 from entrypoint.needs.listing import list_tasks
-from entrypoint.training.tasks import TASKS
+from entrypoint.tasks.tasks import TASKS
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from entrypoint.container.image import TORCH_INDEX, Stack
 from entrypoint.errors import Refusal
+from entrypoint.machine.image import TORCH_INDEX, Stack
 from entrypoint.needs.packages import BUILT, NEEDS, check_task_packages
 from images.plan import catalog
 

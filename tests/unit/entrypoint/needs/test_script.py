@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
+from entrypoint.machine.image import Stack
 from entrypoint.needs.script import check_evaluation, check_flaws
-from entrypoint.training.command import read_program
-from entrypoint.training.job import Job
+from entrypoint.tasks.command import read_program
+from entrypoint.tasks.job import Job
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/w", "")
 # A line of each script, from its evaluation.

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from entrypoint.container.files import create
+from entrypoint.machine.files import create
 from entrypoint.runs import keeper
 from entrypoint.runs.keeper import describe_loss, end_training, find_other, has_ended, renew_until_the_end
 from entrypoint.runs.lease import RENEW, make_text, read_lease

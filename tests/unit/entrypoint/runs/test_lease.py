@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.files import create
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import create
 from entrypoint.runs import lease
 from entrypoint.runs.lease import (
     EXPIRES,

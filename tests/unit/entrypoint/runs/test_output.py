@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, MPI, SLURM, TORCHRUN, World
 from entrypoint.runs import output
 from entrypoint.runs.lease import Clock, read_lease, renew
 from entrypoint.runs.output import Role, Run, check_run, make_run, name_owner, open_run
 from entrypoint.runs.record import OWN, find_last, read_record
+from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN, World
 from tests.support.runs import checkpoint
 
 POD = World(TORCHRUN, "", (2, 2), 0, port=29500, job="qa")

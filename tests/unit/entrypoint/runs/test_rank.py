@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import TORCHRUN_WORKER, World
-from entrypoint.meeting import directory
-from entrypoint.meeting.directory import Seat
+from entrypoint.rendezvous import directory
+from entrypoint.rendezvous.directory import Seat
 from entrypoint.runs.rank import RESUME, add_resume, find_together
 from entrypoint.runs.record import OWN, as_text, describe
+from entrypoint.world.model import TORCHRUN_WORKER, World
 from tests.support.runs import archive, checkpoint
 
 WORLD = World(TORCHRUN_WORKER, "", rank=0, size=1)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.files import read_text
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_text
 from entrypoint.runs.checkpoints import Checkpoint
 from entrypoint.runs.record import (
     OWN,
@@ -23,7 +23,7 @@ from entrypoint.runs.record import (
     mark_time,
     read_record,
 )
-from entrypoint.training.arguments import read_given
+from entrypoint.tasks.arguments import read_given
 from tests.support.runs import checkpoint
 
 QA = {"learning_rate": "3e-5", "do_train": True}

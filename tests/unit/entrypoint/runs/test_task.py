@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.container.image import Stack
 from entrypoint.errors import Refusal
-from entrypoint.launchers.world import ALONE, MPI, TORCHRUN, World
+from entrypoint.machine.image import Stack
 from entrypoint.runs.output import Run, leave_record
 from entrypoint.runs.record import OWN, as_text, describe
 from entrypoint.runs.task import prepare_run, resume, saves_ranks
-from entrypoint.training.command import Program, read_program
-from entrypoint.training.job import Job
-from entrypoint.training.task import ACCELERATE, OTHER, TRAINER
+from entrypoint.tasks.command import Program, read_program
+from entrypoint.tasks.job import Job
+from entrypoint.tasks.task import ACCELERATE, OTHER, TRAINER
+from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.runs import archive, checkpoint
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")

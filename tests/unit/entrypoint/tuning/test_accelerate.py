@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.container.files import read_file
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_file
 from entrypoint.tuning.accelerate import check_asked, count_processes, find_default, read_asked, read_configuration
 
 # As `accelerate config` of 1.15 writes it for two processes on a CPU.

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.container.image import Stack
-from entrypoint.container.processors import Machine
-from entrypoint.launchers.world import World
+from entrypoint.machine.image import Stack
+from entrypoint.machine.processors import Machine
 from entrypoint.numbers import write_cpus
 from entrypoint.settings import MARK
 from entrypoint.tuning.bind import list_variables, narrow, start_rank
 from entrypoint.tuning.scene import Scene
 from entrypoint.tuning.starters import RANK, bind_ranks
+from entrypoint.world.model import World
 from tests.support.machines import Box, look_at, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import Stack
+from entrypoint.machine.image import Stack
 from entrypoint.tuning.oneccl import changes, find_script, without_image
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.launchers.world import World
 from entrypoint.tuning.scene import is_isolated, is_training, spread_processes, warn_idle_cores, warn_shared_cores
+from entrypoint.world.model import World
 from tests.support.machines import Box, look_at, pod
 
 ALONE, BOTH = World("alone", ""), World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)

@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import World
 from entrypoint.tuning.starters import (
     ALIKE,
     NEW_STORE,
@@ -22,6 +20,8 @@ from entrypoint.tuning.starters import (
     renew_store,
     replace_auto,
 )
+from entrypoint.world.model import World
+from entrypoint.world.table import detect, read_world
 from tests.support.launchers import left_by
 
 

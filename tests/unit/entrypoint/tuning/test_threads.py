@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import Stack
-from entrypoint.container.processors import Machine
-from entrypoint.launchers.world import World
+from entrypoint.machine.image import Stack
+from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import Scene
 from entrypoint.tuning.threads import divide_cores, is_slurms_own
+from entrypoint.world.model import World
 from tests.support.machines import Box, look_at
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/site")

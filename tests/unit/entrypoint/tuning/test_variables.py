@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.container.image import Stack
-from entrypoint.container.processors import Machine
 from entrypoint.errors import Refusal
-from entrypoint.launchers.table import detect, read_world
-from entrypoint.launchers.world import World
+from entrypoint.machine.image import Stack
+from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.world.model import World
+from entrypoint.world.table import detect, read_world
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")

@@ -69,10 +69,10 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
         ("processes/on_import.py", True),
         ("faults/feeder.py", True),
         ("faults/peers.py", True),
-        ("jobs/gradients.py", True),
-        ("jobs/at_end.py", True),
+        ("programs/gradients.py", True),
+        ("programs/at_end.py", True),
         ("decide.py", False),
-        ("jobs/smoke.py", False),
+        ("programs/smoke.py", False),
     ],
 )
 def test_equal_layers_are_looked_at_again_where_what_every_python_runs_has_changed(

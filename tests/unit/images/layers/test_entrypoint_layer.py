@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from entrypoint.jobs.at_end import DISTRIBUTED
 from entrypoint.processes import on_import
+from entrypoint.programs.at_end import DISTRIBUTED
 from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
@@ -217,7 +217,7 @@ print(getattr(sys, "argv", None))
 )
 def test_programs_run_whatever_sys_argv_is(tmp_path: Path, argv: str, left: str) -> None:
     lines = [line.replace(f"/{MULTINODE}/", f"{tmp_path}/") for line in LINES]
-    for path in ("jobs/at_end.py", "faults/peers.py", "processes/on_import.py"):
+    for path in ("programs/at_end.py", "faults/peers.py", "processes/on_import.py"):
         (tmp_path / "entrypoint" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "entrypoint" / path).write_text(PROGRAM)
 

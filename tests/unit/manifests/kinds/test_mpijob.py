@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.cluster.keys import MOUNT
+from entrypoint.mpi.keys import MOUNT
 from tests.support.manifests import list_pods, write
 
 KINDS = (("mpijob",), ("runtime", "--policy", "mpi"))

@@ -1,0 +1,158 @@
+"""What the image was built from: stack.json, which the builder writes, and the packages that Python finds in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.machine.files import list_directory, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+# Packages of which each build belongs to one build of torch.
+BESIDE_TORCH = ("torchvision", "torchaudio")
+REBUILD = "build the image again: python build.py"
+# The only release of torch whose standalone rendezvous always takes the host's own name.
+NAMES_ITSELF = (2, 4)
+# Every virtual environment brings its own, and no training imports them.
+TOOLS = frozenset({"pip", "setuptools"})
+# How many packages a note names; and what leaves out those of a home, which Apptainer mounts if not told otherwise.
+SHOWN = 3
+WITHOUT_HOME = "export PYTHONNOUSERSITE=1 (Apptainer: --no-home)"
+LEAVES_OUT = "PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"  # an older datasets may be there on purpose
+# What the image has from which `launch` was typed, for its ranks.
+LAUNCHED = "MULTINODE_STACK"
+
+
+class Stack(NamedTuple):
+    """Versions and paths inside the image; site is the directory of its Python packages.
+
+    environment: variables in the image's configuration, for programs before which nothing sources oneCCL's script.
+    """
+
+    torch: str
+    transformers: str
+    python: str
+    backend: str
+    examples: str | None
+    site: str
+    environment: dict[str, str] = {}  # noqa: RUF012  # nothing writes to it
+
+    @property
+    def again(self) -> str:
+        """Return the command that builds an image with these releases, to which more options can be added."""
+        torch = self.torch.partition("+")[0]
+        return f"python build.py --torch {torch} --transformers {self.transformers} --backend {self.backend}"
+
+
+def read_stack(text: str | None) -> Stack:
+    """Return what stack.json says; raise Refusal if it is missing or damaged."""
+    if text is None:
+        raise Refusal("the image has no list of what it is made of", "no stack.json", REBUILD, WORLD)
+    try:
+        facts = json.loads(text)
+        examples = facts["examples"]
+        environment = {str(name): str(value) for name, value in facts.get("environment", {}).items()}
+        words = [str(facts[name]) for name in ("torch", "transformers", "python", "backend", "site")]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Refusal("stack.json is damaged", repr(error), REBUILD, WORLD) from None
+    torch, transformers, python, backend, site = words
+    return Stack(torch, transformers, python, backend, str(examples) if examples else None, site, environment)
+
+
+def name_stack(stack: Stack) -> str:
+    """Return what has to be the same in the images of all nodes."""
+    return f"{stack.backend}, torch {stack.torch}"
+
+
+def warn_stack(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """Return a note in a rank of `launch` if this image is another: ranks of two backends wait for each other."""
+    there, here = environ.get(LAUNCHED), name_stack(stack)
+    if there in (None, "", here):
+        return []
+    return [f"this image has {here}, and that of `launch` {there}: ranks may wait in vain; start all from one image"]
+
+
+def release(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version: (5, 23) of `5.23.0`, (2, 13) of `2.13.0+cpu`."""
+    digits = [int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
+    return (digits[0], digits[1]) if len(digits) == 2 else (0, 0)
+
+
+def names_itself(torch: str) -> bool:
+    """Return whether the ranks of a standalone torchrun meet at the host's own name (pytorch/pytorch#135262)."""
+    return release(torch) == NAMES_ITSELF
+
+
+def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """List the directories in which Python looks for packages, in its order (docs.python.org, site)."""
+    own = find_user_site(stack, environ)
+    return [*filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)), *([own] if own else []), stack.site]
+
+
+def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
+    """Return the directory for packages in the user's home, which may not exist; empty if Python leaves it out."""
+    base = environ.get("PYTHONUSERBASE") or f"{environ.get('HOME', '')}/.local"
+    own = read_text(os.path.join(stack.site, "../../../pyvenv.cfg")) or ""  # a virtual environment decides it (PEP 405)
+    alone = own and "include-system-site-packages=true" not in own.lower().replace(" ", "")
+    return "" if alone or environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
+
+
+def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """List packages of the image that Python takes from the user's home, in another release."""
+    own = read_installed([find_user_site(stack, environ)])
+    if not own:  # the usual case, in which no other directory is read
+        return []
+    image = read_installed([stack.site])
+    return sorted(name for name in own.keys() & image.keys() - TOOLS if own[name] != image[name])
+
+
+def warn_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
+    """Return a note on packages of the image that others in the user's home hide."""
+    hidden = list_hidden(stack, environ)
+    if not hidden:
+        return []
+    more = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
+    place = find_user_site(stack, environ)
+    return [f"{' '.join(hidden[:SHOWN])}{more} of {place} hide those of the image; {LEAVES_OUT}"]
+
+
+def list_packages(sites: Iterable[str]) -> list[str]:
+    """List what is installed in directories, by the metadata beside the packages."""
+    names = (name for site in sites for name in list_directory(site))
+    return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+
+
+def find_version(sites: Iterable[str], package: str) -> str | None:
+    """Return the release of a package that Python finds first; None if there is none."""
+    rows = (row for site in sites for row in list_releases(site))
+    return next((version for name, version in rows if name == package), None)
+
+
+def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the releases of every package, by its normal name; the first directory that has a package counts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for site in sites:
+        here: dict[str, tuple[str, ...]] = {}
+        for name, version in list_releases(site):
+            here[normalize(name)] = (*here.get(normalize(name), ()), version)
+        found = {**here, **found}
+    return found
+
+
+def list_releases(site: str) -> Iterator[tuple[str, str]]:
+    """Yield name and release of each package in a directory, from the name of its .dist-info."""
+    for entry in list_directory(site):
+        name, dash, version = entry[: -len(".dist-info")].rpartition("-")
+        if dash and entry.endswith(".dist-info"):
+            yield name, version
+
+
+def normalize(name: str) -> str:
+    """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
+    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)

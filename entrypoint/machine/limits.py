@@ -1,0 +1,188 @@
+"""Limits that end or slow a training after its start: shared memory, memory, a processor without bf16."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.cgroup import list_directories
+from entrypoint.machine.image import release
+from entrypoint.numbers import is_true, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.image import Stack
+
+SHM = "/dev/shm"
+# The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
+# another size was chosen by somebody.
+DEFAULT_SHM, PODMAN_SHM = 64 << 20, 65_536_000
+# The peak of `smoke` is 0.53 GB, of which torch, transformers and datasets are 0.48 GB (measured with torch 2.13).
+# DistilBERT, the guide's model, takes 1.1 GB more: 66 million parameters in float32, with gradient and AdamW's moments.
+SMOKE_MEMORY = 768 << 20
+MEMORY = 2 << 30
+# Names of units that compute in bf16: arch/x86/include/asm/cpufeatures.h, Documentation/arch/arm64/elf_hwcaps.rst.
+BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
+# Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
+# bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
+AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
+# What IPEX wants for bf16, and refuses to train without: one of these sets (intel_extension_for_pytorch/frontend.py,
+# optimize, and onednn_has_bf16_support). IPEX has the version number of its torch; before 2.1 it is not known to
+# refuse.
+OF_IPEX = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
+REFUSES_SINCE = (2, 1)
+WITHOUT = "the same command without --bf16, or without --use_ipex"
+# The flags that TrainingArguments of older releases refuse on a CPU, and the first releases of transformers that take
+# them: with a torch of at least this release, and with any (transformers/training_args.py, __post_init__).
+FP16 = ("fp16", "fp16_full_eval")
+TAKES_FP16, WITH_TORCH, WITH_ANY = (4, 41), (2, 3), (4, 42)
+
+
+class Limits(NamedTuple):
+    """What a container has, in bytes, and the flags of its processor; shm is None where there is no /dev/shm."""
+
+    shm: int | None
+    memory: int
+    flags: frozenset[str]
+
+
+class Demand(NamedTuple):
+    """What a job asks for: arguments by name, processes on this node, memory for each, whether its script is known."""
+
+    given: Mapping[str, object]
+    ranks: int
+    memory: int
+    known: bool
+
+
+def read_limits(files: Files, size: Callable[[str], int | None]) -> Limits:
+    """Return the limits of this container; size: the bytes of the file system at a path."""
+    total = read_total(files("/proc/meminfo"))
+    found = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
+    memory, shm = min(found, default=0), size(SHM)
+    # A tmpfs without a limit, as of `--shm-size 0`, has no size.
+    return Limits(memory if shm == 0 else shm, memory, read_flags(files("/proc/cpuinfo")))
+
+
+def read_total(meminfo: str | None) -> int | None:
+    """Return the memory of the machine in bytes, from a line like `MemTotal: 8000000 kB`."""
+    for line in (meminfo or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemTotal":
+            count = whole(value.replace("kB", ""))
+            return None if count is None else count << 10
+    return None
+
+
+def read_flags(cpuinfo: str | None) -> frozenset[str]:
+    """Return the flags of the first processor: `flags` on x86, `Features` on arm64."""
+    for line in (cpuinfo or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def read_memory_limit(files: Files) -> int | None:
+    """Return the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
+    names = {True: "memory.max", False: "memory.limit_in_bytes"}
+    found = [
+        read_limit(files(f"{directory}/{names[unified]}")) for unified, directory in list_directories(files, "memory")
+    ]
+    return min((limit for limit in found if limit is not None), default=None)
+
+
+def read_limit(text: str | None) -> int | None:
+    """Return a number of bytes; None for `max` and for a number that no machine has, which mean no limit."""
+    text = (text or "").strip()
+    # Without a limit v1 shows the largest multiple of the page size below 2 to the power of 63.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def warn(limits: Limits, demand: Demand) -> list[str]:
+    """Return a line for each limit that this job will reach."""
+    return [line for check in WARNINGS if (line := check(limits, demand))]
+
+
+def warn_shm(limits: Limits, demand: Demand) -> str | None:
+    """Warn of a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data."""
+    workers = str(demand.given.get("dataloader_num_workers", "0")) not in ("0", "")
+    if (limits.shm or 0) > DEFAULT_SHM or (demand.known and not workers and demand.ranks == 1):
+        return None
+    return (
+        f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more: "
+        "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory"
+    )
+
+
+def warn_memory(limits: Limits, demand: Demand) -> str | None:
+    """Warn of too little memory, which ends a job by a kill without a message, often hours after its start."""
+    needed = demand.memory * demand.ranks
+    if limits.memory >= needed:
+        return None
+    each = f" for {demand.ranks} ranks" if demand.ranks > 1 else ""
+    has = f"this container has {write_size(limits.memory)} of memory{each}"
+    return f"{has}, and training a small model takes {write_size(needed)}: docker run --memory, or fewer ranks"
+
+
+def warn_bf16(limits: Limits, demand: Demand) -> str | None:
+    """Warn of bf16 on a processor that emulates it, or that is likely to be faster in float32."""
+    if not is_true(demand.given.get("bf16")):
+        return None
+    if BESIDE_AMX in limits.flags and AMX not in limits.flags:
+        return (
+            "bf16 was asked for, and AMX is hidden on this processor: float32 is likely faster; `doctor` measures both"
+        )
+    if has_bf16(limits.flags):
+        return None
+    return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
+
+
+def warn_fp16(limits: Limits, demand: Demand) -> str | None:
+    """Warn of fp16, which accelerate leaves out on a CPU without a word (accelerate/accelerator.py, native_amp)."""
+    if not (demand.known and is_true(demand.given.get("fp16"))):
+        return None
+    return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
+
+
+def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -> None:
+    """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
+    if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))) or release(torch) < REFUSES_SINCE:
+        return
+    if flags and not any(each <= flags for each in OF_IPEX):
+        lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)
+        value = f"--use_ipex --bf16, and this processor has neither {lacking}"
+        raise Refusal("IPEX cannot train in bf16 on this processor", value, WITHOUT)
+
+
+def check_fp16(given: Mapping[str, object], stack: Stack) -> None:
+    """Raise Refusal for half precision that the Trainer of this image refuses on a CPU, after it has been loaded.
+
+    Every Trainer refuses two kinds of it at once.
+    """
+    asked = [each for each in FP16 if is_true(given.get(each))]
+    for name in asked:
+        other = name.replace("fp16", "bf16")
+        if is_true(given.get(other)):
+            fact = "the Trainer takes one half precision, and two were asked for"
+            raise Refusal(fact, f"--{other} --{name}", f"leave out --{name}")
+    takes = WITH_ANY if release(stack.torch) < WITH_TORCH else TAKES_FP16
+    if asked and release(stack.transformers) < takes:
+        value = f"--{asked[0]}, transformers {stack.transformers}"
+        remedy = f"--{asked[0].replace('fp16', 'bf16')}, or leave it out"
+        raise Refusal("this Trainer refuses half precision on a CPU", value, remedy)
+
+
+def has_bf16(flags: frozenset[str]) -> bool:
+    """Return whether the processor computes in bf16."""
+    return not flags.isdisjoint(BF16_UNITS)
+
+
+def write_size(count: int) -> str:
+    """Return a number of bytes in MB or GB."""
+    return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count >> 20} MB"
+
+
+WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_bf16, warn_fp16)

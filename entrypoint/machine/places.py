@@ -1,0 +1,143 @@
+"""Where results and caches are written, and whether they outlive the container."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import can_write
+from entrypoint.machine.image import release
+from entrypoint.numbers import first_set
+from entrypoint.settings import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CERTIFICATE = "/etc/multinode/ca.pem"
+
+# The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
+HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+OLD_CACHE = "TRANSFORMERS_CACHE"
+# The directory for data sets, which datasets/config.py expands nowhere.
+DATA_CACHE = "HF_DATASETS_CACHE"
+WITHOUT_OLD_CACHE = (5, 0)
+
+# What a path is asked: whether it can be written, and whether it is there.
+Writable = Callable[[str], bool]
+Exists = Callable[[str], bool]
+
+
+def mount_points(mountinfo: str | None) -> list[str]:
+    """Return the mount points of /proc/self/mountinfo."""
+    return [point for point, _, _ in read_mounts(mountinfo)]
+
+
+def read_mounts(mountinfo: str | None) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield mount point, kind of file system and options of each row of /proc/self/mountinfo (proc(5))."""
+    for line in (mountinfo or "").splitlines():
+        before, _, after = line.partition(" - ")
+        words = before.split()
+        if len(words) > 5:
+            yield unescape(words[4]), after.partition(" ")[0], words[5].split(",")
+
+
+def unescape(text: str) -> str:
+    """Return a path without the kernel's octal escapes: a blank is written \\040."""
+    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, letter)
+    return text
+
+
+def is_mounted(path: str, points: list[str]) -> bool:
+    """Return whether something other than the container's own root holds a path."""
+    return any(point != "/" and (path == point or path.startswith(f"{point}/")) for point in points)
+
+
+def check_output(path: str, writable: Writable) -> None:
+    """Raise Refusal if the directory for results cannot be written, before hours of training."""
+    if not writable(path):
+        remedy = "mount a directory that this user may write (docker run -v results:/workspace/output), or --output_dir"
+        raise Refusal("the directory for results cannot be written", path, remedy)
+
+
+def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Exists) -> dict[str, str]:
+    """Return another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
+
+    Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
+    """
+    below = f"{home}/.cache/huggingface"
+    now = environ.get("HF_HOME") or below
+    if writable(now) or not writable(below):
+        return {}
+    hub = {} if first_set(environ, HUB_CACHES) or not exists(f"{now}/hub") else {HUB_CACHES[0]: f"{now}/hub"}
+    return {"HF_HOME": below, **hub}
+
+
+def find_cache(environ: Mapping[str, str]) -> list[Setting]:
+    """Return the variables that move the caches of the hub's libraries to where they can be written."""
+    moved = choose_caches(environ, environ.get("HOME", "/tmp"), can_write, os.path.isdir)
+    return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]
+
+
+def settle_caches(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variables with which all libraries, and this program, find the caches in one place."""
+    return [*settle_home(environ), *move_models(environ, transformers)]
+
+
+def settle_home(environ: Mapping[str, str]) -> list[Setting]:
+    """Return the caches as whole paths: not every reader expands `~` and variables, or takes an empty HF_HOME for none.
+
+    They are expanded as by huggingface_hub/constants.py; an empty one would be the working directory there.
+    """
+    whole = {name: expand(environ[name], environ) for name in (*HUB_CACHES, DATA_CACHE) if environ.get(name)}
+    whole["HF_HOME"] = expand(find_downloads(environ), environ)
+    changed = [(name, environ.get(name), path) for name, path in whole.items() if environ.get(name) not in (None, path)]
+    return [Setting(name, path, f"a whole path in the place of {typed!r}") for name, typed, path in changed]
+
+
+def expand(path: str, environ: Mapping[str, str]) -> str:
+    """Return a path with the user's home in the place of a `~` at its beginning, and with the values of variables."""
+    path = expand_user(path, environ.get("HOME", ""))
+    if "$" in path:
+        from string import Template  # only such a path pays for it
+
+        path = Template(path).safe_substitute(environ)
+    return path
+
+
+def expand_user(path: str, home: str) -> str:
+    """Return a path with a home in the place of a `~` at its beginning: the user's, or that of a named one."""
+    if not path.startswith("~"):
+        return path
+    return home + path[1:] if path[1:2] in ("", "/") else os.path.expanduser(path)
+
+
+def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variable that takes the place of TRANSFORMERS_CACHE where transformers does not read it any more."""
+    old = environ.get(OLD_CACHE)
+    if not old or release(transformers) < WITHOUT_OLD_CACHE or any(environ.get(name) for name in HUB_CACHES):
+        return []
+    return [Setting(HUB_CACHES[0], expand(old, environ), f"transformers {transformers} does not read {OLD_CACHE}")]
+
+
+def find_downloads(environ: Mapping[str, str]) -> str:
+    """Return the directory in which the hub's libraries keep what they download (huggingface_hub/constants.py)."""
+    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
+    return environ.get("HF_HOME") or f"{cache}/huggingface"
+
+
+def find_data_sets(environ: Mapping[str, str]) -> str:
+    """Return the directory in which datasets keeps what it has converted (datasets/config.py)."""
+    return environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets"
+
+
+def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
+    """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
+    home = find_downloads(environ)
+    data = find_data_sets(environ)
+    names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
+    models = first_set(environ, names) or f"{home}/hub"
+    if all(path.startswith(f"{home}/") for path in (models, data)):
+        return {"caches": home}
+    return {"models": models, "data sets": data}

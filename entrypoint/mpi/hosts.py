@@ -1,0 +1,101 @@
+"""The hosts of a job, from --hosts or a hostfile of any dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import MOST_PROCESSES, first_set, whole
+from entrypoint.world.mpi import HOSTFILES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+# Letters of a line that are shown.
+LONGEST = 200
+FORMS = "one host a line: node0, node0:2 or node0 slots=2"
+
+
+class Host(NamedTuple):
+    """A name or address, and how many ranks it has room for; None if nobody said."""
+
+    name: str
+    slots: int | None
+
+
+def read_hosts(text: str) -> list[Host]:
+    """Return the hosts of `--hosts a,b:2`."""
+    return merge([read_host(part.strip(), f"--hosts {text}") for part in text.split(",") if part.strip()])
+
+
+def read_hostfile(text: str, path: str) -> list[Host]:
+    """Return the hosts of a file, one a line: `node0`, `node0:2` (Intel MPI, MPICH) or `node0 slots=2` (Open MPI)."""
+    found = []
+    for count, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"{path} line {count}: {line.strip()[:LONGEST]}"
+        host = read_host(words[0], where)
+        for word in words[1:]:
+            key, _, value = word.partition("=")
+            if key not in ("slots", "max_slots", "max-slots") or not whole(value):
+                raise Refusal("the hostfile has a line that is not understood", where, FORMS)
+            host = host._replace(slots=whole(value)) if key == "slots" else host
+        found.append(host)
+    return merge(found)
+
+
+def read_host(word: str, where: str) -> Host:
+    """Return one host; raise Refusal for what is no name, and for an address of IPv6, in brackets or without."""
+    if word.count(":") > 1:
+        remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
+        raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", where, remedy)
+    name, colon, slots = word.partition(":")
+    # A name that begins with a dash would be an option to ssh.
+    good = name and name[0] not in "-." and all(letter in LETTERS for letter in name)
+    if not good or (colon and not whole(slots)):
+        raise Refusal("this is not the name of a host", where, FORMS)
+    return Host(name, whole(slots) if colon else None)
+
+
+def merge(hosts: list[Host]) -> list[Host]:
+    """Return each host once, with its slots added up: old hostfiles list every host once for every rank."""
+    slots: dict[str, int | None] = {}
+    one = 1 if len({host.name for host in hosts}) < len(hosts) else None
+    for host in hosts:
+        before, here = slots.get(host.name), host.slots or one
+        slots[host.name] = here if before is None or here is None else before + here
+    return [Host(name, count) for name, count in slots.items()]
+
+
+def default_hostfile(environ: Mapping[str, str]) -> str | None:
+    """Return the path of the hostfile that an operator has written; None without one."""
+    return first_set(environ, HOSTFILES) or None
+
+
+def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
+    """Return how many ranks every host gets, and all together: --ppn, else its slots, else the default; -n limits them.
+
+    The default is what fits the node where `launch` runs: the others are taken to be like it.
+    """
+    full = [Host(host.name, each or host.slots or default) for host in hosts]
+    room = sum(host.slots or 0 for host in full)
+    if ranks is not None and ranks > room and each is not None:
+        remedy = f"-n {room}, or --ppn {-(-ranks // len(hosts))}"
+        raise Refusal("there are more ranks than places for them", f"-n {ranks}, {len(hosts)} host(s) x {each}", remedy)
+    if ranks is not None and ranks > room:
+        full = [Host(host.name, -(-ranks // len(hosts))) for host in hosts]
+    if (most := max(host.slots or 0 for host in full)) > MOST_PROCESSES:
+        raise Refusal(f"a node has at most {MOST_PROCESSES} ranks", most, "-n, --ppn or slots for the cores it has")
+    return full, room if ranks is None else ranks
+
+
+def fill_hosts(hosts: list[Host], ranks: int) -> list[Host]:
+    """Return the hosts that get ranks, and how many: hydra fills one after the other."""
+    filled: list[Host] = []
+    for host in hosts:
+        count = min(host.slots or 0, ranks - sum(each.slots or 0 for each in filled))
+        filled += [Host(host.name, count)] if count else []
+    return filled

@@ -1,0 +1,100 @@
+"""Report on a process that is started like a training; the last line printed is a JSON object for `doctor`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
+
+from entrypoint.machine.image import BESIDE_TORCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What transformers imports where it is installed, and then itself with its Trainer.
+TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
+# A layer of DistilBERT on 8 sequences of 128 words, and for how many seconds it is computed again and again.
+ROWS, WIDTH, PATIENCE = 1024, 768, 0.5
+
+
+def mapped() -> list[str]:
+    """List the libraries that are really in this process, by the names of their files."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return sorted({line.split(maxsplit=5)[5].rstrip() for line in file if ".so" in line})
+
+
+def examine_torch(found: dict[str, Any], backend: str) -> None:
+    """Add which torch is imported, form a group of one with the backend, and reduce a number in it."""
+    import torch
+    import torch.distributed as dist
+
+    # Known even where no group forms.
+    found.update(torch=torch.__version__, file=torch.__file__, threads=torch.get_num_threads())
+    if backend == "ccl":
+        # Since torch 1.12 the bindings have the longer name.
+        __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    number = torch.ones(1)
+    dist.all_reduce(number)
+    found["reduced"] = number.item()
+
+
+def examine_speed(found: dict[str, Any]) -> None:
+    """Add how fast one core computes a layer in float32 and in bfloat16, in GFLOP/s.
+
+    Both take turns and the fastest of each counts; several threads would measure what else runs on the machine.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    operands = {
+        name: [torch.randn(count, WIDTH).to(getattr(torch, name)) for count in (ROWS, WIDTH)]
+        for name in ("float32", "bfloat16")
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in operands}
+    end = time.perf_counter() + PATIENCE
+    while not seconds["bfloat16"] or time.perf_counter() < end:  # where bfloat16 is emulated, once takes seconds
+        for name, (words, weights) in operands.items():
+            began = time.perf_counter()
+            torch.nn.functional.linear(words, weights)
+            seconds[name].append(time.perf_counter() - began)
+    found.update({name: 2 * ROWS * WIDTH * WIDTH / min(each) / 1e9 for name, each in seconds.items()})
+
+
+def examine_transformers(found: dict[str, Any]) -> None:
+    """Add which transformers is imported, if its Trainer can be; `importing` is the last of TRAINER that was tried."""
+    for name in TRAINER:
+        found["importing"] = name
+        if name not in BESIDE_TORCH or importlib.util.find_spec(name):
+            importlib.import_module(name)
+    found["transformers"] = sys.modules["transformers"].__version__
+
+
+def attempt(examine: Callable[[], None]) -> str:
+    """Return what failed in an examination, in one line; empty if nothing did."""
+    try:
+        examine()
+    except Exception as failure:
+        error: BaseException = failure
+        while error.__cause__ is not None:  # transformers itself says only that it could not import a name of its own
+            error = error.__cause__
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    return ""
+
+
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
+    """Print what was found with a backend, the only argument, and end at once.
+
+    A group that is destroyed right after a collective may hang.
+    """
+    found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
+    found["error"] = attempt(lambda: examine_torch(found, argv[0]))
+    attempt(lambda: examine_speed(found))
+    found["broken"] = attempt(lambda: examine_transformers(found))
+    print(json.dumps(found), flush=True)
+    os._exit(0)

@@ -1,0 +1,132 @@
+"""Slurm: the tasks of a step that srun has started, and its lists of nodes and tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrypoint.numbers import MOST_PROCESSES, first_set, number, whole
+from entrypoint.world.model import SLURM, Ranks, all_set, make_launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Any of these says in which order tasks are put on nodes (srun(1), --distribution=arbitrary).
+ARBITRARY = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST")
+
+
+def is_one_of_several(environ: Mapping[str, str]) -> bool:
+    """Return whether srun started this process as one of several.
+
+    A batch script has SLURM_PROCID=0 as well, but no SLURM_STEP_NUM_TASKS. In a step of one task somebody may start
+    torchrun or mpirun, so their variables decide there.
+    """
+    names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
+    return all_set(*names)(environ) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
+
+
+def gave_pmi(environ: Mapping[str, str]) -> bool:
+    """Return whether the PMI of this process is that of its step: srun --mpi=pmi2.
+
+    The proxies of hydra are tasks of a step as well, so that PMI_RANK may be SLURM_PROCID by chance; hydra says how
+    many ranks it has put on a node, and Slurm does not.
+    """
+    pairs = (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    same = all(environ.get(one) == environ.get(other) for one, other in pairs)
+    return same and not environ.get("MPI_LOCALNRANKS") and is_one_of_several(environ)
+
+
+def is_in_step(environ: Mapping[str, str]) -> bool:
+    """Return whether srun started this process: what the step says of itself counts, not what the job has.
+
+    The shell of salloc, the batch script and other things that are no steps have ids of ten digits, from 0xFFFFFFF0
+    (slurm/slurm.h, SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
+    """
+    found = all_set("SLURM_STEP_NUM_TASKS")(environ) and whole(environ.get("SLURM_STEP_ID", "")) is not None
+    return found and not is_left_over(environ)
+
+
+def is_left_over(environ: Mapping[str, str]) -> bool:
+    """Return whether the variables of a step are those of an outer one, within which somebody typed sbatch or salloc.
+
+    srun gives a step its own SLURM_NTASKS and SLURM_NNODES; those two write the job's, and leave the step's alone.
+    """
+    pairs = (("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), ("SLURM_NNODES", "SLURM_STEP_NUM_NODES"))
+    counts = [(whole(environ.get(one, "")), whole(environ.get(other, ""))) for one, other in pairs]
+    return any(None not in pair and pair[0] != pair[1] for pair in counts)
+
+
+def find_job(environ: Mapping[str, str]) -> str:
+    """Return what only the tasks of this step share; the steps of a heterogeneous job may have different numbers."""
+    for name, step in (("SLURM_HET_JOB_ID", ""), ("SLURM_JOB_ID", environ.get("SLURM_STEP_ID", ""))):
+        if environ.get(name):
+            return f"{name}={environ[name]}{'.' if step else ''}{step}"
+    return ""
+
+
+def count_tasks(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks.
+
+    A component of a heterogeneous step has a list of its own, while SLURM_NODEID counts the nodes of all.
+    """
+    node = whole(environ.get("SLURM_NODEID", ""))
+    rows = [read_tasks(part) for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")]
+    if node is None or sum(tasks * nodes for tasks, nodes in rows) != size:
+        return None
+    for tasks, nodes in rows:
+        if node < nodes:
+            return tasks or None
+        node -= nodes
+    return None
+
+
+def read_tasks(part: str) -> tuple[int, int]:
+    """Return the tasks of a node and the number of such nodes in `2(x3)` or `2`; nothing for anything else."""
+    tasks, times, nodes = part.strip().rstrip(")").partition("(x")
+    return whole(tasks) or 0, (whole(nodes) or 0) if times else 1
+
+
+def find_first_host(environ: Mapping[str, str]) -> str:
+    """Return where rank 0 usually is, the first node of the step or of the job; empty without a list.
+
+    Lists are sorted. With a hostfile or -m arbitrary rank 0 may be on any node of them, and only that node knows. In a
+    heterogeneous job it is on the first component, whose nodes may be anywhere in the sorted list.
+    """
+    if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in ARBITRARY):
+        return ""
+    step = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
+    components = list_components(environ)
+    if not components or step in components:
+        return first_host(step)
+    counts = [whole(environ.get(f"SLURM_JOB_NUM_NODES_HET_GROUP_{place}", "")) for place in range(len(components))]
+    known = sum(count for count in counts if count)
+    return first_host(components[0]) if known in (0, number(environ, "SLURM_STEP_NUM_NODES")) else ""
+
+
+def list_components(environ: Mapping[str, str]) -> list[str]:
+    """Return the nodes of each component of a heterogeneous job, in order; srun has kept the older name."""
+    size = min(whole(environ.get("SLURM_HET_SIZE", "")) or 0, MOST_PROCESSES)
+    names = [tuple(f"SLURM_JOB_NODELIST_{word}_GROUP_{place}" for word in ("HET", "PACK")) for place in range(size)]
+    found = [first_set(environ, pair) for pair in names]
+    return found if found and found[0] else []
+
+
+def first_host(nodelist: str) -> str:
+    """Return the first host of Slurm's list: `rack[0-1]n[003-007,9],login1` begins with rack0n003."""
+    first, inside = "", False
+    for letter in nodelist.strip():
+        inside = letter == "[" or (inside and letter != "]")
+        if letter == "," and not inside:
+            break
+        first += letter
+    head, *parts = first.split("[")
+    ranges = [part.partition("]") for part in parts]
+    return head + "".join(numbers.split(",")[0].split("-")[0] + rest for numbers, _, rest in ranges)
+
+
+WHY = "SLURM_PROCID and SLURM_STEP_NUM_TASKS are set"
+RANKS = Ranks(
+    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ("SLURM_LOCALID",), nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    ranks_of_node=count_tasks, host=find_first_host, job=find_job, remedy="MASTER_ADDR=node0 srun ...",
+)  # fmt: skip
+STEP_WITH_PMI = make_launcher(SLURM, WHY, RANKS, gave_pmi)
+STEP = make_launcher(SLURM, WHY, RANKS, is_one_of_several)

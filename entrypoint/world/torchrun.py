@@ -1,0 +1,218 @@
+"""torchrun: its workers, and a rendezvous for which it has to be started; PET_ names are torchrun's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.addresses import ANYWHERE, is_loopback
+from entrypoint.errors import Refusal
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
+from entrypoint.world.model import (
+    PORT,
+    TORCHRUN,
+    TORCHRUN_WORKER,
+    Launcher,
+    Ranks,
+    World,
+    all_set,
+    can_be_host,
+    make_launcher,
+    read_host,
+    read_master_port,
+    unbracket,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
+# counts the processors of the host, of which a container may have few.
+WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
+EACH = "--nproc_per_node"
+COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
+RESTARTS = "PET_MAX_RESTARTS"
+# Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+C10D_PORT = "29400"
+AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master_port {PORT}"
+
+
+def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
+
+    A master on loopback is for one node. On any node but the first, its rank and ours say how many each node has.
+    """
+    if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
+        return size
+    node, rank, local_rank = (number(environ, name) for name in ("NODE_RANK", "RANK", "LOCAL_RANK"))
+    if not node or rank is None or local_rank is None or (rank - local_rank) % node:
+        return None
+    return max(0, rank - local_rank) // node or None
+
+
+PLAIN = Ranks(
+    "RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), ranks_of_node=count_by_hand,
+    loopback=True,
+)  # fmt: skip
+
+
+def is_set_by_hand(environ: Mapping[str, str]) -> bool:
+    """Return whether this is a node of a world set up by hand, or by an operator older than the PET_ variables."""
+    return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and (number(environ, "WORLD_SIZE") or 0) > 1
+
+
+def read_count(environ: Mapping[str, str], *, typed: bool = False) -> int | None:
+    """Return how many processes a node should run; None where the machine decides.
+
+    typed: whether the number is that of a typed option. Raise Refusal for what torchrun starts no processes for.
+    """
+    text = environ.get(COUNT, "").strip()
+    if text.lower() in WORDS:
+        return None
+    value = whole(text)
+    if not value or value > MOST_PROCESSES:
+        name, remedy = (EACH, f"{EACH} auto") if typed else (COUNT, f"export {COUNT}=auto")
+        raise Refusal(f"{name} is not a number of processes up to {MOST_PROCESSES}", repr(text), remedy)
+    return value
+
+
+def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
+    """Return the world that PyTorchJob, Trainer v2 or the user describes to torchrun."""
+    nodes = read_nodes(environ)
+    elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
+    node_rank = None if elastic else read_node_rank(environ, nodes[1])
+    host, port = split_endpoint(elastic)
+    if not elastic:
+        nodes = (nodes[1], nodes[1])  # a master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py)
+        name = "PET_MASTER_ADDR" if environ.get("PET_MASTER_ADDR") else "MASTER_ADDR"
+        host = read_host(environ.get(name, ""), name)
+        port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
+    if not host or not can_be_host(unbracket(host)):
+        remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
+        raise Refusal("the rendezvous names no host", repr(elastic), remedy)
+    port = port or (C10D_PORT if elastic else "")
+    at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv_endpoint {host}:{PORT}"
+    number_of_port = read_master_port(port, at_endpoint if elastic else AT_MASTER) or PORT
+    each = read_count(environ)
+    return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
+
+
+def check_loopback(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
+    """Raise Refusal where several nodes are to meet at an address at which each of them finds only itself.
+
+    In an elastic rendezvous each would train alone. MASTER_ADDR may be on loopback: somebody may start several
+    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master. So may all agents
+    be that somebody has typed: check_meeting names that way.
+    """
+    name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
+    here = is_loopback(world.master or "") or world.master in ANYWHERE
+    if not here or not name or world.launcher != TORCHRUN or not world.several_nodes or world.node_rank == 0:
+        return
+    if typed:
+        fact = "the nodes meet on loopback, where only those on this machine find each other"
+        remedy = f"--master_addr NODE0, or --rdzv_endpoint NODE0:{C10D_PORT}, where they are on several machines"
+        raise Refusal(fact, world.master, remedy)
+    where = f"{name}=node0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}"
+    remedy = f"export {where}, the name or address of one node"
+    raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
+
+
+def is_standalone(environ: Mapping[str, str]) -> bool:
+    """Return whether torchrun is told to meet no other node; raise Refusal for what it would not read as a number."""
+    return bool(number(environ, STANDALONE))
+
+
+def check_standalone(environ: Mapping[str, str], nodes: int) -> None:
+    """Raise Refusal where several nodes would meet nobody: each waits for others at a port of its own, or trains alone.
+
+    Torchrun keeps the number of nodes, and gives them another place to meet (torch/distributed/run.py).
+    """
+    if nodes > 1 and is_standalone(environ):
+        remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
+        raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
+
+
+def check_meeting(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for a typed torchrun of several nodes that has no place to meet; environ: its PET_ variables.
+
+    It would take this node for the place: some agents wait without end for others, some train a model each.
+    """
+    text = environ.get("PET_NNODES", "1")
+    if world.launcher == TORCHRUN or parse_nodes(text)[1] < 2:
+        return
+    remedy = (
+        "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+        f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
+    )
+    raise Refusal("nothing says where the nodes of this torchrun meet", f"--nnodes {text}", remedy)
+
+
+def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
+    """Return which node this is; None where it is the only one and nothing says so.
+
+    Kubernetes itself numbers the pods of an Indexed Job.
+    """
+    names = ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else []))
+    rank = first_number(environ, names)
+    if rank is None and nodes > 1:
+        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
+        raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
+    if rank is not None and rank >= nodes:
+        numbers = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
+        remedy = f"{numbers}; of a typed torchrun --node_rank and --nnodes"
+        raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
+    return rank
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split `host:29400`, `[fd00::1]:29400` and `fd00::1`; a part that is not there is empty."""
+    host, colon, port = text.rpartition(":")
+    if not colon or host.endswith(":") or (":" in host and not host.endswith("]")):
+        return text, ""
+    return host, port
+
+
+def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the number of nodes, `2` or `1:4`; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+
+    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
+    """
+    text = environ.get("PET_NNODES", "").strip()
+    if not text:
+        endpoint = environ.get("PET_RDZV_ENDPOINT", "")
+        count = None if endpoint else number(environ, "WORLD_SIZE")
+        if not count:
+            value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
+            raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
+        return count, count
+    return parse_nodes(text)
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of nodes of `2` or `1:4`; raise Refusal for anything else."""
+    low, high = read_range(text) or (None, None)
+    if low is None or high is None:  # torchrun knows no range without an end
+        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
+        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
+    return low, high
+
+
+def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
+    """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
+    return Launcher(TORCHRUN, why, proof, lambda environ: read_rendezvous(environ, why))
+
+
+WORKER = make_launcher(TORCHRUN_WORKER, "TORCHELASTIC_RUN_ID is set", PLAIN, all_set("TORCHELASTIC_RUN_ID"))
+WORKER_BY_HAND = make_launcher(
+    TORCHRUN_WORKER, "RANK, LOCAL_RANK and MASTER_ADDR are set", PLAIN,
+    all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
+)  # fmt: skip
+
+
+def read_world_by_hand(environ: Mapping[str, str]) -> World:
+    """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
+    world = read_rendezvous(environ, SET_BY_HAND)
+    return world if environ.get(COUNT) or world.local_size else world._replace(local_size=1)
+
+
+SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
+BY_HAND = Launcher(TORCHRUN, SET_BY_HAND, is_set_by_hand, read_world_by_hand)

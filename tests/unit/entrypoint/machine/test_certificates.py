@@ -1,0 +1,45 @@
+"""A mounted certificate beside the system's."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.machine.certificates import BEGIN, SYSTEM, point_to, read_trust
+from entrypoint.machine.places import CERTIFICATE
+
+OURS = f"{BEGIN}\nours"
+
+
+@pytest.mark.parametrize(
+    ("files", "bundle"),
+    [
+        ({SYSTEM[0]: "system\n\n"}, f"system\n{OURS}\n"),
+        ({SYSTEM[1]: "fedora", "/site/certifi/cacert.pem": "certifi"}, f"fedora\n{OURS}\n"),
+        ({"/site/certifi/cacert.pem": "certifi"}, f"certifi\n{OURS}\n"),
+        ({}, f"{OURS}\n"),
+    ],
+)
+def test_it_is_added(files: dict[str, str], bundle: str) -> None:
+    trust = read_trust("/site", {CERTIFICATE: OURS, **files}.get)
+    assert (trust.bundle, trust.fault) == (bundle, None)
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "cannot be read"), ("", "PEM"), ("\x30\x82", "PEM")])
+def test_a_mount_that_is_no_certificate(text: str | None, said: str) -> None:
+    trust = read_trust("/site", lambda path: text)
+    assert trust.bundle is None and trust.fault is not None and said in trust.fault
+
+
+@pytest.mark.parametrize(
+    ("environ", "left_out"),
+    [
+        ({}, set()),
+        ({"CURL_CA_BUNDLE": "/mine"}, {"REQUESTS_CA_BUNDLE"}),
+        ({"SSL_CERT_FILE": "/mine"}, {"CURL_CA_BUNDLE"}),
+    ],
+)
+def test_a_file_of_the_users_is_not_hidden(environ: dict[str, str], left_out: set[str]) -> None:
+    names = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
+    settings = point_to("/bundle", environ)
+    assert {each.name for each in settings} == names - left_out
+    assert {each.value for each in settings} == {"/bundle"}

@@ -1,0 +1,176 @@
+"""Files that may be missing, private directories, and programs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import (
+    can_write,
+    explain_closed,
+    find_closed,
+    make_private,
+    make_shared,
+    read_file,
+    read_text,
+    which,
+    write_in_private,
+    write_private,
+    write_whole,
+)
+
+
+def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing", f"{tmp_path}/a\0b"):
+        assert read_text(str(path)) is None
+
+
+def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\xff")
+    assert read_text(str(tmp_path / "file")) == "a\ufffd"
+
+
+def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(str(tmp_path / "pipe")) is None
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o2775, 0o2775), (0o700, 0o775), (0o777, 0o777)])
+def test_a_shared_directory_keeps_the_bits_of_its_volume(tmp_path: Path, mode: int, expected: int) -> None:
+    """Below a directory with the bit of a group, as a pod's fsGroup sets it, everything has that group."""
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(mode)
+    make_shared(str(place))
+    assert stat.S_IMODE(place.stat().st_mode) == expected
+
+
+def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert can_write(f"{tmp_path}/a/b/c")
+    assert not can_write(f"{tmp_path}/file/a")
+
+
+@pytest.mark.parametrize(
+    ("path", "closed"),
+    [("shut/a", "shut"), ("shut/a/b/c", "shut"), ("open/a", None), ("open/a/b", None), ("shut", None)],
+)
+def test_a_directory_that_cannot_be_searched_is_named(
+    path: str, closed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("shut", "open"):
+        (tmp_path / name).mkdir()
+    # Root may search every directory.
+    monkeypatch.setattr(os, "access", lambda place, mode: place != f"{tmp_path}/shut")
+    assert find_closed(f"{tmp_path}/{path}") == (closed and f"{tmp_path}/{closed}")
+
+
+def test_what_is_mounted_is_opened_on_the_host(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    remedies = [explain_closed("it is closed", str(place)).remedy for place in (tmp_path / "key", tmp_path)]
+    user = f"or start the container with --user {os.getuid()}:0"
+    assert remedies == [
+        f"chmod a+r the file on the host that is mounted there, {user}",
+        f"chmod a+rx the directory on the host that is mounted there, {user}",
+    ]
+
+
+def test_a_private_directory_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(0o777)
+    for name in ("new/below", "open"):
+        assert stat.S_IMODE(Path(make_private(f"{tmp_path}/{name}")).stat().st_mode) == 0o700
+
+
+def test_a_link_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(Refusal, match="belongs to somebody else"):
+        make_private(f"{tmp_path}/link")
+
+
+def test_a_file_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Refusal, match="cannot be made"):
+        make_private(f"{tmp_path}/file")
+
+
+def test_a_directory_of_another_user_is_not_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs").mkdir(0o700)
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    with pytest.raises(Refusal, match="belongs to somebody else"):
+        make_private(f"{tmp_path}/theirs")
+
+
+def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) -> None:
+    path = Path(write_private(f"{tmp_path}/file", "a\udcff"))
+    assert path.read_bytes() == b"a\xff"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("write", [write_whole, write_private])
+def test_processes_of_one_number_do_not_write_into_one_file(
+    write: Callable[[str, str], object], tmp_path: Path
+) -> None:
+    (tmp_path / f"file.{os.getpid()}").mkdir()  # another container is writing it
+    write(f"{tmp_path}/file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+@pytest.mark.parametrize("write", [write_whole, write_private])
+def test_what_cannot_be_written_leaves_nothing(
+    write: Callable[[str, str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+    with pytest.raises((OSError, Refusal), match=r"[Nn]o space"):
+        write(f"{tmp_path}/file", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        write_in_private(f"{tmp_path}/mine/file", text)
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
+    assert (tmp_path / "mine/file").read_text() == "second"
+
+
+@pytest.mark.parametrize(
+    ("number", "fact", "remedy", "code"),
+    [
+        (errno.ENOSPC, "no space is left for private files", ":size=64m", 1),
+        (errno.EDQUOT, "no space is left for private files", ":size=64m", 1),
+        (errno.EROFS, "a private directory cannot be made", "", 2),
+    ],
+)
+def test_where_no_private_file_can_be_the_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, fact: str, remedy: str, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", fail)
+    (tmp_path / "mine").mkdir()
+    calls: list[Callable[[], str]] = [
+        lambda: write_private(f"{tmp_path}/mine/file", "text"), lambda: make_private(f"{tmp_path}/mine"),
+    ]  # fmt: skip
+    monkeypatch.setattr(os, "makedirs", fail)
+    for make in calls:
+        with pytest.raises(Refusal) as caught:
+            make()
+        assert (caught.value.fact, caught.value.code) == (fact, code)
+        assert str(tmp_path) in caught.value.value
+        assert f"--tmpfs {tmp_path}{remedy})" in caught.value.remedy
+
+
+def test_only_an_executable_file_is_a_program(tmp_path: Path) -> None:
+    (tmp_path / "program").touch(0o755)
+    (tmp_path / "text").touch(0o644)
+    environ = {"PATH": f"/nowhere:{tmp_path}"}
+    assert which("program", environ) == which(f"{tmp_path}/program", {}) == f"{tmp_path}/program"
+    assert which("text", environ) is which("missing", environ) is None

@@ -1,0 +1,172 @@
+"""Limits out of the texts of /proc and /sys, and which of them a job is told."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext as does
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.image import Stack
+from entrypoint.machine.limits import (
+    DEFAULT_SHM,
+    MEMORY,
+    SMOKE_MEMORY,
+    Demand,
+    Limits,
+    check_fp16,
+    check_ipex,
+    read_flags,
+    read_limits,
+    warn,
+)
+
+GB = 1 << 30
+MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
+V1 = "9:memory:/docker/1\n4:cpu,cpuacct:/docker/1\n"
+SAPPHIRE = "processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+GRAVITON = "processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "memory"),
+    [
+        ({}, 16 * GB),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n"}, 16 * GB),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "1073741824\n"}, GB),
+        ({"/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": "1073741824\n",
+          "/sys/fs/cgroup/a/b/memory.max": "2147483648\n"}, GB),
+        ({"/proc/self/cgroup": V1, "/sys/fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n"}, 2 * GB),
+        ({"/proc/self/cgroup": V1, "/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": "2147483648\n"}, 2 * GB),
+        ({"/proc/self/cgroup": V1, "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 16 * GB),
+    ],
+)  # fmt: skip
+def test_memory_is_the_tightest_limit(files: dict[str, str], memory: int) -> None:
+    assert read_limits({"/proc/meminfo": MEMINFO, **files}.get, lambda path: None).memory == memory
+
+
+@pytest.mark.parametrize(("text", "flag"), [(SAPPHIRE, "amx_bf16"), (GRAVITON, "bf16")])
+def test_the_flags_of_x86_and_arm_are_read(text: str, flag: str) -> None:
+    assert flag in read_flags(text)
+    assert read_flags(None) == read_flags("flags\n") == frozenset()
+
+
+@pytest.mark.parametrize(("size", "shm"), [(None, None), (1 << 20, 1 << 20), (0, 16 * GB)])
+def test_shared_memory_without_a_limit_is_all_memory(size: int | None, shm: int | None) -> None:
+    assert read_limits({"/proc/meminfo": MEMINFO}.get, lambda path: size).shm == shm
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> None:
+    files = {"/proc/meminfo": meminfo, "/proc/cpuinfo": meminfo, "/proc/self/cgroup": cgroup}
+    assert read_limits(lambda path: files.get(path, limit), lambda path: None).memory >= 0
+
+
+PLENTY = Limits(GB, 64 * GB, frozenset({"avx512_bf16"}))
+HIDDEN = frozenset({"avx512_bf16", "avx512_fp16"})
+DOCKER = PLENTY._replace(shm=DEFAULT_SHM)
+TASK = Demand({}, 1, MEMORY, known=True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "demand", "said"),
+    [
+        (PLENTY, TASK._replace(ranks=4, given={"bf16": True, "dataloader_num_workers": "4"}), []),
+        (DOCKER, TASK, []),
+        (DOCKER, TASK._replace(given={"dataloader_num_workers": "0"}), []),
+        (DOCKER, TASK._replace(given={"dataloader_num_workers": "2"}), ["/dev/shm has 64 MB"]),
+        (DOCKER, TASK._replace(given={"dataloader_num_workers": 2}), ["/dev/shm has 64 MB"]),
+        (DOCKER, TASK._replace(ranks=2), ["/dev/shm has 64 MB"]),
+        (DOCKER, TASK._replace(known=False), ["/dev/shm has 64 MB"]),
+        (PLENTY._replace(shm=None), TASK._replace(ranks=2), ["/dev/shm has 0 MB"]),
+        (PLENTY._replace(memory=GB), TASK, ["has 1.0 GB of memory, and training a small model takes 2.0 GB"]),
+        (PLENTY._replace(memory=3 * GB), TASK._replace(ranks=2), ["has 3.0 GB of memory for 2 ranks"]),
+        (PLENTY._replace(memory=GB), TASK._replace(memory=SMOKE_MEMORY), []),
+        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": True}), ["bf16 was asked for"]),
+        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "False"}), []),
+        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "y"}), ["bf16 was asked for"]),
+        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK, []),
+        (PLENTY._replace(flags=HIDDEN), TASK._replace(given={"bf16": True}), ["AMX is hidden on this processor"]),
+        (PLENTY._replace(flags=HIDDEN), TASK, []),
+        (PLENTY._replace(flags=HIDDEN | {"amx_bf16"}), TASK._replace(given={"bf16": True}), []),
+        (PLENTY, TASK._replace(given={"fp16": True}), ["fp16 was asked for, and has no effect on a CPU: take --bf16"]),
+        (PLENTY, TASK._replace(given={"fp16": "True"}), ["fp16 was asked for"]),
+        (PLENTY, TASK._replace(given={"fp16": "False"}), []),
+        (PLENTY, TASK._replace(given={"fp16": False}), []),
+        (PLENTY, TASK._replace(given={"fp16": True}, known=False), []),
+        (PLENTY._replace(flags=read_flags(GRAVITON)), TASK._replace(given={"bf16": "true"}), []),
+    ],
+)
+def test_a_job_is_warned_of_what_it_will_reach(limits: Limits, demand: Demand, said: list[str]) -> None:
+    lines = warn(limits, demand)
+    assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+SKYLAKE, SIERRA = "fpu avx2 avx512bw avx512dq avx512vl", "fpu avx2 avx_ne_convert"
+BOTH = {"use_ipex": True, "bf16": "True"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments", "torch", "refused"),
+    [
+        ("fpu avx2", BOTH, "2.4.0+cpu", True),
+        ("fpu avx2", BOTH, "2.0.1", False),
+        ("fpu avx2 avx512bw avx512dq", BOTH, "2.1.0", True),
+        (SKYLAKE, BOTH, "2.4.0", False),
+        (SIERRA, BOTH, "2.4.0", False),
+        ("fpu avx2", {"use_ipex": True}, "2.4.0", False),
+        ("fpu avx2", {"bf16": True, "use_ipex": "False"}, "2.4.0", False),
+        ("", BOTH, "2.4.0", False),
+    ],
+)
+def test_what_ipex_refuses_is_refused_before(
+    flags: str, arguments: dict[str, object], torch: str, refused: bool
+) -> None:
+    """Where nothing is known of the processor, or of the release, IPEX has the last word."""
+    with pytest.raises(Refusal, match="neither avx512bw, avx512dq, avx512vl nor avx_ne_convert") if refused else does():
+        check_ipex(frozenset(flags.split()), arguments, torch)
+
+
+@pytest.mark.parametrize(
+    ("transformers", "torch", "arguments", "value", "remedy"),
+    [
+        ("4.40.2", "2.4.0+cpu", {"fp16": True}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
+        ("4.40.2", "2.4.0", {"fp16": "True"}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
+        ("4.40.2", "2.4.0", {"fp16_full_eval": "y"}, "--fp16_full_eval, transformers 4.40.2", "--bf16_full_eval, or"),
+        ("4.40.2", "2.4.0", {"fp16": "False", "fp16_full_eval": False}, "", ""),
+        ("4.40.2", "2.4.0", {"bf16": True}, "", ""),
+        ("4.41.2", "2.2.2+cpu", {"fp16": True}, "--fp16, transformers 4.41.2", "--bf16, or leave it out"),
+        ("4.41.2", "2.3.0+cpu", {"fp16": True}, "", ""),
+        ("4.42.4", "2.2.2", {"fp16": True}, "", ""),
+        ("5.23.0", "2.13.0", {"fp16": True, "fp16_full_eval": True}, "", ""),
+    ],
+)
+def test_half_precision_that_the_trainer_refuses_is_refused_before(
+    transformers: str, torch: str, arguments: dict[str, object], value: str, remedy: str
+) -> None:
+    stack = Stack(torch, transformers, "3.11", "gloo", None, "/site")
+    with pytest.raises(Refusal, match="refuses half precision on a CPU") if value else does() as caught:
+        check_fp16(arguments, stack)
+    if caught is not None:
+        assert caught.value.value == value and caught.value.remedy.startswith(remedy) and caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ({"bf16": True, "fp16": True}, "--bf16 --fp16"),
+        ({"bf16": "True", "fp16": "y"}, "--bf16 --fp16"),
+        ({"fp16": False, "bf16": True, "bf16_full_eval": 1, "fp16_full_eval": 1}, "--bf16_full_eval --fp16_full_eval"),
+        ({"bf16": True, "fp16": "False"}, ""),
+        ({"bf16": True, "fp16_full_eval": True}, ""),
+    ],
+)
+def test_two_half_precisions_are_refused(arguments: dict[str, object], value: str) -> None:
+    stack = Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site")
+    with pytest.raises(Refusal, match="takes one half precision") if value else does() as caught:
+        check_fp16(arguments, stack)
+    if caught is not None:
+        refusal = caught.value
+        assert (refusal.value, refusal.remedy, refusal.code) == (value, f"leave out {value.split()[1]}", 2)

@@ -1,0 +1,134 @@
+"""Directories that last, and directories that do not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import MOST, can_write, read_file, read_text, which, write_private
+from entrypoint.machine.places import (
+    check_output,
+    choose_caches,
+    is_mounted,
+    list_caches,
+    mount_points,
+    move_models,
+    settle_caches,
+)
+
+INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
+
+
+def test_a_directory_below_a_mount_is_mounted() -> None:
+    points = mount_points(INFO)
+    assert points == ["/", "/workspace/my output"]
+    assert is_mounted("/workspace/my output/qa", points)
+    assert not is_mounted("/workspace/my outputs", points)
+    assert mount_points(None) == []
+
+
+def test_a_directory_that_cannot_be_written_is_refused() -> None:
+    check_output("/out", lambda path: True)
+    with pytest.raises(Refusal, match="/out"):
+        check_output("/out", lambda path: False)
+
+
+@pytest.mark.parametrize(
+    ("environ", "bad", "there", "moved"),
+    [
+        ({"HF_HOME": "/w/hf"}, "", "", {}),
+        ({"HF_HOME": "/w/hf"}, "/w/hf", "", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface", "HF_HUB_CACHE": "/w/hub"}),
+        ({"HF_HOME": "/w", "HF_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w", "HUGGINGFACE_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({}, "", "", {}),
+        ({}, "/h/.cache/huggingface", "", {}),
+        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
+    ],
+)
+def test_caches_that_cannot_be_written_are_moved(
+    environ: dict[str, str], bad: str, there: str, moved: dict[str, str]
+) -> None:
+    assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
+
+
+def test_files_are_read_and_written_in_private(tmp_path: Path) -> None:
+    assert can_write(str(tmp_path / "a" / "b"))
+    assert not can_write("/proc/version/nothing/here")
+    assert Path(write_private(str(tmp_path / "bytes"), "\udcff")).read_bytes() == b"\xff"
+    path = write_private(str(tmp_path / "secret"), "text")
+    assert read_text(path) == "text"
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    assert read_text(str(tmp_path)) is None
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(MOST + 1)  # stands for a device, which has no end
+    assert len(read_text(str(tmp_path / "long")) or "") == MOST
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(path) == "text" and read_file(str(tmp_path / "pipe")) is None
+    program = tmp_path / "program"
+    program.touch(0o755)
+    assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
+    assert which(str(program), {}) == str(program)
+    assert which("program", {"PATH": ""}) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "moved"),
+    [
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "5.23.0", {"HF_HUB_CACHE": "/pvc/models"}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "4.57.6", {}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models", "HF_HUB_CACHE": "/hub"}, "5.23.0", {}),
+        ({}, "5.23.0", {}),
+    ],
+)
+def test_models_stay_where_the_guide_puts_them(
+    environ: dict[str, str], transformers: str, moved: dict[str, str]
+) -> None:
+    assert {each.name: each.value for each in move_models(environ, transformers)} == moved
+
+
+@pytest.mark.parametrize(
+    ("environ", "settled"),
+    [
+        ({}, {}),
+        ({"HF_HOME": "/hf"}, {}),
+        ({"HF_HOME": "hf"}, {}),
+        ({"HF_HOME": "~/hf"}, {"HF_HOME": "/h/hf"}),
+        ({"HF_HOME": "~"}, {"HF_HOME": "/h"}),
+        ({"HF_HOME": "$HOME/hf"}, {"HF_HOME": "/h/hf"}),
+        ({"HF_HOME": "${DATA}/hf$NONE"}, {"HF_HOME": "/data/hf$NONE"}),
+        ({"HF_HOME": "/hf/$(NONE)"}, {}),
+        ({"HF_DATASETS_CACHE": "~/d"}, {"HF_DATASETS_CACHE": "/h/d"}),
+        ({"HF_DATASETS_CACHE": "$DATA/d"}, {"HF_DATASETS_CACHE": "/data/d"}),
+        ({"HF_DATASETS_CACHE": "/d"}, {}),
+        ({"HF_HOME": ""}, {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "", "XDG_CACHE_HOME": "/x"}, {"HF_HOME": "/x/huggingface"}),
+        ({"HF_HOME": "~/hf", "TRANSFORMERS_CACHE": "/m"}, {"HF_HOME": "/h/hf", "HF_HUB_CACHE": "/m"}),
+    ],
+)
+def test_all_libraries_read_one_directory(environ: dict[str, str], settled: dict[str, str]) -> None:
+    found = settle_caches({"HOME": "/h", "DATA": "/data", **environ}, "5.23.0")
+    assert {each.name: each.value for each in found} == settled
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "caches"),
+    [
+        ({"HF_HOME": "/h"}, "5.23.0", {"caches": "/h"}),
+        ({"HOME": "/home/me"}, "5.23.0", {"caches": "/home/me/.cache/huggingface"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "4.57.6", {"models": "/m", "data sets": "/h/datasets"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "5.23.0", {"caches": "/h"}),
+        (
+            {"HF_HOME": "/h", "HF_HUB_CACHE": "/m", "HF_DATASETS_CACHE": "/d"},
+            "5.0.0",
+            {"models": "/m", "data sets": "/d"},
+        ),
+    ],
+)
+def test_where_models_and_data_sets_are_kept(
+    environ: dict[str, str], transformers: str, caches: dict[str, str]
+) -> None:
+    assert list_caches(environ, transformers) == caches

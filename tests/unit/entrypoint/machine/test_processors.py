@@ -1,0 +1,136 @@
+"""Invented machines, and what a process may use of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.machine.processors import Machine, list_cores, read_machine
+from tests.support.machines import CPU, Box, cpuset, docker, look_at, nested, pod
+
+ONE, TWO, SNC = Box(1, 28, 2), Box(2, 28, 2), Box(2, 56, 2, 4)
+HOST = Box(2, 60, 2)
+
+
+@pytest.mark.parametrize(
+    ("machine", "physical", "cores", "sockets", "filled"),
+    [
+        (look_at(Box(1, 2)), 2, 2, 1, 1),
+        (look_at(ONE), 28, 28, 1, 1),
+        (look_at(TWO), 56, 56, 2, 2),
+        (look_at(Box(2, 28)), 56, 56, 2, 2),
+        (look_at(SNC), 112, 112, 2, 8),
+        (look_at(Box(1, 8, 2, paired=True)), 8, 8, 1, 1),
+        (look_at(Box(1, 96, 2, 4)), 96, 96, 1, 4),  # AMD EPYC with four NUMA nodes per socket
+        (look_at(Box(1, 64)), 64, 64, 1, 1),  # arm64: one thread on each core
+        (look_at(None), 4, 4, 1, 1),  # a sandbox that hides /sys
+        (look_at(HOST, pod(32)), 120, 32, 2, 1),
+        (look_at(HOST, pod(64)), 120, 64, 2, 2),
+        (look_at(HOST, docker(32)), 120, 32, 2, 1),
+        (look_at(HOST, nested(32, 48)), 120, 32, 2, 1),
+        (look_at(HOST, nested(32, 0)), 120, 32, 2, 1),
+        (look_at(HOST, nested(200, 8)), 120, 8, 2, 1),
+        (look_at(HOST, cpuset("0-29,120-149"), cpus="0-29,120-149"), 30, 30, 1, 1),
+        (look_at(HOST, cpuset("0-3", unified=False), cpus="0-3"), 4, 4, 1, 1),
+        (look_at(Box(1, 2), pod(1.4)), 2, 1, 1, 1),
+        (look_at(Box(1, 2), pod(1.5)), 2, 2, 1, 1),
+        (look_at(Box(1, 2), pod(2.5)), 2, 2, 1, 1),
+        (look_at(HOST, pod(7.5)), 120, 8, 2, 1),
+        (look_at(Box(1, 2), docker(0.5)), 2, 1, 1, 1),
+        (look_at(Box(1, 2), docker(0)), 2, 2, 1, 1),
+        (look_at(ONE, cpus="0,28"), 1, 1, 1, 1),
+        (look_at(TWO, cpus="0-7"), 8, 8, 1, 1),
+    ],
+)
+def test_cores_sockets_and_nodes_of_a_machine_are_counted(
+    machine: Machine, physical: int, cores: int, sockets: int, filled: int
+) -> None:
+    assert (machine.physical, machine.cores, machine.sockets, machine.filled_nodes) == (
+        physical,
+        cores,
+        sockets,
+        filled,
+    )
+
+
+def test_a_mask_within_one_socket_is_one_node() -> None:
+    machine = look_at(TWO, cpus="0-7")
+    assert (machine.nodes, machine.siblings) == (
+        (frozenset(range(8)),),
+        tuple(frozenset({cpu}) for cpu in range(8)),
+    )
+
+
+def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
+    """Put a shell between a launcher with this mask and its rank."""
+    return {
+        "/proc/7/status": "Name:\tbash\nPPid:\t6\nCpus_allowed_list:\t0-27,56-83\n",
+        "/proc/6/status": f"Name:\t{launcher}\nPPid:\t1\nCpus_allowed_list:\t{mask}\n",
+        "/proc/1/status": "Name:\ttini\nPPid:\t0\nCpus_allowed_list:\t0-111\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("machine", "pinned", "around", "narrowed"),
+    [
+        (look_at(TWO), False, 56, False),
+        (look_at(TWO, parent="0-111"), False, 56, False),
+        (look_at(TWO, cpus="0-27,56-83", parent="0-111"), True, 56, True),
+        # A shell between the launcher and its rank has the rank's mask: the cgroup knows better.
+        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83", by="bash"), True, 56, True),
+        # Somebody has given the launcher fewer, and it has pinned no rank; or has.
+        (look_at(TWO, cpuset("0-111"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
+        (look_at(TWO, cpuset("0-111"), cpus="0-13,56-69", parent="0-27,56-83", by="orted"), True, 28, True),
+        # So has one that isolcpus= or CPUAffinity= of systemd keeps from the rest of its cpuset.
+        (look_at(TWO, cpuset("0-111"), below("0-27,56-83"), cpus="0-27,56-83"), False, 28, True),
+        (look_at(TWO, cpuset("0-111"), below("0-111"), cpus="0-27,56-83"), True, 56, True),
+        (look_at(TWO, cpuset("0-111"), below("0-27,56-83", "sshd"), cpus="0-27,56-83"), True, 56, True),
+        (look_at(TWO, cpuset("0-27,56-83"), cpus="0-27,56-83", parent="0-27,56-83"), False, 28, True),
+        (look_at(TWO, cpuset("0-27", unified=False), cpus="0-13"), True, 28, True),
+        (look_at(TWO, pod(8), cpus="0-27", parent="0-111"), True, 8, True),
+    ],
+)
+def test_a_rank_is_pinned_if_it_has_fewer_cores_than_its_container(
+    machine: Machine, pinned: bool, around: int, narrowed: bool
+) -> None:
+    assert (machine.pinned, machine.around, machine.narrowed) == (pinned, around, narrowed)
+
+
+@pytest.mark.parametrize(
+    ("machine", "owned"),
+    [
+        (look_at(Box(1, 2)), True),
+        (look_at(Box(1, 2), pod(2)), True),
+        (look_at(Box(1, 2), pod(1.9)), False),
+        (look_at(Box(1, 2, 2), pod(3)), False),
+        (look_at(HOST, pod(4), cpus="0-3"), True),
+    ],
+)
+def test_processors_are_owned_where_a_quota_is_for_all_of_them(machine: Machine, owned: bool) -> None:
+    assert machine.owned is owned
+
+
+@pytest.mark.parametrize("name", ["thread_siblings_list", "core_cpus_list", "none"])
+def test_cores_are_known_by_the_old_name_and_the_new_one_of_a_file(name: str) -> None:
+    files = {path.replace("thread_siblings_list", name): text for path, text in Box(1, 2, 2).files().items()}
+    cores = list_cores(files.get, frozenset(range(4)))
+    assert [sorted(core) for core in cores] == ([[0], [1], [2], [3]] if name == "none" else [[0, 2], [1, 3]])
+
+
+def test_facts_are_for_programs() -> None:
+    facts = look_at(Box(1, 2, 2), pod(1.5)).facts()
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["cpus"], facts["nodes"], facts["siblings"]) == ("0-3", ["0-3"], ["0,2", "1,3"])
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(Box(1, 2).files())), st.text()), st.frozensets(st.integers(0, 9), min_size=1)
+)
+def test_any_text_of_the_kernel_is_read(files: dict[str, str], cpus: frozenset[int]) -> None:
+    machine = read_machine(files.get, cpus, 7)
+    assert 1 <= machine.cores <= machine.physical == len(machine.siblings) <= len(cpus)
+    assert frozenset().union(*machine.siblings) == cpus
+    assert f"{CPU}/online" in Box(1, 2).files()

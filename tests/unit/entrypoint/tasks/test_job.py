@@ -1,0 +1,76 @@
+"""Command lines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.tasks.job import Options, read_job, read_options
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "words"),
+    [
+        ([], Options(None, None), []),
+        (["--explain", "smoke", "--nproc", "2"], Options("text", None), ["smoke", "--nproc", "2"]),
+        (["--explain=json", "--nproc", "2", "qa"], Options("json", 2), ["qa"]),
+        (["--nproc=3", "qa"], Options(None, 3), ["qa"]),
+        (["--help", "qa"], Options(None, None), ["--help"]),
+        (["-h"], Options(None, None), ["--help"]),
+        (["--", "qa"], Options(None, None), ["qa"]),
+        (["--nproc", "2", "--", "--odd"], Options(None, 2), ["--odd"]),
+    ],
+)
+def test_options_before_the_command_are_read(argv: list[str], options: Options, words: list[str]) -> None:
+    assert read_options(argv) == (options, words)
+
+
+@pytest.mark.parametrize("line", ["--nproc", "--nproc 0 qa", "--nproc x", "--nproc 99999999 qa", "--bf16 qa"])
+def test_wrong_options_before_the_command_are_refused(line: str) -> None:
+    with pytest.raises(Refusal):
+        read_options(line.split())
+
+
+def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    kinds = {
+        name: read_job([name], {}, lambda word, _: f"/bin/{word}").kind
+        for name in ("smoke", "qa", "tasks", "worker", "launch", "prefetch", "bash", str(script))
+    }
+    assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
+    assert read_job([], {}, lambda *_: None).kind == "usage"
+
+
+@pytest.mark.parametrize(
+    ("word", "remedy", "code"),
+    [
+        ("sumarization", "summarization", 127),
+        ("smok", "smoke", 127),
+        ("zzzz", "`tasks` lists", 127),
+        ("nosuch", "`tasks` lists", 127),
+        ("sum", "`tasks` lists", 127),
+        ("translate", "translation", 127),
+        ("no.py", "ls .", 2),
+        ("/etc/passwd", "chmod +x /etc/passwd", 126),
+        ("-m pkg.train --seed 1", "torchrun -m pkg.train to train with it, python3 -m pkg.train for one process", 2),
+        ("-m", "python3 -m MODULE", 2),
+        ("/etc", "a program in it", 126),
+        ("train", "ContainerArguments", 2),
+        ("serve", "an image that serves", 2),
+    ],
+)
+def test_an_unknown_word_has_a_remedy(word: str, remedy: str, code: int) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_job(word.split(), {}, lambda *_: None)
+    assert remedy in caught.value.remedy and caught.value.code == code
+
+
+def test_a_script_in_a_directory_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))  # root may search every one
+    with pytest.raises(Refusal, match="the directory of the script cannot be read") as caught:
+        read_job([f"{tmp_path}/train.py"], {}, lambda *_: None)
+    assert caught.value.value == str(tmp_path) and "chmod a+rx the directory on the host" in caught.value.remedy

@@ -1,0 +1,27 @@
+"""Every form of every launcher in tests/data/launchers.toml, and the world that it is taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.world.signs import check_alone
+from entrypoint.world.table import detect, read_world
+from tests.support.launchers import Case, describe, read_cases
+
+CASES = read_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.launcher}: {case.form} -> {case.world or 'refused'}")
+def test_each_form_of_a_launcher_is_a_world_or_a_refusal(case: Case) -> None:
+    try:
+        world = read_world(case.environ, detect(case.environ), case.nproc)
+        check_alone(case.environ, world)
+    except Refusal as refusal:
+        assert (refusal.fact, refusal.code) == (case.refused, 2)
+        return
+    assert describe(world) == case.world
+
+
+def test_a_form_is_listed_once() -> None:
+    assert len({(case.launcher, case.form) for case in CASES}) == len(CASES)
