@@ -27,7 +27,7 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
-from entrypoint.world.model import ALONE, TORCHRUN
+from entrypoint.world.model import TORCHRUN
 from entrypoint.world.signs import may_differ
 
 if TYPE_CHECKING:
@@ -64,10 +64,6 @@ class Decision(NamedTuple):
 def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
     """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
     here, identity = find_situation(job, environ, nproc), find_identity(environ)
-    if here.starts and here.world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.rendezvous.options import check_rendezvous_backend  # only what starts ranks pays for it
-
-        check_rendezvous_backend(here.described, etcd=os.path.isdir(f"{stack.site}/etcd"))
     tuned = tune_ranks(job, here, environ, stack)
     trust, faults = trust_mounted(environ, stack)
     sourced, known = take_setvars(environ, stack), {**environ, **identity.variables}

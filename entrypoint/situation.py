@@ -16,7 +16,7 @@ from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processe
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
 from entrypoint.world.signs import check_alone, check_mpijob, check_typed, warn_indexed
 from entrypoint.world.table import detect, read_world
-from entrypoint.world.torchrun import check_loopback, check_meeting, check_standalone
+from entrypoint.world.torchrun import check_loopback, check_meeting, check_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,10 +58,7 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
     starts = job.trains or (start is not None and start.program == TORCHRUN)
     world, notes = find_world(described, count, strict=starts)
     if starts and world.launcher in (ALONE, TORCHRUN):
-        from entrypoint.rendezvous.options import check_options  # only what starts ranks pays for it
-
-        check_options(described)
-        check_standalone(described, world.nodes[1])
+        check_options(described, world.nodes[1])
     world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, machine, threads, starts=job.trains or start is not None)
@@ -72,10 +69,6 @@ def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None)
         *warn_shared_cores(world, machine, threads),
         *warn_idle_cores(world, machine, environ),
     ]
-    if starts and world.launcher == TORCHRUN:
-        from entrypoint.rendezvous.options import warn_range  # as above
-
-        notes += warn_range(described, world)
     return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
 
 

@@ -12,7 +12,6 @@ from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, write_size
 from entrypoint.machine.processors import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.numbers import seconds, whole
-from entrypoint.rendezvous.options import check_options, check_rendezvous_backend
 from entrypoint.rendezvous.torchrun import check_way
 from entrypoint.rendezvous.wait import MASTER_SECONDS
 from entrypoint.tasks.job import SMOKE
@@ -22,7 +21,7 @@ from entrypoint.tuning.variables import gradients, patience
 from entrypoint.world.model import ALONE, TORCHRUN, World
 from entrypoint.world.signs import check_insisted, read_insisted
 from entrypoint.world.table import detect, read_world
-from entrypoint.world.torchrun import check_loopback, check_standalone
+from entrypoint.world.torchrun import check_loopback, check_options
 from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
 from manifests.task import read_task
 
@@ -119,11 +118,9 @@ def check_values(job: Job, scene: Scene) -> None:
 
 def check_meeting(environ: Mapping[str, str], world: World) -> None:
     """Raise Refusal for variables of torchrun that the entrypoint refuses in every pod, whatever its network is."""
-    check_options(environ)
-    check_standalone(environ, world.nodes[1])
+    check_options(environ, world.nodes[1])
     check_way(world, environ)
     check_loopback(environ, world)
-    check_rendezvous_backend(environ, etcd=True)  # what the image has is not known here
 
 
 def find_bounds(job: Job, scene: Scene) -> World:

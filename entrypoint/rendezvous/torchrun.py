@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
-from entrypoint.rendezvous.options import read_conf
 from entrypoint.settings import Setting
 from entrypoint.world.model import HERE, TORCHRUN
 from entrypoint.world.torchrun import C10D_PORT
@@ -92,7 +91,8 @@ def describe_wait(world: World, environ: Mapping[str, str]) -> str:
     if world.launcher != TORCHRUN or not world.several_nodes or backend not in LIMITS:
         return ""
     name, usual = LIMITS[backend]
-    seconds = read_conf(environ).get(name, usual)
+    settings = dict(part.strip().split("=", 1) for part in environ.get("PET_RDZV_CONF", "").split(",") if "=" in part)
+    seconds = settings.get(name, usual)
     (low, high), place = world.nodes, f"{world.master}:{world.port}"
     nodes = f"{high} nodes" if low == high else f"{low} to {high} nodes"
     if backend == "static" and world.node_rank:

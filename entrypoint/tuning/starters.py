@@ -18,7 +18,7 @@ from entrypoint.world.torchrun import (
     INDEX,
     RESTARTS,
     WORDS,
-    check_standalone,
+    check_options,
     is_standalone,
     parse_nodes,
     read_count,
@@ -158,7 +158,7 @@ def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: in
     found.update({"PET_" + name[2:].upper(): typed[name] for name in MEETING if name in typed})
     nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
     if is_standalone(found):
-        check_standalone(found, nodes)
+        check_options(found, nodes)
         return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
     node = environ.get(INDEX, "").strip() if nodes > 1 else ""
     return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}

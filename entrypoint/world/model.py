@@ -211,11 +211,13 @@ def unbracket(host: str) -> str:
 
 
 def read_master_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> int | None:
-    """Return where the master listens, None if nobody said. Raise Refusal for what is no port."""
-    port = whole(text) if text else 0
-    if port is None or port > LAST_PORT:
-        raise Refusal("the master's port is not a number below 65536", repr(text), remedy)
-    return port or None
+    """Return where the master listens, None if nobody said. Raise Refusal for what is no port: torchrun waits at 0."""
+    if not text:
+        return None
+    port = whole(text)
+    if not port or port > LAST_PORT:
+        raise Refusal("the master's port is not a number from 1 to 65535", repr(text), remedy)
+    return port
 
 
 def drop_links(environ: Mapping[str, str]) -> dict[str, str]:

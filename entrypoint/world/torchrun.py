@@ -121,11 +121,12 @@ def is_standalone(environ: Mapping[str, str]) -> bool:
     return bool(number(environ, STANDALONE))
 
 
-def check_standalone(environ: Mapping[str, str], nodes: int) -> None:
-    """Raise Refusal where several nodes would meet nobody: each waits for others at a port of its own, or trains alone.
+def check_options(environ: Mapping[str, str], nodes: int) -> None:
+    """Raise Refusal for options with which torchrun would wait in vain: a master at port 0, and a place of its own.
 
-    Torchrun keeps the number of nodes, and gives them another place to meet (torch/distributed/run.py).
+    A standalone torchrun keeps the number of nodes, and each of them waits alone (torch/distributed/run.py).
     """
+    read_master_port(environ.get("PET_MASTER_PORT", "").strip(), AT_MASTER)
     if nodes > 1 and is_standalone(environ):
         remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
         raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)

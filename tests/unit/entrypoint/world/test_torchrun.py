@@ -12,7 +12,7 @@ from entrypoint.world.table import detect, read_world
 from entrypoint.world.torchrun import (
     check_loopback,
     check_meeting,
-    check_standalone,
+    check_options,
     count_by_hand,
     is_standalone,
     split_endpoint,
@@ -123,7 +123,7 @@ def test_several_nodes_do_not_stand_alone(text: str, nodes: int, fact: str) -> N
     environ = {"PET_STANDALONE": text}
     with pytest.raises(Refusal, match=fact) if fact else contextlib.nullcontext():
         is_standalone(environ)
-        check_standalone(environ, nodes)
+        check_options(environ, nodes)
 
 
 @pytest.mark.parametrize(
