@@ -1,94 +1,149 @@
-"""Secrets in what is printed: in command lines, lines of shell, headers and addresses."""
+"""What is a secret, by the name of a value and by its shape, and a text without it.
+
+This is the only place that says so: for `--explain`, for messages, for `run.json` and for manifests. A number that is
+hidden by mistake costs little, a secret that is shown costs much, so names are judged strictly.
+"""
 
 from __future__ import annotations
 
-# The ends of the names of flags and variables whose values must not be in a log.
-SECRET = ("token", "key", "secret", "password", "passwd")
-HEADERS = ("authorization", "proxy-authorization", "cookie")
-# Letters of JSON and of lists: what follows them in a word may be a name with its value.
-SEVERAL = frozenset('{",')
+import re
+
+HIDDEN, QUOTES = "***", ("'", '"')
+# Anywhere in a name: `client_secret_v2`, `PGPASSWORD`.
+ANYWHERE = (
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "authorization",
+    "cookie",
+    "bearer",
+    "signature",
+)
+# At the end of a name, perhaps as a plural: `HF_TOKEN`, `AccountKey`, `apikey`. The second kind needs to be a word.
+AT_END = ("token", "key")
+LAST_WORD = ("auth", "pass", "pwd", "pat", "sig")
+# A name that ends so is not that of the secret itself: `HF_TOKEN_PATH`, `secret_name`.
+ABOUT = ("file", "path", "dir", "name", "id", "ids", "type", "column", "lines")
+# Names that look like those of secrets: directories of the shell and of our keys for ssh, how hosts are known, a file.
+PLAIN = ("pwd", "oldpwd", "multinode_ssh_keys", "multinode_ssh_host_keys", "nss_wrapper_passwd")
+# `curl -u USER:PASSWORD -x USER:PASSWORD@PROXY`
+LOGIN_FLAGS = ("-u", "-U", "--user", "--proxy-user", "-x", "--proxy")
+
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# What a token or a key is not: a number, a flag, the path of a file with a suffix (no alphabet of keys has a dot).
+TELLS_NOTHING = re.compile(r"""['"]?(\d{1,9}|[Tt]rue|[Ff]alse|[Nn]one|null|)['"]?""")
+PATH = re.compile(r"""['"]?~?/[\w./-]*\.[\w./-]+['"]?""")
+# What is a secret whatever its name is: tokens of Hugging Face, GitHub, GitLab, OpenAI and Slack, those of OAuth in a
+# header, JSON web tokens, and private keys.
+SHAPES = re.compile(
+    r"""\b(?:hf_\w{16,}|gh[opsu]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,})
+    |(?<=\b[Bb]earer\ )[\w.~+/=-]{8,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*
+    |-----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z\ ]*PRIVATE\ KEY-----|\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
+LOGIN = re.compile(r"""(?<=://)[^\s/?#"\\]*@""")
+# A proxy is named with or without `http://`.
+PROXY = re.compile(r"""(?i)(proxy["']?\s*[=:\s]\s*["']?)[^\s/@"'=]+:[^\s/@"']*@""")
+USER = re.compile(r"""((?<!\S)(?:-[uU]\s*|--(?:proxy-)?user[=\s]\s*)["']?)([^\s:"'-][^\s:"']*:)[^\s"']+""")
+NAME = re.compile(r"-{0,2}[\w.-]+")
+# Each name is looked at once, from its beginning: a word of a million letters would take minutes otherwise.
+PAIR = re.compile(r"""(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]*)(["']?\s*[=:]\s*["']?|[ \t]+)""")
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;&|'",}]+)+""")
+VALUES = re.compile(rf"{VALUE.pattern}(?:[ \t]+(?!-){VALUE.pattern})*")
+
+
+def is_secret(name: str, value: str | None = None) -> bool:
+    """Return whether the value of a flag, a variable, a header or a field belongs in no log.
+
+    value: makes a difference where it cannot be one, as in `--max_tokens 5`; None where it is not known.
+    """
+    name = name.strip("-'\" ")
+    words = [word.lower() for word in WORDS.findall(name)]
+    if not words or name.lower() in PLAIN or words[-1] in ABOUT or (value is not None and PATH.fullmatch(value)):
+        return False
+    if any(part in name.lower() for part in ANYWHERE):
+        return value != ""
+    last = words[-1].removesuffix("s") if words[-1] != "pass" else words[-1]
+    if not (last.endswith(AT_END) or last in LAST_WORD):
+        return False
+    return value is None or TELLS_NOTHING.fullmatch(value) is None
+
+
+def hide_value(name: str, value: str) -> str:
+    """Return the value that a name has, *** where it is a secret, and without the secrets in it."""
+    return HIDDEN if is_secret(name, value) else hide_text(value)
 
 
 def hide(words: list[str]) -> list[str]:
-    """Return a command line with *** for every secret: `--hub_token X`, `--api-key=X`, `HF_TOKEN=X`.
-
-    In an address that is the user with the password, and what a query is signed with; in a header the value of one like
-    `Authorization`. A word with blanks may be a line of shell, with words of its own.
-    """
+    """Return a command line with *** for every secret; a word with blanks in it may be a line of shell."""
     hidden: list[str] = []
-    follows = False
+    flag = ""
     for word in words:
         name, equals, value = word.partition("=")
-        secret = is_secret(name)
-        if follows and not word.startswith("--"):
-            hidden.append("***")
-            follows = False
-        elif secret and value:
-            hidden.append(f"{name}=***")
+        if flag and not word.startswith("--"):
+            hidden.append(hide_login(word) if flag in LOGIN_FLAGS else hide_value(flag, word))
+            # `--tokens A B` has several, `--token A B` one
+            flag = flag if flag.endswith("s") else ""
+        elif equals and NAME.fullmatch(name) and is_secret(name, value):
+            hidden.append(f"{name}={HIDDEN}")
+            flag = ""
         else:
-            hidden.append(hide_line(word) if any(letter.isspace() for letter in word) else hide_parts(word))
-            follows = secret and not equals and word.startswith("-")
+            hidden.append(hide_line(word))
+            flag = word if word in LOGIN_FLAGS or (word.startswith("-") and not equals and is_secret(word)) else ""
     return hidden
 
 
-def is_secret(name: str) -> bool:
-    """Return whether the value of a flag, a variable or a header belongs in no log."""
-    return name.lower().endswith(SECRET)
-
-
-def hide_parts(word: str) -> str:
-    """Return a word without the secrets of a header, of JSON or a list of headers, and of the addresses in it."""
-    name, colon, value = word.partition(":")
-    header = name.rpartition("=")[2].strip("'\" ")
-    if colon and value.strip() and not value.startswith("//") and (is_secret(header) or header.lower() in HEADERS):
-        return f"{name}: ***"
-    return hide_addresses(word) if SEVERAL.isdisjoint(word) else hide_line(word)
-
-
-def hide_addresses(text: str) -> str:
-    """Return a text without the secrets of the addresses in it."""
-    first, *rest = text.split("://")
-    return "://".join([first, *map(hide_address, rest)])
+def hide_login(text: str) -> str:
+    """Return USER:PASSWORD, or USER:PASSWORD@PROXY, without the password; an address has none but in front of its @."""
+    login, at, host = hide_text(text).rpartition("@")
+    name, colon, password = (login if at else host).partition(":")
+    hidden = HIDDEN if colon and not password.startswith("//") else password
+    return f"{name}{colon}{hidden}{at}{host if at else ''}"
 
 
 def hide_line(text: str) -> str:
-    """Return a line of shell, or JSON, without the secrets in it; rather too little is shown than too much."""
-    import re  # json has it loaded already
-
-    ends, text = "|".join(SECRET), hide_addresses(text)
-    value = r"""(?:"[^"]*"|'[^']*'|[^\s;&|'"]+)+"""
-    # A name is tried from its beginning alone: a long word would take minutes otherwise.
-    text = re.sub(rf"""(?i)(?<![\w-])([\w-]*(?:{ends})=){value}""", r"\1***", text)
-    text = re.sub(rf"""(?i)((?<!\S)--?[\w-]*(?:{ends})\s+)(?!-){value}""", r"\1***", text)
-    return re.sub(
-        rf"""(?i)(?<![\w-])([\w-]*(?:{"|".join(HEADERS)}|{ends})["']?\s*:\s*["']?)(?!//)[^'"\n]+""", r"\1***", text
-    )
+    """Return a line of shell, JSON, a header, an address or a list of settings without the secrets in it."""
+    return hide_pairs(USER.sub(rf"\1\2{HIDDEN}", hide_shapes(text)), is_prose=False)
 
 
-def hide_users(text: str) -> str:
-    """Return a text without the user and the password of any address in it."""
-    first, *rest = text.split("://")
-    return "://".join([first, *map(hide_user, rest)])
+def hide_text(text: str) -> str:
+    """Return a message without secrets; in its sentences a name before a colon or a blank is that of no value."""
+    return hide_pairs(hide_shapes(text), is_prose=True)
 
 
-def hide_user(text: str) -> str:
-    """Return what follows the :// of an address without user and password."""
-    end = next((place for place, letter in enumerate(text) if letter in '/?#"\\' or letter.isspace()), len(text))
-    _, at, host = text[:end].rpartition("@")
-    return f"{'***' if at else ''}{at}{host}{text[end:]}"
+def hide_shapes(text: str) -> str:
+    """Return a text without what is a secret whatever its name is."""
+    return PROXY.sub(rf"\1{HIDDEN}@", LOGIN.sub(f"{HIDDEN}@", SHAPES.sub(HIDDEN, text)))
 
 
-def hide_address(text: str) -> str:
-    """Return what follows the :// of an address without user, password, and the secrets of its query."""
-    place, question, query = text.partition("?")
-    host, slash, path = place.partition("/")
-    _, at, host = host.rpartition("@")
-    fields = [field.partition("=") for field in query.split("&")] if question else []
-    shown = "&".join(f"{name}=***" if is_secret(name) or is_signed(name) else f"{name}{equals}{value}"
-                     for name, equals, value in fields)  # fmt: skip
-    return f"{'***@' if at else ''}{host}{slash}{path}{question}{shown}"
+def hide_pairs(text: str, *, is_prose: bool) -> str:
+    """Return a text without the values of names of secrets; is_prose: take `NAME=VALUE` and headers alone for such."""
+    done, start = [], 0
+    while found := PAIR.search(text, start):
+        done.append(text[start : found.end()])
+        start = found.end()
+        value = find_value(found, is_prose=is_prose) if is_secret(found[1]) else None
+        if value and is_secret(found[1], value[0]):
+            done.append(HIDDEN)
+            start = value.end()
+    return "".join([*done, text[start:]])
 
 
-def is_signed(name: str) -> bool:
-    """Return whether a field of a query is what a signed address is allowed by."""
-    return name.lower().endswith(("signature", "credential", "sig"))
+def find_value(pair: re.Match[str], *, is_prose: bool) -> re.Match[str] | None:
+    """Return the value that begins behind a name and what separates both; None if there is none."""
+    name, between, text, start = pair[1], pair[2], pair.string, pair.end()
+    before = text[pair.start() - 1 : pair.start()]
+    if between[-1] in QUOTES and between.strip() != between[-1]:
+        return re.compile(f"[^{between[-1]}\n]+").match(text, start)  # `"token": "S"`, `--api-key="S"`
+    if "=" in between or between[0] in QUOTES:
+        return VALUE.match(text, start)
+    if ":" in between:
+        is_field = not between[-1].isspace() or "-" in name.strip("-") or name.lower() in ("authorization", "cookie")
+        if text.startswith("//", start) or (is_prose and not is_field):
+            return None
+        return re.compile(f"[^\n{before if before in QUOTES else ''}]+").match(text, start)  # `-H 'X-Api-Key: S'`
+    if is_prose or not name.startswith("-") or text.startswith("-", start):
+        return None
+    return (VALUES if name.endswith("s") else VALUE).match(text, start)

@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 from entrypoint.errors import WORLD, Refusal, one_row
-from entrypoint.printing.secrets import hide_users
+from entrypoint.printing.secrets import hide_text
 
 
 def print_note(text: str) -> None:
@@ -21,7 +21,7 @@ def print_error(text: object) -> None:
     if sys.stderr is None:
         return
     try:
-        print(hide_users(str(text)), file=sys.stderr, flush=True)
+        print(hide_text(str(text)), file=sys.stderr, flush=True)
     except OSError:
         mute(sys.stderr, 2)
 
@@ -36,7 +36,7 @@ def print_output(text: str) -> None:
     known = sys.stdout.encoding or "ascii"
     try:
         # An argument or a variable may be no text at all.
-        print(hide_users(text).encode(known, "backslashreplace").decode(known), flush=True)
+        print(hide_text(text).encode(known, "backslashreplace").decode(known), flush=True)
     except BrokenPipeError:
         mute(sys.stdout, 1)
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_text, write_whole
-from entrypoint.printing.secrets import is_secret
+from entrypoint.printing.secrets import hide_text, is_secret
 from entrypoint.printing.streams import quote
 from entrypoint.runs.checkpoints import PREFIX, Checkpoint, find_gap, list_checkpoints, list_names, read_step
 from entrypoint.runs.damage import find_fault
@@ -61,7 +61,8 @@ class Record(NamedTuple):
 
 def describe(task: str, given: Mapping[str, object], directory: str) -> Record:
     """Return the record of a run that begins now."""
-    kept = {name: str(value) for name, value in given.items() if not changes_nothing(name) and not is_secret(name)}
+    texts = {name: str(value) for name, value in given.items() if not changes_nothing(name)}
+    kept = {name: hide_text(value) for name, value in texts.items() if not is_secret(name, value)}
     return Record(task, kept, str(given.get(FLAG) or ""), list_checkpoints(directory))
 
 
@@ -70,7 +71,7 @@ def read_record(directory: str) -> Record | None:
     try:
         found = json.loads(read_text(f"{directory}/{OWN}/run.json") or "")
         before = [Checkpoint(str(each[0]), int(each[1]), int(each[2]), *map(str, each[3:])) for each in found["before"]]
-        arguments = {str(name): str(value) for name, value in found["arguments"].items()}
+        arguments = {str(name): hide_text(str(value)) for name, value in found["arguments"].items()}
         begins_at, written = str(found.get("begins_at", "")), int(found.get("written", 0))
         return Record(str(found["task"]), arguments, begins_at, before, written, bool(found.get("has_all")))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -10,7 +10,6 @@ import pytest
 
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.printing import streams
-from entrypoint.printing.secrets import hide_users
 from entrypoint.printing.streams import print_error, print_note, print_output
 
 
@@ -77,7 +76,6 @@ def test_what_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, encoding: str
     ],
 )
 def test_passwords_in_addresses_are_never_printed(capsys: pytest.CaptureFixture[str], text: str, shown: str) -> None:
-    assert hide_users(text) == shown
     print_error(text)
     print_output(text)
     assert tuple(capsys.readouterr()) == (f"{shown}\n", f"{shown}\n")

@@ -290,3 +290,10 @@ def test_the_record_of_an_older_release_is_read(tmp_path: Path) -> None:
 def test_without_a_record_nothing_is_used(tmp_path: Path) -> None:
     checkpoint(tmp_path, 500)
     assert find_last(str(tmp_path)) == (None, "")
+
+
+def test_a_record_has_no_secret(tmp_path: Path) -> None:
+    given = {**QA, "train_file": "https://u:S3CRET@h/f?sig=S3CRET", "filter": "api_key=S3CRET", "tokens": "S3CRET"}
+    text = as_text(describe("qa", given, str(tmp_path)))
+
+    assert "S3CRET" not in text and "https://***@h/f" in text
