@@ -1,24 +1,30 @@
-"""Run a command of a container: decide, then replace this process by the command."""
+"""Run a command of a container: read the facts, detect the world, wait for it, decide, and become the command."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.decide import decide
+from entrypoint.decide import Plan, decide, prepare_program
 from entrypoint.errors import USER, WORLD, Refusal
-from entrypoint.explain import decision_as_json, decision_as_text, print_start
-from entrypoint.machine.files import read_file, read_text, which, write_in_private
+from entrypoint.explain import plan_as_json, plan_as_text, print_start
+from entrypoint.facts import Facts, Files, read_this_machine, snapshot
+from entrypoint.machine.files import read_text, which, write_in_private
 from entrypoint.machine.image import list_sites, read_stack
 from entrypoint.printing.streams import print_error, print_output
+from entrypoint.run import carry_out, wait
+from entrypoint.runs.rank import add_resume
 from entrypoint.settings import forget
-from entrypoint.situation import read_this_machine
+from entrypoint.situation import Situation, detect
 from entrypoint.tasks import job as jobs
-from entrypoint.world.model import MPIJOB_LAUNCHER, drop_links
-from entrypoint.world.mpi import read_proxy
-from entrypoint.world.schedulers import read_files
-from entrypoint.world.table import detect, read_world
+from entrypoint.tuning.bind import start_rank
+from entrypoint.tuning.starters import COUNTS
+from entrypoint.world.model import MPIJOB_LAUNCHER
+from entrypoint.world.signs import check_insisted
+from entrypoint.world.table import detect as find_launcher
+from entrypoint.world.table import read_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +50,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     except KeyboardInterrupt:
         code = 130
     if environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.mpi.rank import report_refused  # only a rank of `launch` pays for it
+        from entrypoint.mpi.rank import report_refused  # as in `run`
 
         report_refused(environ, code)
     return code
@@ -55,58 +61,71 @@ def heed_sigterm() -> None:
 
     A pod whose `command` is a program of ours has no tini. The handler ends with exec.
     """
-    import signal
-
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
-    """Go from the command line to exec; return the exit code of a command that has only something to print."""
+    """Go from the command line to exec; return the exit code of a command that has only something to print.
+
+    What only one of our own commands needs is imported there: all of it would take 20 ms of every start.
+    """
     if argv[:1] == [RANK]:
         become_rank(argv[1:], environ, root)
     options, words = jobs.read_options(argv)
-    environ = drop_links(forget(environ))
-    environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, read_text)}
-    job = jobs.read_job(words or shell(), environ, which)
+    facts = snapshot(environ, root)
+    job = jobs.read_job(words or shell(), facts.environ, which)
     if job.kind == jobs.USAGE:
         print_error(jobs.HELP)
         return 0 if job.name else USER
-    stack = read_stack(read_text(f"{root}/stack.json"))
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
     if job.kind == jobs.LIST:
         from entrypoint.needs.listing import list_tasks
         from entrypoint.needs.packages import ask_python
 
-        print_output(list_tasks(stack, list_sites(stack, environ), lambda: ask_python(environ)))
+        environ = facts.environ
+        print_output(list_tasks(facts.stack, list_sites(facts.stack, environ), lambda: ask_python(environ)))
         return 0
-    job = start_ranks(job, words, environ, options)
+    launcher = find_launcher(facts.environ)
+    if job.trains and launcher.kind == MPIJOB_LAUNCHER:  # it is no rank but starts them, on the hosts of its hostfile
+        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
+    if job.kind in WITHOUT_NPROC and options.nproc is not None:
+        fact = f"--nproc has no meaning to {job.kind}"
+        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[job.kind])
     if job.kind == jobs.PREFETCH:
         from entrypoint.hub.prefetch import prepare_prefetch
 
-        job, environ = prepare_prefetch(job.words, environ, stack, root)
+        job, environ = prepare_prefetch(job.words, facts.environ, facts.stack, root)
+        facts = facts.with_environ(environ)
     if job.kind == jobs.DOCTOR:
         from entrypoint.doctor.report import doctor
 
-        return doctor(job, lambda each: decide(each, environ, stack, options.nproc, root), stack, root)
-    decision = decide(job, environ, stack, options.nproc, root)
+        return doctor(job, lambda each: explain(detect(each, facts, launcher, options.nproc), facts), facts.stack, root)
+    here = detect(job, facts, launcher, options.nproc)
     if options.explain:
-        if job.kind == jobs.LAUNCH:
-            from entrypoint.mpi.launch import explain_launch
-
-            decision = explain_launch(job.words, decision, root)
-        print_output(decision_as_json(decision) if options.explain == "json" else decision_as_text(decision))
+        plan = explain(here, facts)
+        print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
         return 0
-    # What only prints has ended.
-    from entrypoint.carry_out import await_master, carry_out, check_named_interfaces, trains_with_others
+    return start(here, facts)
 
-    if trains_with_others(decision):
-        check_named_interfaces(decision, environ)
-        late = await_master(decision, environ)
-        # What was unknown before the master had a name, as the interface that leads to it, is decided now.
-        decision = decide(job, environ, stack, options.nproc, root) if late else decision
-    print_start(job, decision)
-    return carry_out(job, decision, root)
+
+def explain(here: Situation, facts: Facts) -> Plan:
+    """Return the plan of a command that is not going to be started, so that nobody is waited for."""
+    plan = decide(here, prepare_program(here, facts), facts)
+    if here.job.kind != jobs.LAUNCH:
+        return plan
+    from entrypoint.mpi.launch import explain_launch  # as in `run`
+
+    return explain_launch(here.job.words, plan, facts.root)
+
+
+def start(here: Situation, facts: Facts) -> int:
+    """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
+    program = prepare_program(here, facts)  # what it refuses is said before anybody waits
+    wait(here, facts)
+    plan = decide(here, program, facts)
+    print_start(here.job, plan)
+    return carry_out(here.job, plan)
 
 
 def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
@@ -114,25 +133,12 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
 
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
-    from entrypoint.runs.rank import add_resume
-    from entrypoint.tuning.bind import start_rank
-    from entrypoint.tuning.starters import COUNTS
-    from entrypoint.world.signs import check_insisted
-
-    world, stack = read_world(environ, detect(environ), None), read_stack(read_text(f"{root}/stack.json"))
+    files = Files(read_text)
+    world, stack = read_world(environ, find_launcher(environ), None), read_stack(files(f"{root}/stack.json"))
     if environ.get(COUNTS):
         check_insisted(forget(environ), world)
-    start_rank(add_resume(words, environ, world, write_in_private), environ, world, read_this_machine(), stack)
-
-
-def start_ranks(job: jobs.Job, words: list[str], environ: Mapping[str, str], options: jobs.Options) -> jobs.Job:
-    """Return the job; the launcher of an MPIJob is no rank but starts them, on the hosts of its hostfile."""
-    if job.trains and detect(environ).kind == MPIJOB_LAUNCHER:
-        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
-    if job.kind in WITHOUT_NPROC and options.nproc is not None:
-        fact = f"--nproc has no meaning to {job.kind}"
-        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[job.kind])
-    return job
+    words = add_resume(words, environ, world, write_in_private)
+    start_rank(words, environ, world, read_this_machine(files), stack)
 
 
 def shell() -> list[str]:

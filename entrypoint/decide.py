@@ -1,33 +1,34 @@
-"""Put the decision together: what was typed, who started us and what the machine has -> a command and its variables."""
+"""Put the plan of a start together: a command in its world, and the facts -> what is run, with which variables."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from entrypoint.machine.files import can_write, file_system_size, read_text
-from entrypoint.machine.identity import find_identity
+from entrypoint.facts import Facts
+from entrypoint.machine.certificates import trust_certificate
+from entrypoint.machine.files import can_write
 from entrypoint.machine.image import find_version, list_sites, warn_hidden, warn_stack
-from entrypoint.machine.places import (
-    CERTIFICATE,
-    check_output,
-    find_cache,
-    is_mounted,
-    list_caches,
-    mount_points,
-    settle_caches,
-)
+from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, warn
+from entrypoint.machine.network import choose_interface
+from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
+from entrypoint.needs import data
+from entrypoint.needs.copies import copy_script
+from entrypoint.needs.script import check_evaluation, check_image
+from entrypoint.rendezvous.torchrun import describe_meeting
+from entrypoint.runs.task import prepare_run, saves_ranks
 from entrypoint.settings import Prepared, Setting, overlay, prepare
-from entrypoint.situation import Situation, find_situation
 from entrypoint.tasks import command
 from entrypoint.tasks import job as jobs
+from entrypoint.tasks.arguments import find_output, read_batch
 from entrypoint.tasks.task import TRAINER
 from entrypoint.tasks.tasks import TASKS
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
-from entrypoint.world.model import TORCHRUN
+from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.signs import may_differ
 
 if TYPE_CHECKING:
@@ -37,67 +38,137 @@ if TYPE_CHECKING:
     from entrypoint.machine.image import Stack
     from entrypoint.machine.processors import Machine
     from entrypoint.runs.output import Run
-    from entrypoint.world.model import World
+    from entrypoint.situation import Situation
 
 
-class Decision(NamedTuple):
-    """All that was found and decided; backend is the one the image was planned for.
+@dataclass(frozen=True)
+class Plan:
+    """All that was decided for a command.
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
-    files that are written before the command starts, by path; run: a training and its directory, if it has one; starts:
-    whether the command becomes ranks of this world, as in Situation.
+    files that are written before the command starts, by path; run: a training and its directory, if it has one;
+    meets_others: whether the command is one of several ranks, or starts them; starts: whether it becomes ranks.
     """
 
+    facts: Facts
     world: World
-    machine: Machine
     prepared: Prepared
     argv: list[str]
     notes: list[str]
     reasons: dict[str, str]
-    backend: str
     batch: int | None = None
-    files: Mapping[str, str] = {}
+    files: Mapping[str, str] = field(default_factory=dict)
     run: Run | None = None
     starts: bool = False
+    meets_others: bool = False
+
+    @property
+    def machine(self) -> Machine:
+        """Return the machine as this process may use it."""
+        return self.facts.machine
+
+    @property
+    def backend(self) -> str:
+        """Return the backend that the image was planned for."""
+        return self.facts.stack.backend
 
 
-def decide(job: jobs.Job, environ: Mapping[str, str], stack: Stack, nproc: int | None, root: str) -> Decision:
-    """Return the decision; only private files are written on the way: for an unknown user, and of certificates."""
-    here, identity = find_situation(job, environ, nproc), find_identity(environ)
-    tuned = tune_ranks(job, here, environ, stack)
-    trust, faults = trust_mounted(environ, stack)
-    sourced, known = take_setvars(environ, stack), {**environ, **identity.variables}
-    caches = settle_caches(known, stack.transformers)
-    program, run = prepare_program(job, here.world, overlay(known, caches), stack, root)
+@dataclass(frozen=True)
+class Program:
+    """What a command runs, with complete arguments, and the run if it is a training with checkpoints."""
+
+    made: command.Program
+    run: Run | None
+
+
+def prepare_program(here: Situation, facts: Facts) -> Program:
+    """Return the program of a command; raise Refusal if this image lacks what it needs, or refuses its arguments."""
+    job, world, stack, environ = here.job, here.world, facts.stack, facts.known
+    made, source = command.read_program(job, stack, facts.root, many=world.sizes[1] > 1), ""
+    if job.kind == jobs.TASK:
+        source = check_image(job.name, stack, environ)
+        if job.helps:
+            return Program(made, None)
+        check_evaluation(job.name, source, made.given, world.sizes[1])
+        made = command.expand_home(job.name, made, environ.get("HOME", ""))
+        made = add_data(job, made, source, environ, stack)
+    # A variable that has our value already comes from the image; it is not the user's.
+    made = made._replace(defaults=tuple(each for each in made.defaults if environ.get(each.name) != each.value))
+    if job.kind != jobs.TASK:
+        return Program(made, None)
+    made, run = prepare_run(job, made, world, environ, stack)
+    return Program(copy_script(job.name, made, source, stack), run)
+
+
+def decide(here: Situation, program: Program, facts: Facts) -> Plan:
+    """Return the plan; only the private file of a mounted certificate is written on the way."""
+    job, world, stack, environ, made = here.job, here.world, facts.stack, facts.environ, program.made
+    tuned = tune_ranks(here, facts)
+    trust, faults = trust_mounted(facts)
+    sourced = take_setvars(environ, stack)
     forced = [
-        *set_rank_variables(here.world, environ), *caches, *find_cache(overlay(known, caches)), *sourced, *here.meeting,
-        *starters.fix_count(here.start, here.world, environ), *starters.fix_node(here.start, environ), *program.typed,
-    ]  # fmt: skip
+        *set_rank_variables(world, environ),
+        *facts.caches,
+        *find_cache(facts.known),
+        *sourced,
+        *describe_node(here, environ),
+        *starters.fix_count(here.start, world, environ),
+        *starters.fix_node(here.start, environ),
+        *made.typed,
+    ]
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
-    defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *program.defaults]
-    prepared = assemble(command.clean(environ), identity, forced, defaults)
-    argv = command.command(job, here.world, fix_words(program, here), prepared.environ, stack.torch)
-    moved = [f"{each.name}={each.value} is set: {each.why}" for each in caches]
-    notes = [*here.notes, *warn_stack(stack, environ), *warn_hidden(stack, known), *faults, *moved, *program.notes]
-    notes += warn_early(job, program.given, here.world, stack)
-    notes += check_places(job, program.given, prepared.environ, here.world, stack.transformers)
-    batch, reasons = find_batch(job, program), {each.name: each.why for each in [*forced, *defaults]}
-    return Decision(
-        here.world, here.machine, prepared, argv, notes, reasons, stack.backend,
-        batch, program.files, run, starts=here.starts,
-    )  # fmt: skip
+    defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *made.defaults]
+    prepared = assemble(command.clean(environ), facts.identity, forced, defaults)
+    moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
+    return Plan(
+        facts=facts,
+        world=world,
+        prepared=prepared,
+        argv=command.command(job, world, fix_words(made, here), prepared.environ, stack.torch),
+        notes=[
+            *here.notes,
+            *warn_stack(stack, environ),
+            *warn_hidden(stack, facts.known),
+            *faults,
+            *moved,
+            *made.notes,
+            *warn_early(here, made, facts),
+            *check_places(here, made, prepared.environ, facts),
+        ],
+        reasons={each.name: each.why for each in [*forced, *defaults]},
+        batch=read_batch(made.given) if job.trains else None,
+        files=made.files,
+        run=program.run,
+        starts=here.starts,
+        meets_others=here.meets_others,
+    )
 
 
-def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack: Stack) -> list[Setting]:
+def describe_node(here: Situation, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what torchrun has to know of this node in a rendezvous of several, by which its nodes find each other."""
+    if not (here.starts and here.world.launcher == TORCHRUN and here.world.several_nodes):
+        return []
+    return describe_meeting(here.world, {**environ, **here.described})
+
+
+def tune_ranks(here: Situation, facts: Facts) -> list[Setting]:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
-    world, machine = here.world, here.machine
-    training = is_training(world, job=here.starts)
-    isolated = is_isolated(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
-    route, exists = (lambda: find_master_interface(world)), os.path.exists
-    tuned = tune_variables(Scene(world, machine, stack, training, route, exists, environ, here.kind, isolated))
+    job, world, environ, stack, machine = here.job, here.world, facts.environ, facts.stack, facts.machine
+    scene = Scene(
+        world,
+        machine,
+        stack,
+        is_training(world, job=here.starts),
+        lambda: choose_interface(list(facts.routes), world.master),
+        os.path.exists,
+        environ,
+        here.kind,
+        is_isolated(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
+    )
     counts = here.starts and may_differ(environ, world)
-    tuned += starters.bind_ranks(TORCHRUN if job.trains else job.name, world, machine, exists, counts=counts)
+    name = TORCHRUN if job.trains else job.name
+    tuned = [*tune_variables(scene), *starters.bind_ranks(name, world, machine, os.path.exists, counts=counts)]
     if not here.starts:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
@@ -105,44 +176,9 @@ def tune_ranks(job: jobs.Job, here: Situation, environ: Mapping[str, str], stack
     return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
 
 
-def fix_words(program: command.Program, here: Situation) -> list[str]:
+def fix_words(made: command.Program, here: Situation) -> list[str]:
     """Return the words of a program, with a number for the `auto` of a typed torchrun."""
-    return program.words if here.start is None else starters.replace_auto(program.words, here.world.local_size or 1)
-
-
-def find_batch(job: jobs.Job, program: command.Program) -> int | None:
-    """Return how many examples one process of a training takes for a step of the optimizer, if arguments say so."""
-    if not job.trains:
-        return None
-    from entrypoint.tasks.arguments import read_batch  # only a training pays for it
-
-    return read_batch(program.given)
-
-
-def prepare_program(
-    job: jobs.Job, world: World, environ: Mapping[str, str], stack: Stack, root: str
-) -> tuple[command.Program, Run | None]:
-    """Return the program of a job, if this image has all that it needs, and the run if it is one with checkpoints."""
-    program, source = command.read_program(job, stack, root, many=world.sizes[1] > 1), ""
-    if job.kind == jobs.TASK:
-        from entrypoint.needs.script import check_evaluation, check_image  # only a task pays for it
-
-        source = check_image(job.name, stack, environ)
-        if job.helps:
-            return program, None
-        check_evaluation(job.name, source, program.given, world.sizes[1])
-        program = command.expand_home(job.name, program, environ.get("HOME", ""))
-        program = add_data(job, program, source, environ, stack)
-    # A variable that has our value already comes from the image; it is not the user's.
-    defaults = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
-    program = program._replace(defaults=defaults)
-    if job.kind != jobs.TASK:
-        return program, None
-    from entrypoint.needs.copies import copy_script  # only a task pays for these
-    from entrypoint.runs.task import prepare_run
-
-    program, run = prepare_run(job, program, world, environ, stack)
-    return copy_script(job.name, program, source, stack), run
+    return made.words if here.start is None else starters.replace_auto(made.words, here.world.local_size or 1)
 
 
 def add_data(
@@ -152,8 +188,6 @@ def add_data(
 
     source: that of its script. Raise Refusal for data that the script will not find.
     """
-    from entrypoint.needs import data  # as above
-
     sites = list_sites(stack, environ)
     data.check_data(job.name, program.given, find_version(sites, "datasets"), environ, os.path.exists)
     place = data.find_nltk(job.name, environ, os.path.exists)
@@ -162,20 +196,9 @@ def add_data(
     return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *place))
 
 
-def find_master_interface(world: World) -> str | None:
-    """Return the interface that leads to the master."""
-    from entrypoint.machine import network  # a world on one node pays nothing for it
-
-    return network.find_interface_to(world.master)
-
-
-def trust_mounted(environ: Mapping[str, str], stack: Stack) -> tuple[list[Setting], list[str]]:
+def trust_mounted(facts: Facts) -> tuple[list[Setting], list[str]]:
     """Trust the mounted certificate, if there is one; the second part is what is wrong with it."""
-    if not os.path.lexists(CERTIFICATE):
-        return [], []
-    from entrypoint.machine.certificates import trust_certificate  # a container without one pays nothing for it
-
-    return trust_certificate(environ, stack.site)
+    return trust_certificate(facts.environ, facts.stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
 
 
 def assemble(
@@ -196,51 +219,38 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(
-    job: jobs.Job, given: Mapping[str, object], environ: Mapping[str, str], world: World, transformers: str
-) -> list[str]:
+def check_places(here: Situation, made: command.Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
     """
-    if not given or (world.rank and world.local_rank):
-        return []
-    from entrypoint.tasks.arguments import find_output
-
-    output = find_output(given)
-    if output is None or (world.rank and not all_write(job, given, output)):
+    world, output = here.world, find_output(made.given) if made.given else None
+    if output is None or (world.rank and (world.local_rank or not all_write(here.job, made.given, output))):
         return []
     check_output(output, can_write)
     if world.rank:
         return []
-    caches, points = list_caches(environ, transformers), mount_points(read_text("/proc/self/mountinfo"))
-    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), points)]
+    caches = list_caches(environ, facts.stack.transformers)
+    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), list(facts.mounts))]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
 
 
 def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
     """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
-    if job.kind != jobs.TASK:
-        return False
-    from entrypoint.runs.task import saves_ranks  # only a task pays for it
-
-    return saves_ranks(TASKS[job.name].kind, given, os.path.isdir(output))
+    return job.kind == jobs.TASK and saves_ranks(TASKS[job.name].kind, given, os.path.isdir(output))
 
 
-def warn_early(job: jobs.Job, given: Mapping[str, object], world: World, stack: Stack) -> list[str]:
+def warn_early(here: Situation, made: command.Program, facts: Facts) -> list[str]:
     """Return notes on the limits that a training will reach on this machine: shared memory, memory, bf16.
 
     Raise Refusal where IPEX or the Trainer would end it because of the processor.
     """
+    job = here.job
     if not job.trains:
         return []
-    from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, read_limits, warn
-
-    limits = read_limits(read_text, file_system_size)
-    check_ipex(limits.flags, given, stack.torch)
+    check_ipex(facts.limits.flags, made.given, facts.stack.torch)
     if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and TASKS[job.name].kind == TRAINER):
-        check_fp16(given, stack)
+        check_fp16(made.given, facts.stack)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
-    demand = Demand(given, world.local_size or 1, memory, known=job.kind != jobs.SCRIPT)
-    return warn(limits, demand)
+    return warn(facts.limits, Demand(made.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))

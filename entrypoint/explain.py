@@ -1,7 +1,8 @@
-"""The decision in words: one line at every start, everything for --explain."""
+"""The plan of a start in words: one line at every start, everything for --explain."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import one_row
@@ -11,20 +12,20 @@ from entrypoint.printing.streams import print_error, quote
 from entrypoint.tasks.job import SSH
 
 if TYPE_CHECKING:
-    from entrypoint.decide import Decision
+    from entrypoint.decide import Plan
     from entrypoint.tasks.job import Job
 
 
-def print_start(job: Job, decision: Decision) -> None:
+def print_start(job: Job, plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node; nothing for the ssh that mpirun starts."""
-    if not decision.world.local_rank and job.kind != SSH:
-        print_error("\n".join([one_line(decision), *(f"multinode: {one_row(note)}" for note in decision.notes)]))
+    if not plan.world.local_rank and job.kind != SSH:
+        print_error("\n".join([one_line(plan), *(f"multinode: {one_row(note)}" for note in plan.notes)]))
 
 
-def one_line(decision: Decision) -> str:
+def one_line(plan: Plan) -> str:
     """Return the line that begins every log."""
-    world, prepared = decision.world, decision.prepared
-    parts = [f"multinode: {world.launcher} ({world.why})", describe(decision)]
+    world, prepared = plan.world, plan.prepared
+    parts = [f"multinode: {world.launcher} ({world.why})", describe(plan)]
     # Our own variables are left out: the line says already what MULTINODE_WORLD_SIZE says.
     for verb, values in (("set", prepared.added), ("kept yours", prepared.kept)):
         shown = {name: value for name, value in values.items() if not name.startswith("MULTINODE_")}
@@ -33,9 +34,9 @@ def one_line(decision: Decision) -> str:
     return one_row("; ".join(parts))
 
 
-def describe(decision: Decision) -> str:
+def describe(plan: Plan) -> str:
     """Return the world and the machine in a few words."""
-    world, machine = decision.world, decision.machine
+    world, machine = plan.world, plan.machine
     place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.asked}"
     nodes = world.nodes[0] if world.nodes[0] == world.nodes[1] else f"{world.nodes[0]}:{world.nodes[1]}"
     cores = (
@@ -43,15 +44,15 @@ def describe(decision: Decision) -> str:
         if machine.cores != machine.physical
         else f"{machine.cores} cores"
     )
-    return f"{place} = {nodes} node(s) x {world.local_size} process(es) on {cores}{describe_batch(decision)}"
+    return f"{place} = {nodes} node(s) x {world.local_size} process(es) on {cores}{describe_batch(plan)}"
 
 
-def describe_batch(decision: Decision) -> str:
+def describe_batch(plan: Plan) -> str:
     """Return the batch of a step, which grows with the world; empty for one process, and where none is known."""
-    low, high = decision.world.sizes
-    if decision.batch is None or high < 2:
+    low, high = plan.world.sizes
+    if plan.batch is None or high < 2:
         return ""
-    each = decision.batch
+    each = plan.batch
     return f", effective batch {low * each}" + ("" if low == high else f" to {high * each}")
 
 
@@ -61,9 +62,9 @@ def short(value: str) -> str:
     return f"'{value}'" if " " in value else value
 
 
-def facts(decision: Decision) -> dict[str, object]:
+def list_facts(plan: Plan) -> dict[str, object]:
     """Return everything for programs."""
-    world, machine = decision.world, decision.machine
+    world, machine = plan.world, plan.machine
     places = world._asdict()
     why = places.pop("why")
     launcher = places.pop("launcher")
@@ -74,37 +75,35 @@ def facts(decision: Decision) -> dict[str, object]:
         "why": why,
         "world": places,
         "machine": machine.facts(),
-        "backend": decision.backend,
-        "set": decision.prepared.added,
-        "kept": decision.prepared.kept,
-        "notes": decision.notes,
-        "argv": hide(decision.argv),
+        "backend": plan.backend,
+        "set": plan.prepared.added,
+        "kept": plan.prepared.kept,
+        "notes": plan.notes,
+        "argv": hide(plan.argv),
     }
 
 
-def decision_as_json(decision: Decision) -> str:
+def plan_as_json(plan: Plan) -> str:
     """Return everything as one JSON object."""
-    import json  # read_stack has it loaded already; tests may not
-
-    return json.dumps(facts(decision), indent=2)
+    return json.dumps(list_facts(plan), indent=2)
 
 
-def decision_as_text(decision: Decision) -> str:
+def plan_as_text(plan: Plan) -> str:
     """Return everything for people, a line for each variable, with its reason."""
-    world, machine, prepared = decision.world, decision.machine, decision.prepared
+    world, machine, prepared = plan.world, plan.machine, plan.prepared
     quota = "no limit" if machine.quota is None else f"{machine.quota:g} processors"
     nodes = " | ".join(write_cpus(node) for node in machine.nodes)
     rows = [
         ("launcher", f"{world.launcher}: {world.why}"),
-        ("world", describe(decision)),
+        ("world", describe(plan)),
         ("master", f"{world.master}:{world.port}" if world.master else "none"),
         ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores, {machine.sockets} socket(s)"),
         ("NUMA nodes", nodes),
-        ("backend", decision.backend + ("" if decision.backend == "ccl" else "; this image has no oneCCL bindings")),
+        ("backend", plan.backend + ("" if plan.backend == "ccl" else "; this image has no oneCCL bindings")),
         ("quota", quota + (", pinned by the launcher" if machine.pinned else "")),
-        *(("set", f"{name}={value}  # {decision.reasons.get(name, '')}") for name, value in prepared.added.items()),
+        *(("set", f"{name}={value}  # {plan.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),
-        *(("note", note) for note in decision.notes),
-        ("command", " ".join(quote(word) for word in hide(decision.argv))),
+        *(("note", note) for note in plan.notes),
+        ("command", " ".join(quote(word) for word in hide(plan.argv))),
     ]
     return "\n".join(f"{name:11} {one_row(text)}" for name, text in rows)

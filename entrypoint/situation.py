@@ -1,25 +1,27 @@
-"""Where a command finds itself: the machine, the world that it belongs to or starts, and what it becomes there."""
+"""Where a command finds itself: the world that it belongs to or starts, and what it becomes there."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import read_text
-from entrypoint.machine.processors import Machine, read_machine
 from entrypoint.numbers import whole
-from entrypoint.settings import Setting
+from entrypoint.rendezvous.torchrun import check_way, find_here
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World, name_job
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World, name_job
 from entrypoint.world.signs import check_alone, check_mpijob, check_typed, warn_indexed
-from entrypoint.world.table import detect, read_world
+from entrypoint.world.table import detect as find_launcher
+from entrypoint.world.table import read_world
 from entrypoint.world.torchrun import check_loopback, check_meeting, check_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from entrypoint.facts import Facts
 
 
 # Names of programs and modules that start ranks on other hosts, in the launcher of an MPIJob. A torchrun does not.
@@ -30,49 +32,61 @@ RANKS_ELSEWHERE = {
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
-class Situation(NamedTuple):
-    """All that is known of a command before anything is chosen for it.
+@dataclass(frozen=True)
+class Situation:
+    """A command in its world, before anything is chosen for it.
 
     start: the typed program that starts ranks itself, if it is one; described: the variables that describe the world,
     which are those of the start if there is one; kind: what this process becomes, as in Scene; starts: whether it
-    becomes ranks of this world; meeting: how the nodes of a torchrun meet; notes: what may be wrong with the world.
+    becomes ranks of this world; notes: what may be wrong with the world.
     """
 
+    job: jobs.Job
     world: World
-    machine: Machine
     start: starters.Start | None
     described: Mapping[str, str]
     kind: str
     starts: bool
-    meeting: list[Setting]
-    notes: list[str]
+    notes: tuple[str, ...]
+
+    @property
+    def meets_others(self) -> bool:
+        """Return whether the command is one of several ranks, or starts them."""
+        return self.starts and self.world.sizes[1] > 1
 
 
-def find_situation(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> Situation:
+def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
     """Return the situation of a command; raise Refusal for a training that would run in another world than was meant.
 
-    nproc: how many processes were asked for on this node.
+    launcher: what started this process; nproc: how many processes were asked for on this node.
     """
-    machine, start = read_this_machine(), find_start(job, environ, nproc)
+    environ = facts.environ
+    start = find_start(job, environ, launcher, nproc)
     described, count = (environ, nproc) if start is None else (start.environ, start.each)
+    if start is not None and start.program == TORCHRUN:
+        launcher = find_launcher(described)  # its options describe the world that it starts
     starts = job.trains or (start is not None and start.program == TORCHRUN)
-    world, notes = find_world(described, count, strict=starts)
+    world, notes = find_world(described, launcher, count, strict=starts)
     if starts and world.launcher in (ALONE, TORCHRUN):
         check_options(described, world.nodes[1])
-    world, meeting = meet(world, {**environ, **described}, name_task(job)) if starts else (world, [])
+    if starts:
+        world = name_job(find_here(world), {**environ, **described}, name_task(job))
+        check_way(world, described)
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = spread_processes(world, machine, threads, starts=job.trains or start is not None)
+    world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [
         *check_world(job, described, world, typed=start is not None and start.program == TORCHRUN),
-        *warn_shared_cores(world, machine, threads),
-        *warn_idle_cores(world, machine, environ),
+        *warn_shared_cores(world, facts.machine, threads),
+        *warn_idle_cores(world, facts.machine, environ),
     ]
-    return Situation(world, machine, start, described, find_kind(job, world, start), starts, meeting, notes)
+    return Situation(job, world, start, described, find_kind(job, world, start), starts, tuple(notes))
 
 
-def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> starters.Start | None:
+def find_start(
+    job: jobs.Job, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
+) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
     start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
     if start is not None and start.program == TORCHRUN:
@@ -80,18 +94,18 @@ def find_start(job: jobs.Job, environ: Mapping[str, str], nproc: int | None) -> 
     idle = job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not (job.trains or job.helps)
     if nproc is not None and idle:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
-    if start is None:
-        return None
-    if detect(environ).started:
+    if start is None or launcher.started:
         return None
     starters.check_accelerate([job.name, *job.words], environ)
     return start._replace(environ=environ)
 
 
-def find_world(environ: Mapping[str, str], nproc: int | None, *, strict: bool) -> tuple[World, list[str]]:
+def find_world(
+    environ: Mapping[str, str], launcher: Launcher, nproc: int | None, *, strict: bool
+) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
     try:
-        return read_world(environ, detect(environ), nproc), []
+        return read_world(environ, launcher, nproc), []
     except Refusal as refusal:
         if strict:
             raise
@@ -101,16 +115,6 @@ def find_world(environ: Mapping[str, str], nproc: int | None, *, strict: bool) -
 def name_task(job: jobs.Job) -> str:
     """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
     return os.path.basename(find_script([job.name, *job.words]) or job.name)
-
-
-def meet(world: World, environ: Mapping[str, str], task: str) -> tuple[World, list[Setting]]:
-    """Return the world with a name for its job and an address for a master that is here; and how torchrun meets."""
-    if world.launcher != TORCHRUN or not world.several_nodes:
-        return world, []
-    from entrypoint.rendezvous.torchrun import describe_meeting, find_here  # a world on one node pays nothing for it
-
-    world = name_job(find_here(world), environ, task)
-    return world, describe_meeting(world, environ)
 
 
 def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
@@ -201,8 +205,3 @@ def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
     if job.trains or world.rank is not None:
         return RANKS
     return SINGLE if job.kind == jobs.TASK or is_python(job) else ANY
-
-
-def read_this_machine() -> Machine:
-    """Return the machine as this process is allowed to use it."""
-    return read_machine(read_text, frozenset(os.sched_getaffinity(0)), os.getppid())

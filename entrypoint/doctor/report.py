@@ -13,7 +13,7 @@ from entrypoint.tasks import job as jobs
 from entrypoint.world.model import MPIJOB_WORKER
 
 if TYPE_CHECKING:
-    from entrypoint.decide import Decision
+    from entrypoint.decide import Plan
     from entrypoint.machine.image import Stack
 
 CHECKS: tuple[tuple[str, Callable[[View], Finding]], ...] = (
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     remedy: str
 
 
-def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, root: str) -> int:
+def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Plan], stack: Stack, root: str) -> int:
     """Print every finding, and return 1 if one of them is wrong."""
     if job.words not in ([], ["--json"]):
         raise Refusal("doctor has no such option", " ".join(hide(job.words)), "doctor, or doctor --json")
@@ -58,7 +58,7 @@ def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Decision], stack: Stack, 
     return WORLD if any(row.state == WRONG for row in rows) else 0
 
 
-def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Decision]) -> tuple[Decision, Refusal | None]:
+def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Plan]) -> tuple[Plan, Refusal | None]:
     """Return the decision for a training; where that is refused, the one for any command, with the refusal.
 
     A worker of an MPIJob is not meant to start a training: it waits for ranks.

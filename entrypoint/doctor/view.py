@@ -22,7 +22,7 @@ from entrypoint.machine.places import CERTIFICATE, is_mounted, mount_points
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.decide import Decision
+    from entrypoint.decide import Plan
     from entrypoint.errors import Refusal
     from entrypoint.machine.cgroup import Files
     from entrypoint.machine.image import Stack
@@ -85,7 +85,7 @@ class View(NamedTuple):
     """
 
     stack: Stack
-    decision: Decision
+    decision: Plan
     refusal: Refusal | None
     cpuinfo: str
     limits: Limits
@@ -100,7 +100,7 @@ class View(NamedTuple):
     hidden: frozenset[str] = frozenset()
 
 
-def read_view(decision: Decision, refusal: Refusal | None, stack: Stack, root: str) -> View:
+def read_view(decision: Plan, refusal: Refusal | None, stack: Stack, root: str) -> View:
     """Return the view; one process is started, which reports on itself."""
     environ = decision.prepared.environ
     probe = run_probe(["python3", f"{root}/probe.py", stack.backend], environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.addresses import is_loopback
@@ -33,7 +34,7 @@ from entrypoint.world.signs import check_insisted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.decide import Decision
+    from entrypoint.decide import Plan
     from entrypoint.machine.processors import Machine
     from entrypoint.world.model import World
 
@@ -95,7 +96,7 @@ def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Hos
     return hosts
 
 
-def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
+def explain_launch(words: list[str], decision: Plan, root: str) -> Plan:
     """Return the decision with the ranks that `launch` would start; it asks for no keys, and waits for no host.
 
     Of the variables only those for every rank are left: the others are this process's, and each rank has its own.
@@ -107,7 +108,8 @@ def explain_launch(words: list[str], decision: Decision, root: str) -> Decision:
     variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
     filled = fill_hosts(hosts, ranks)
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
-    return decision._replace(
+    return replace(
+        decision,
         world=make_world(decision.world, filled, ranks, variables),
         prepared=decision.prepared._replace(added=variables),
         argv=make_hydra_command(ranks, "HOSTS", root, request.words),

@@ -33,7 +33,6 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. Where the port
     is taken, another agent on this node is the host already.
     """
-    check_way(world, environ)
     why = "two jobs at one endpoint do not become one"
     found = [] if environ.get("PET_RDZV_ID") or not world.job else [Setting("PET_RDZV_ID", name_run(world.job), why)]
     if world.launcher != TORCHRUN or not environ.get("PET_RDZV_ENDPOINT") or world.master is None:

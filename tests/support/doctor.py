@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from entrypoint.decide import Decision
+from dataclasses import replace
+
+from entrypoint.decide import Plan
 from entrypoint.doctor.report import Row, examine
 from entrypoint.doctor.view import OK, Directory, Interface, Probe, View
 from entrypoint.machine.image import Stack
@@ -10,13 +12,14 @@ from entrypoint.machine.limits import Limits
 from entrypoint.machine.processors import Machine
 from entrypoint.settings import Prepared
 from entrypoint.world.model import World
+from tests.support.starts import make_facts
 
 GB = 1 << 30
 SITE = "/usr/local/lib/python3.11/dist-packages"
 MACHINE = Machine(frozenset(range(4)), 4, 4, 1, (frozenset(range(4)),), None, False)
 ENVIRON = {"OMP_NUM_THREADS": "4", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/home/multinode"}
-DECISION = Decision(
-    World("alone", "no variables", local_size=1), MACHINE, Prepared(ENVIRON, {}, {}), [], [], {}, "gloo"
+DECISION = Plan(
+    make_facts({}, machine=MACHINE), World("alone", "no variables", local_size=1), Prepared(ENVIRON, {}, {}), [], [], {}
 )
 TCMALLOC, IOMP = "/usr/lib/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so"
 HEALTHY = View(
@@ -31,11 +34,11 @@ HEALTHY = View(
                 "5.23.0"),
 )  # fmt: skip
 PROBE, LIMITS = HEALTHY.probe, HEALTHY.limits
-NODES = DECISION._replace(world=World("torchrun", "", nodes=(2, 2), local_size=1))
+NODES = replace(DECISION, world=World("torchrun", "", nodes=(2, 2), local_size=1))
 
 
-def with_environ(**variables: str) -> Decision:
-    return DECISION._replace(prepared=Prepared({**ENVIRON, **variables}, {}, {}))
+def with_environ(**variables: str) -> Plan:
+    return replace(DECISION, prepared=Prepared({**ENVIRON, **variables}, {}, {}))
 
 
 def find_rows(view: View) -> dict[str, Row]:
@@ -46,3 +49,8 @@ def find_rows(view: View) -> dict[str, Row]:
 def find_faults(view: View) -> list[Row]:
     """List what the checks find that is not as it should be."""
     return [row for row in examine(view) if row.state != OK]
+
+
+def on(machine: Machine) -> Plan:
+    """Return the same plan on another machine."""
+    return replace(DECISION, facts=replace(DECISION.facts, machine=machine))

@@ -8,20 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint import decide, situation
-from entrypoint.carry_out import await_master, trains_with_others
+from entrypoint import run
 from entrypoint.decide import check_places, warn_early
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import DEFAULT_SHM, Limits
-from entrypoint.rendezvous import torchrun as rendezvous
+from entrypoint.situation import Situation
+from entrypoint.tasks.command import Program
 from entrypoint.tasks.job import Job
 from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
+from tests.support.starts import CCL, GLOO, find_situation, make_facts, make_plan
 
-GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
-CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 HOST = Box(2, 60, 2)
 POD = {"RANK": "0", "WORLD_SIZE": "1"}
 JOB = Job("script", "train.py", [])
@@ -31,19 +30,24 @@ Decide = Callable[..., tuple[dict[str, str], list[str]]]
 
 
 @pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch) -> Decide:
+def decided() -> Decide:
     """Give the environment and the command of a training in a pod of 32 processors, on a host of 240."""
-    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(HOST, pod(32)))
-    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
-    monkeypatch.setattr(rendezvous, "own_address", lambda host: "10.77.0.2")
-    monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
-    monkeypatch.setattr(rendezvous, "is_here", lambda host: False)
 
-    def run(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> tuple[dict[str, str], list[str]]:
-        found = decide.decide(job, environ, stack, None, "/opt/multinode")
+    def decide(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> tuple[dict[str, str], list[str]]:
+        found = make_plan(job, make_facts(environ, stack, machine=look_at(HOST, pod(32))))
         return found.prepared.environ, found.argv
 
-    return run
+    return decide
+
+
+def place(job: Job, world: World = World("alone", "")) -> Situation:  # noqa: B008
+    """Return a job in a world."""
+    return Situation(job, world, None, {}, "ranks", job.trains, ())
+
+
+def given(**values: object) -> Program:
+    """Return a program with these arguments."""
+    return Program([], [], values)
 
 
 # Left over: accelerate reads RANK before PMI_RANK (accelerate/utils/environment.py); Slurm's names it does not know.
@@ -120,35 +124,29 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
     monkeypatch: pytest.MonkeyPatch, kind: str, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
-    given = {"output_dir": "/nowhere/qa", "do_train": True}
+    here, made = place(Job(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
     monkeypatch.setattr("entrypoint.decide.can_write", lambda _: True)
-    assert bool(check_places(Job(kind, name, []), given, {}, world, "5.23.0")) is (rank == 0)
+    assert bool(check_places(here, made, {}, make_facts({}))) is (rank == 0)
 
     monkeypatch.setattr("entrypoint.decide.can_write", lambda _: False)
     with pytest.raises(Refusal, match="/nowhere/qa") if is_refused else contextlib.nullcontext():
-        check_places(Job(kind, name, []), given, {}, world, "5.23.0")
+        check_places(here, made, {}, make_facts({}))
 
 
 @pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])
-def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
-    monkeypatch: pytest.MonkeyPatch, kind: str, is_warned: bool
-) -> None:
+def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(kind: str, is_warned: bool) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
-    monkeypatch.setattr("entrypoint.machine.limits.read_limits", lambda *_: small)
-    notes = warn_early(Job(kind, "x", []), {}, World("alone", ""), GLOO)
+    notes = warn_early(place(Job(kind, "x", [])), given(), make_facts({}, limits=small))
     assert ["/dev/shm" in note for note in notes] == [True] * is_warned
 
 
 @pytest.mark.parametrize(("kind", "torch", "refused"), [("smoke", "2.4.0", True), ("script", "2.0.1", False)])
-def test_a_training_that_ipex_will_refuse_is_refused_first(
-    monkeypatch: pytest.MonkeyPatch, kind: str, torch: str, refused: bool
-) -> None:
+def test_a_training_that_ipex_will_refuse_is_refused_first(kind: str, torch: str, refused: bool) -> None:
     """Old releases of IPEX are not known to refuse it."""
     plenty = Limits(1 << 30, 64 << 30, frozenset({"avx2"}))
-    monkeypatch.setattr("entrypoint.machine.limits.read_limits", lambda *_: plenty)
-    given = {"use_ipex": True, "bf16": True}
+    facts = make_facts({}, GLOO._replace(torch=torch), limits=plenty)
     with pytest.raises(Refusal, match="IPEX cannot train in bf16") if refused else contextlib.nullcontext():
-        warn_early(Job(kind, "x", []), given, World("alone", ""), GLOO._replace(torch=torch))
+        warn_early(place(Job(kind, "x", [])), given(use_ipex=True, bf16=True), facts)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +161,9 @@ def test_a_training_that_ipex_will_refuse_is_refused_first(
 )
 def test_only_what_is_the_trainer_s_is_refused_for_half_precision(kind: str, name: str, refused: bool) -> None:
     """A script of the user's may have a flag of this name that its own code reads."""
-    old = GLOO._replace(transformers="4.40.2")
+    old = make_facts({}, GLOO._replace(transformers="4.40.2"))
     with pytest.raises(Refusal, match="refuses half precision") if refused else contextlib.nullcontext():
-        warn_early(Job(kind, name, []), {"fp16": True}, World("alone", ""), old)
+        warn_early(place(Job(kind, name, [])), given(fp16=True), old)
 
 
 OLD = GLOO._replace(transformers="4.46.3")
@@ -206,26 +204,24 @@ NODES = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "pod0", "train.py
         ("ls", NODES, False),
     ],
 )
-@pytest.mark.usefixtures("decided")
 def test_a_torchrun_of_several_nodes_trains_with_others_however_it_is_typed(
     name: str, words: list[str], expected: bool
 ) -> None:
     """It waits for the name of its master, and looks whether it can be reached."""
-    found = decide.decide(Job("plain", name, words), {}, GLOO, None, "/opt/multinode")
-    assert trains_with_others(found) is expected
+    assert find_situation(Job("plain", name, words), make_facts({})).meets_others is expected
 
 
 @pytest.mark.parametrize(
     ("words", "seconds"),
     [(NODES, 900), (["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "pod0:29400", "train.py"], 60)],
 )
-@pytest.mark.usefixtures("decided")
 def test_a_typed_torchrun_waits_as_long_for_a_name_as_for_its_rendezvous(
     words: list[str], seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[int] = []
     monkeypatch.setattr("entrypoint.rendezvous.wait.wait_for_name", lambda *args: waited.append(args[2]))
-    await_master(decide.decide(Job("plain", "torchrun", words), {}, GLOO, None, "/opt/multinode"), {})
+    facts = make_facts({})
+    run.wait(find_situation(Job("plain", "torchrun", words), facts), facts)
     assert waited == [seconds]
 
 
@@ -235,6 +231,6 @@ def test_a_command_says_what_a_home_hides(tmp_path: Path) -> None:
         (place / f"transformers-{version}.dist-info").mkdir(parents=True)
     stack = GLOO._replace(site=str(site))
 
-    found = decide.decide(Job("plain", "bash", []), {"HOME": str(home)}, stack, None, "/opt/multinode")
+    found = make_plan(Job("plain", "bash", []), make_facts({"HOME": str(home)}, stack))
 
     assert any(note.startswith("transformers of") for note in found.notes)

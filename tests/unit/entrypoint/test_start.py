@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 import entrypoint.__main__ as program
-from entrypoint import carry_out, decide, situation
+from entrypoint import decide, facts
+from entrypoint import run as carry_out
 from entrypoint.machine import places
 from entrypoint.rendezvous import master, wait
 from entrypoint.rendezvous import torchrun as rendezvous
@@ -66,8 +67,8 @@ def start(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         raise Replaced(argv, environ)
 
     monkeypatch.setattr(os, "execvpe", replace)
-    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(2, 28, 2)))
-    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
+    monkeypatch.setattr(facts, "read_this_machine", lambda files: look_at(Box(2, 28, 2)))
+    monkeypatch.setattr(decide, "choose_interface", lambda routes, host: "eth0")
     monkeypatch.setattr(wait, "can_resolve", lambda name: True)
     monkeypatch.setattr(master, "try_port", lambda port: None)
     monkeypatch.setattr(rendezvous, "is_free", lambda port: True)
@@ -96,7 +97,7 @@ def test_the_interface_is_chosen_when_the_master_has_a_name(start: Start, monkey
         return len(known) > 2
 
     monkeypatch.setattr(wait, "can_resolve", resolve)
-    monkeypatch.setattr(decide, "find_master_interface", lambda world: "ib0" if len(known) > 2 else "eth0")
+    monkeypatch.setattr(decide, "choose_interface", lambda routes, host: "ib0" if len(known) > 2 else "eth0")
 
     done = start("smoke", **WORKER)
 
@@ -354,7 +355,7 @@ def test_who_asks_prefetch_for_its_arguments_fetches_nothing(start: Start, line:
 def test_a_rank_does_not_train_in_a_world_of_another_size(
     start: Start, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], said: str
 ) -> None:
-    monkeypatch.setattr(program, "read_this_machine", lambda: look_at(Box(1, 1)))
+    monkeypatch.setattr(program, "read_this_machine", lambda files: look_at(Box(1, 1)))
 
     done = start("rank", "-u", "x.py", **left_by("torchrun-worker"), **{"MULTINODE_COUNTS": "1", **more})
 
@@ -377,7 +378,7 @@ def test_a_rank_does_not_train_in_a_world_of_another_size(
 def test_the_ranks_of_an_elastic_job_look_how_many_they_are_where_somebody_insists_on_it(
     start: Start, monkeypatch: pytest.MonkeyPatch, words: str, more: dict[str, str], looks: bool
 ) -> None:
-    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(1, 1)))
+    monkeypatch.setattr(facts, "read_this_machine", lambda files: look_at(Box(1, 1)))
     monkeypatch.setattr(os.path, "exists", lambda path: path == RANK or Path(path).is_file())
 
     done = start(*words.split(), **more, PET_RDZV_ENDPOINT="w-0:23456", PET_NNODES="2:4")

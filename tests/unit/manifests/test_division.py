@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint import decide, situation
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.rendezvous import torchrun as rendezvous
 from entrypoint.tasks.job import SMOKE, Job
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 from tests.support.manifests import write
+from tests.support.starts import make_facts, make_plan
 
 # Kind, what is typed, and the line that is printed.
 LINES = [
@@ -69,7 +68,8 @@ def test_variables_that_the_entrypoint_takes_are_taken(kind: str, words: str) ->
 def find_fault(environ: dict[str, str]) -> str:
     """Return what the entrypoint refuses in a pod; empty where it takes it."""
     try:
-        decide.decide(Job(SMOKE, SMOKE, []), environ, Stack("", "", "", "gloo", None, ""), None, "/opt/multinode")
+        facts = make_facts(environ, Stack("", "", "", "gloo", None, ""), machine=look_at(Box(1, 8, 1), pod(8)))
+        make_plan(Job(SMOKE, SMOKE, []), facts)
     except Refusal as refusal:
         return refusal.fact
     return ""
@@ -93,13 +93,8 @@ def find_fault(environ: dict[str, str]) -> str:
         "MULTINODE_PEER_TIMEOUT=-1",
     ],
 )
-def test_a_pod_refuses_the_same_variables(monkeypatch: pytest.MonkeyPatch, pairs: str) -> None:
+def test_a_pod_refuses_the_same_variables(pairs: str) -> None:
     """Those of a TrainJob; what needs a network is for the pod alone."""
-    monkeypatch.setattr(situation, "read_this_machine", lambda: look_at(Box(1, 8, 1), pod(8)))
-    monkeypatch.setattr(decide, "find_master_interface", lambda world: "eth0")
-    monkeypatch.setattr(rendezvous, "own_address", lambda host: "10.77.0.2")
-    monkeypatch.setattr(rendezvous, "split_addresses", lambda host: ([], []))
-    monkeypatch.setattr(rendezvous, "is_here", lambda host: False)
     typed = pairs.split()
     fault = find_fault({**left_by("trainer-v2"), **dict(pair.split("=", 1) for pair in typed)})
 

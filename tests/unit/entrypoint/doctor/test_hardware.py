@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.doctor.view import OK, WARNING, WRONG
-from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS, MACHINE, PROBE, find_faults, find_rows, with_environ
+from tests.support.doctor import GB, HEALTHY, LIMITS, MACHINE, PROBE, find_faults, find_rows, on, with_environ
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tests.support.doctor import DECISION, GB, HEALTHY, LIMITS, MACHINE, PROBE, 
         ({"limits": LIMITS._replace(shm=None)}, "shm", WRONG, "0 MB"),
         ({"limits": LIMITS._replace(memory=GB)}, "memory", WARNING, "1.0 GB"),
         ({"limits": LIMITS._replace(memory=GB // 2)}, "memory", WRONG, "512 MB"),
-        ({"decision": DECISION._replace(machine=MACHINE._replace(quota=0.5))}, "cores", WARNING, "quota 0.5"),
+        ({"decision": on(MACHINE._replace(quota=0.5))}, "cores", WARNING, "quota 0.5"),
         ({"decision": with_environ(OMP_NUM_THREADS="64")}, "threads", WRONG, "OMP_NUM_THREADS=64 on 4"),
         ({"probe": PROBE._replace(threads=1)}, "threads", WARNING, "torch takes 1"),
     ],
@@ -71,7 +71,7 @@ def test_a_processor_has_a_name_or_a_number(cpuinfo: str, name: str) -> None:
 )
 def test_processors_are_listed_by_numa_node(nodes: tuple[set[int], ...], said: str) -> None:
     machine = MACHINE._replace(nodes=tuple(map(frozenset, nodes)))
-    rows = find_rows(HEALTHY._replace(decision=DECISION._replace(machine=machine)))
+    rows = find_rows(HEALTHY._replace(decision=on(machine)))
     assert rows["NUMA"].value == said
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from entrypoint.decide import Decision
+from entrypoint.decide import Plan
 from entrypoint.doctor.report import decide_training, doctor, examine, rows_as_json, rows_as_text
 from entrypoint.doctor.view import OK, WARNING, WRONG
 from entrypoint.errors import Refusal
@@ -38,7 +39,7 @@ def test_a_fault_is_in_both_forms_with_its_remedy(change: dict[str, object], nam
 
 
 def test_other_words_are_refused() -> None:
-    def decide(job: Job) -> Decision:
+    def decide(job: Job) -> Plan:
         raise AssertionError(job)
 
     with pytest.raises(Refusal, match="no such option"):
@@ -47,10 +48,10 @@ def test_other_words_are_refused() -> None:
 
 @pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
 def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, reported: bool) -> None:
-    def decide(job: Job) -> Decision:
+    def decide(job: Job) -> Plan:
         if job.trains:
             raise Refusal("no", "1", "unset RANK")
-        return DECISION._replace(world=World(launcher, ""))
+        return replace(DECISION, world=World(launcher, ""))
 
     decision, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
     assert decision.world.launcher == launcher

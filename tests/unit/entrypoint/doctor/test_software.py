@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from entrypoint.doctor.view import OK, WARNING, WRONG, Directory, Interface, Probe
@@ -161,7 +163,7 @@ def test_the_versions_that_are_imported_are_shown() -> None:
 
 def test_ranks_of_an_mpijob_are_not_in_its_launcher() -> None:
     """They run on the workers, whatever one process here would be."""
-    decision = with_environ(GLOO_SOCKET_IFNAME="lo")._replace(world=World("mpijob-launcher", "role", local_size=1))
+    decision = replace(with_environ(GLOO_SOCKET_IFNAME="lo"), world=World("mpijob-launcher", "role", local_size=1))
     rows = find_rows(HEALTHY._replace(decision=decision))
 
     assert rows["launcher"].value == "mpijob-launcher (role), ranks run on the hosts of the hostfile: --explain smoke"

@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.errors import USER, Refusal
 from entrypoint.rendezvous import torchrun as rendezvous
-from entrypoint.rendezvous.torchrun import describe_meeting, describe_wait, find_here, name_run
+from entrypoint.rendezvous.torchrun import check_way, describe_meeting, describe_wait, find_here, name_run
 from entrypoint.world.model import HERE, World
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
@@ -84,10 +84,10 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
 )
 def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None:
     if not refused:
-        describe_meeting(AGENT, environ)
+        check_way(AGENT, environ)
         return
     with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master: PET_RDZV_BACKEND") as caught:
-        describe_meeting(AGENT, environ)
+        check_way(AGENT, environ)
     assert caught.value.code == USER
     assert "unset PET_RDZV_BACKEND, or export PET_RDZV_ENDPOINT=there:29400 " in caught.value.remedy
 

@@ -1,0 +1,96 @@
+"""What this process was given, read once: its variables, files of the kernel, and what its image is made of."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.machine.files import file_system_size, read_file, read_text
+from entrypoint.machine.identity import Identity, find_identity
+from entrypoint.machine.image import Stack, read_stack
+from entrypoint.machine.limits import Limits, read_limits
+from entrypoint.machine.network import Route, read_routes
+from entrypoint.machine.places import mount_points, settle_caches
+from entrypoint.machine.processors import Machine, read_machine
+from entrypoint.settings import Setting, forget, overlay
+from entrypoint.world.model import drop_links
+from entrypoint.world.mpi import read_proxy
+from entrypoint.world.schedulers import read_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Files:
+    """The texts of files, each of which is read once; None for one that is missing or may not be read."""
+
+    def __init__(self, read: Callable[[str], str | None]) -> None:
+        """Keep what reads a file."""
+        self._read = read
+        self._texts: dict[str, str | None] = {}
+
+    def __call__(self, path: str) -> str | None:
+        """Return the text of a file as it was when it was first asked for."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a start depends on beside its command line.
+
+    environ: the variables of the container, with those that a scheduler left in files, and without those that an
+    entrypoint in a parent process set; caches: where the hub's libraries keep what they download, as whole paths.
+    """
+
+    environ: Mapping[str, str]
+    root: str
+    files: Files
+    stack: Stack
+    machine: Machine
+    limits: Limits
+    identity: Identity
+    caches: tuple[Setting, ...]
+    mounts: tuple[str, ...]
+    routes: tuple[Route, ...]
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Return the variables with those of this user's identity and of the caches."""
+        return overlay({**self.environ, **self.identity.variables}, self.caches)
+
+    def with_environ(self, environ: Mapping[str, str]) -> Facts:
+        """Return the same container with other variables."""
+        caches = settle_caches({**environ, **self.identity.variables}, self.stack.transformers)
+        return replace(self, environ=environ, caches=tuple(caches))
+
+
+def snapshot(environ: Mapping[str, str], root: str) -> Facts:
+    """Read everything; root is the directory with stack.json.
+
+    Raise Refusal where the image's own files are damaged. Private files of an unknown user are written on the way.
+    """
+    files = Files(read_text)
+    environ = drop_links(forget(environ))
+    environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, files)}
+    stack = read_stack(files(f"{root}/stack.json"))
+    identity = find_identity(environ)
+    return Facts(
+        environ=environ,
+        root=root,
+        files=files,
+        stack=stack,
+        machine=read_this_machine(files),
+        limits=read_limits(files, file_system_size),
+        identity=identity,
+        caches=tuple(settle_caches({**environ, **identity.variables}, stack.transformers)),
+        mounts=tuple(mount_points(files("/proc/self/mountinfo"))),
+        routes=tuple(read_routes(files("/proc/net/route"), files("/proc/net/ipv6_route"))),
+    )
+
+
+def read_this_machine(files: Files) -> Machine:
+    """Return the machine as this process is allowed to use it."""
+    return read_machine(files, frozenset(os.sched_getaffinity(0)), os.getppid())

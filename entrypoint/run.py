@@ -1,0 +1,114 @@
+"""Carry a plan out: wait for the master, write files, then this process becomes the command, or waits for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from entrypoint.faults.interfaces import check_interfaces
+from entrypoint.faults.memory import remember_kills
+from entrypoint.machine.files import NETWORK, list_directory, write_in_private
+from entrypoint.machine.limits import read_memory_limit
+from entrypoint.printing.streams import print_note
+from entrypoint.processes.child import watch_training
+from entrypoint.processes.programs import execute
+from entrypoint.programs.at_end import end_keeper
+from entrypoint.rendezvous.master import check_master, warn_choice
+from entrypoint.rendezvous.torchrun import describe_wait
+from entrypoint.rendezvous.wait import wait_for_master
+from entrypoint.runs.lease import Clock
+from entrypoint.runs.output import open_run
+from entrypoint.runs.rank import add_resume
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import find_torchrun
+from entrypoint.tuning.starters import read_start
+from entrypoint.world.model import TORCHRUN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.decide import Plan
+    from entrypoint.facts import Facts
+    from entrypoint.situation import Situation
+
+# Where metrics are mounted, a directory each.
+METRICS = "/workspace/metrics"
+
+
+def wait(here: Situation, facts: Facts) -> None:
+    """Wait until the master has a name, where this command trains with others.
+
+    Raise Refusal where it does not come, and for a variable that names an interface which this container does not have.
+    """
+    if here.meets_others:
+        check_interfaces(facts.environ, list_directory(NETWORK), facts.stack.backend)
+        wait_for_master(here.world, facts.environ)
+
+
+def carry_out(job: jobs.Job, plan: Plan) -> int:
+    """Replace this process by the command, so that signals and the exit code are the command's own.
+
+    Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
+    """
+    environ, argv = plan.prepared.environ, plan.argv
+    for path, text in plan.files.items():
+        write_in_private(path, text)
+    if os.path.isdir(METRICS) and not plan.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
+        from entrypoint.hub.metrics import place_metrics
+
+        for note in place_metrics(environ, METRICS):
+            print_note(note)
+    if job.kind == jobs.LAUNCH:
+        from entrypoint.mpi.launch import launch
+
+        return launch(job.words, environ, plan.facts.root, plan.machine)
+    if job.kind == jobs.WORKER:
+        from entrypoint.mpi.sshd import serve
+
+        argv, environ = serve(environ)
+    elif job.kind == jobs.SSH:
+        from entrypoint.mpi.ssh import connect
+
+        argv, environ = connect(job.words, environ)
+    elif plan.meets_others:
+        check_meeting(plan)
+    lease = {} if plan.run is None else open_run(plan.run, Clock(), print_note)
+    kills = remember_kills(plan.facts.files) if plan.starts else {}
+    try:
+        return train(job, add_checkpoint(argv, plan), {**environ, **lease, **kills}, plan)
+    finally:  # where the training was a process of its own, or could not be started
+        if lease:
+            end_keeper(lease, time.sleep, time.monotonic)
+
+
+def check_meeting(plan: Plan) -> None:
+    """Check the node of rank 0, and say for whom a torchrun is going to wait; raise Refusal where nobody can meet."""
+    check_master(plan.world)
+    warn_choice(plan.world, plan.prepared.added.get("GLOO_SOCKET_IFNAME"))
+    start = read_start(plan.argv, plan.prepared.environ)
+    if start is not None and (wait := describe_wait(plan.world, start.environ)):
+        print_note(wait)
+
+
+def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
+    program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
+    if environ.get("MULTINODE_SUPERVISED"):
+        from entrypoint.mpi.rank import find_rank, supervise
+
+        # The agent of a typed torchrun has no rank in its own world.
+        started = find_rank(environ) if rank is None else rank
+        if started is not None:
+            return supervise([program, *argv[1:]], environ, started)
+    # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
+    if job.trains and read_memory_limit(plan.facts.files) is not None:
+        return watch_training([program, *argv[1:]], environ, rank)
+    return execute(program, argv, environ)
+
+
+def add_checkpoint(argv: list[str], plan: Plan) -> list[str]:
+    """Return the command line of a rank with the checkpoint that it goes on from; torchrun starts its ranks itself."""
+    if plan.run is None or plan.world.rank is None:
+        return argv
+    return add_resume(argv, plan.prepared.environ, plan.world, write_in_private)
