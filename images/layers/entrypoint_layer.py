@@ -59,16 +59,7 @@ AT_START = "".join(_line("if_set.pth", variable=variable, path=path, name=Path(p
 # Changes the modules of CHANGES when they are imported; most programs import none.
 ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
 
-# A full collection looks at every object that lives, and comes after every tenth collection of the younger generation.
-# While torch and transformers are imported there are seven of them, which free next to nothing and take a seventh of
-# the CPU time to the first step. So a collection during an import does not count towards the first full one, up to MOST
-# of them. What a program makes outside of imports is collected as ever, and after the first full collection all is.
-# What a program itself has set stays. Python 3.14, which collects in steps, has no threshold for it.
-USUAL = 10
-MOST = 290
-FIRST_COLLECTION = _line("first_collection.pth", usual=USUAL, most=MOST)
-
-LINES = (AT_END, AT_START, ON_IMPORT, FIRST_COLLECTION)
+LINES = (AT_END, AT_START, ON_IMPORT)
 PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.

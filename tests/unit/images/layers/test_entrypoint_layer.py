@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,13 +28,10 @@ from images.layers.entrypoint_layer import (
     AT_END,
     AT_START,
     CHANGES,
-    FIRST_COLLECTION,
     IF_SET,
     LINES,
-    MOST,
     MULTINODE,
     ON_IMPORT,
-    USUAL,
     compiled,
     files,
     labels,
@@ -139,7 +135,7 @@ def test_no_label_calls_one_licence_that_of_everything_inside() -> None:
 def test_it_is_lines_that_site_runs() -> None:
     lines = "".join(LINES).splitlines()
 
-    assert len(lines) == 4
+    assert len(lines) == 3
     assert [line for line in lines if not line.startswith("import ")] == []
 
 
@@ -312,76 +308,3 @@ def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -
 
     assert compiled(store, {f"{MULTINODE}/one.py": b"a = 1"}, python) == first  # type: ignore[arg-type]
     assert len(python.asked) == 2
-
-
-class Importlib(ModuleType):
-    """What the line needs of Python's own module of imports: a lock for each module that is being imported."""
-
-    def __init__(self) -> None:
-        super().__init__("_frozen_importlib")
-        self._module_locks: dict[str, object] = {}
-
-
-class Collector(ModuleType):
-    """What the line needs of the module `gc`."""
-
-    def __init__(self, old: int) -> None:
-        super().__init__("gc")
-        self.callbacks: list[Callable[[str, dict[str, Any]], object]] = []
-        self.threshold = (700, 10, old)
-        self.importlib = Importlib()
-
-    def get_threshold(self) -> tuple[int, int, int]:
-        return self.threshold
-
-    def set_threshold(self, *threshold: int) -> None:
-        young, middle, old = threshold
-        self.threshold = (young, middle, old)
-
-    def collect(self, generation: int) -> None:
-        for phase in ("start", "stop"):
-            for callback in self.callbacks:
-                callback(phase, {"generation": generation, "collected": 0, "uncollectable": 0})
-
-
-@pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch, old: int) -> Collector:
-    """Run the line; names are found as in site, where a function sees no variables of the line."""
-    collector = Collector(old)
-    monkeypatch.setitem(sys.modules, "gc", collector)
-    monkeypatch.setitem(sys.modules, "_frozen_importlib", collector.importlib)
-    exec(FIRST_COLLECTION, {}, {})
-    return collector
-
-
-@pytest.mark.parametrize(
-    ("old", "outside", "importing", "set_by_program", "left"),
-    [
-        (USUAL, [], [], None, (700, 10, USUAL + 1)),
-        (USUAL, [0, 1, 0, 1], [], None, (700, 10, USUAL + 1)),
-        (USUAL, [], [0, 1, 0, 1], None, (700, 10, USUAL + 3)),
-        (USUAL, [1, 1], [1] * 1000, None, (700, 10, USUAL + MOST)),
-        (USUAL, [], [0, 1, 2], None, (700, 10, USUAL)),
-        (USUAL, [2], [1, 1, 1], None, (700, 10, USUAL)),
-        (USUAL, [0, 2], [], (5, 5, 5), (5, 5, 5)),
-        (USUAL, [0, 2], [1], (0, 10, USUAL + 1), (0, 10, USUAL + 1)),
-        (0, [0, 1, 2], [1], None, (700, 10, 0)),
-    ],
-)
-def test_imports_do_not_count_towards_the_first_full_collection(
-    collector: Collector,
-    outside: list[int],
-    importing: list[int],
-    set_by_program: tuple[int, int, int] | None,
-    left: tuple[int, int, int],
-) -> None:
-    if set_by_program:
-        collector.set_threshold(*set_by_program)
-
-    for generation in outside:
-        collector.collect(generation)
-    collector.importlib._module_locks["torch"] = object()
-    for generation in importing:
-        collector.collect(generation)
-
-    assert collector.get_threshold() == left
