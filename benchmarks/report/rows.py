@@ -130,9 +130,7 @@ TRAIN = (
         (
             _pair("12 x 384", "12x384", "12x384"),
             _pair("8 x 128", "8x128", "8x128"),
-            _pair("8 x 128, gradients in bfloat16", "8x128", "8x128 bf16"),
             _pair("8 x 128, 1 Gbit/s", "8x128", "8x128 1gbit"),
-            _pair("8 x 128, 1 Gbit/s, gradients in bfloat16", "8x128", "8x128 1gbit bf16"),
             _pair("torch 2.4.0, 8 x 128, oneCCL", "8x128 ccl", "8x128 ccl"),
             _pair("torch 2.4.0, 8 x 128, gloo", "8x128 gloo", "8x128 gloo"),
         ),
@@ -147,7 +145,6 @@ TRAIN = (
             Row("one container with both cores, 8 x 128", ("one container 8x128",)),
             Row("two containers of a core each, 8 x 128", ("two containers 8x128",)),
             Row("loss of the model of `smoke` after 80 steps in two containers", ("loss float32",)),
-            Row("the same, gradients in bfloat16", ("loss bf16",)),
         ),
     ),
 )  # fmt: skip

@@ -14,7 +14,6 @@ from benchmarks.host.scratch import Scratch
 from benchmarks.train.scenes import MOST, PLACE, STEPS, WARM, answer, step
 
 CORES = ("0", "1")
-GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
 GIGABIT = "1gbit"
 # A bucket of a megabyte: the kernel's timer ticks at least every four milliseconds, in which 0.5 MB pass.
 BUCKET = ("tbf", "rate", GIGABIT, "burst", "1mb", "latency", "50ms")
@@ -56,17 +55,13 @@ class Two:
             made = [stack.enter_context(self._start(core, shape.words, Setting())) for core in CORES]
             return [step(outcome(each, MOST)) for each in made]
 
-    def together(self, words: Sequence[str], gradients: str = "", *, limited: bool = False) -> str:
-        """Train as two ranks and return what rank 0 printed.
-
-        `gradients` is MULTINODE_GRADIENTS; limited: with 1 Gbit/s on both interfaces.
-        """
+    def together(self, words: Sequence[str], *, limited: bool = False) -> str:
+        """Train as two ranks and return what rank 0 printed; limited: with 1 Gbit/s on both interfaces."""
         with contextlib.ExitStack() as stack:
             name = stack.enter_context(network(self.scratch))
             made = []
             for core in CORES:
                 environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
-                environ[GRADIENTS] = gradients
                 given = Setting(environ=environ, network=name, name=f"{name}-{core}")
                 made.append(stack.enter_context(self._start(core, words, given)))
                 if limited:
@@ -93,7 +88,7 @@ def limit(container: str) -> None:
 
 
 def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
-    """Train both shapes apart and together in turn, the small one also with less network and smaller gradients."""
+    """Train both shapes apart and together in turn, the small one also with less network."""
     two = Two(scratch, image)
     for number in scratch.rounds(runs):
         for shape in (LARGE, SMALL):
@@ -129,18 +124,14 @@ def keep(figures: Figures, name: str, apart: Sequence[float], together: float) -
 
 
 def variants(figures: Figures, two: Two) -> None:
-    """Train the small shape with gradients in bfloat16, with 1 Gbit/s, and with both."""
-    two.scratch.say("two containers, 8x128, bfloat16 gradients and 1 Gbit/s")
-    figures.add("together 8x128 bf16", step(two.together(SMALL.words, BF16)))
+    """Train the small shape with 1 Gbit/s."""
+    two.scratch.say("two containers, 8x128, 1 Gbit/s")
     with figures.optional("a limit of 1 Gbit/s"):
         figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
-        figures.add("together 8x128 1gbit bf16", step(two.together(SMALL.words, BF16, limited=True)))
 
 
 def converge(scratch: Scratch, figures: Figures, image: str) -> None:
-    """Train the small model of `smoke` to its end, with gradients as they are and in bfloat16."""
-    two = Two(scratch, image)
-    for name, gradients in (("float32", ""), (BF16, BF16)):
-        scratch.say(f"to convergence, gradients in {name}")
-        text = two.together(["--model", "tiny", "--steps", "80"], gradients)
-        figures.add(f"loss {name}", float(str(answer(text)["loss"])), "")
+    """Train the small model of `smoke` to its end."""
+    scratch.say("to convergence")
+    text = Two(scratch, image).together(["--model", "tiny", "--steps", "80"])
+    figures.add("loss float32", float(str(answer(text)["loss"])), "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import Refusal
 from entrypoint.machine.identity import LIBRARIES
 from entrypoint.machine.image import names_itself
 from entrypoint.numbers import seconds
@@ -28,8 +27,6 @@ PRELOADS = (
     (OPENMP,),
 )
 MPI_ROOT = "/usr/local"
-# As what gradients are sent; entrypoint/programs/gradients.py runs where nothing of this package can be imported.
-GRADIENTS, BF16 = "MULTINODE_GRADIENTS", "bf16"
 # Seconds that a node may be silent; entrypoint/faults/peers.py runs there as well. A switch that starts anew takes two
 # minutes; after five, Kubernetes gives up a node and moves its pods.
 PEER_TIMEOUT, SILENT = "MULTINODE_PEER_TIMEOUT", 300
@@ -84,15 +81,6 @@ def patience(scene: Scene) -> str | None:
     return str(SILENT) if scene.training and scene.world.several_nodes else None
 
 
-def gradients(scene: Scene) -> str | None:
-    """Return None, for this is the user's to set; raise Refusal for a value that nothing is known of."""
-    value = scene.environ.get(GRADIENTS, "")
-    if value not in ("", BF16):
-        remedy = f"export {GRADIENTS}={BF16} on every node, or unset it"
-        raise Refusal(f"{GRADIENTS} has a value that is not known", repr(value), remedy)
-    return None
-
-
 def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(scene), interface(scene), scene.stack.backend == "ccl"
@@ -120,7 +108,6 @@ def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
          "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
         ("MULTINODE_WORLD_SIZE", insisted(scene), "what was asked for"),
         (PEER_TIMEOUT, patience(scene), "a node that is gone without a word ends the job after so many seconds"),
-        (GRADIENTS, gradients(scene), "as what gradients are sent"),
         ("MULTINODE_JOB", (scene.training and scene.world.job) or None, "only its ranks share this"),
     )  # fmt: skip
 

@@ -31,7 +31,6 @@ IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py")
 # Modules of others, and the programs that change them once they are imported.
 CHANGES = {
     "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
-    "torch.nn.parallel.distributed": f"/{MULTINODE}/entrypoint/programs/gradients.py",
 }
 # The files of the entrypoint, and those of rootfs/.
 MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)

@@ -16,22 +16,6 @@ from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
-# A training of four million weights; rank 0 prints the loss at its end.
-LINEAR = """
-import torch, torch.distributed as dist
-dist.init_process_group("gloo")
-torch.manual_seed(7)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2048, 2048))
-steps = torch.optim.SGD(model.parameters(), lr=10)
-data = torch.randn(64, 2048)
-for _ in range(20):
-    steps.zero_grad()
-    loss = (model(data) - data).square().mean()
-    loss.backward()
-    steps.step()
-dist.get_rank() or print("loss", loss.item())
-dist.get_rank() or print("in buckets", model.gradient_as_bucket_view)
-"""
 
 
 def summary(done: Done) -> str:
@@ -58,35 +42,6 @@ def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
 
     assert done.code == 0
     assert "world_size=2" in summary(done)
-
-
-def test_gradients_in_bfloat16_are_half_as_many_bytes(image: str) -> None:
-    count = "cat /sys/class/net/lo/statistics/tx_bytes"
-    train = "MULTINODE_GRADIENTS=$each multinode --nproc 2 /tmp/train.py"
-    both = f"{count}; for each in '' bf16; do {train} && {count}; done"
-
-    done = run(image, "bash", "-c", f"cat > /tmp/train.py <<'END'\n{LINEAR}END\n{both}")
-
-    assert done.code == 0
-    assert done.err.count("multinode: gradients are sent as bfloat16\n") == 1
-    before, whole, half = (int(line) for line in done.out.splitlines() if line.isdigit())
-    assert 0.45 < (half - whole) / (whole - before) < 0.6
-    first, second = (float(line.split()[1]) for line in done.out.splitlines() if line.startswith("loss "))
-    assert second == pytest.approx(first, rel=0.02)
-
-
-def test_gradients_lie_in_their_buckets_and_have_the_same_numbers(image: str) -> None:
-    both = (
-        f"cat > /tmp/train.py <<'END'\n{LINEAR}END\nsed 's/2048))/2048), gradient_as_bucket_view=False)/' /tmp/train.py"
-    )
-    train = "for each in train other; do multinode --nproc 2 /tmp/$each.py; done"
-
-    done = run(image, "bash", "-c", f"{both} > /tmp/other.py; {train}")
-
-    assert done.code == 0
-    ours, in_buckets, theirs, not_in_buckets = done.out.splitlines()[-4:]
-    assert ours == theirs
-    assert (in_buckets, not_in_buckets) == ("in buckets True", "in buckets False")
 
 
 def test_smoke_trains_under_mpirun(image: str) -> None:

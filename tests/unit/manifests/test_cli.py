@@ -51,7 +51,6 @@ MISTAKES = [
     ("runtime", ["--env", "MULTINODE_WORLD_SIZE=two"], "neither a number above 0", "'two'", "or 1:4"),
     ("pytorchjob", ["--env", "MULTINODE_PEER_TIMEOUT=-1"], "MULTINODE_PEER_TIMEOUT is not a number", "'-1'",
      "--env MULTINODE_PEER_TIMEOUT=300, or leave out --env MULTINODE_PEER_TIMEOUT"),
-    ("pytorchjob", ["--env", "MULTINODE_GRADIENTS=fp16"], "a value that is not known", "'fp16'", "=bf16 on every"),
     ("pytorchjob", ["--env", "MULTINODE_TIMEOUT=1m"], "MULTINODE_TIMEOUT is not a number", "'1m'",
      "--env MULTINODE_TIMEOUT=60, or leave out --env MULTINODE_TIMEOUT"),
     ("trainjob", ["--env", "PET_NNODES=2"], "Trainer keeps this variable", "--env PET_NNODES", "leave PET_NNODES out"),

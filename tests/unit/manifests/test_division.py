@@ -55,7 +55,7 @@ def test_the_division_of_the_cores_is_said_on_stderr(kind: str, words: str, line
         ("mpijob", "--env MULTINODE_WORLD_SIZE=8 --node-shape 2x4"),
         ("runtime", "--env MULTINODE_WORLD_SIZE=8"),
         ("runtime", "--policy mpi --env MULTINODE_WORLD_SIZE=8"),
-        ("pytorchjob", "--env MULTINODE_PEER_TIMEOUT=60 --env MULTINODE_GRADIENTS=bf16"),
+        ("pytorchjob", "--env MULTINODE_PEER_TIMEOUT=60"),
         ("pytorchjob", "--env MULTINODE_WORLD_SIZE=99 torchrun train.py"),
     ],
 )

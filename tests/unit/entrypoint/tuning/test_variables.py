@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
@@ -303,15 +302,3 @@ def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[st
     assert {
         each.name: each.value for each in set_rank_variables(read_world(environ, detect(environ), None), environ)
     } == found
-
-
-@pytest.mark.parametrize("value", ["", "bf16"])
-def test_smaller_gradients_are_the_users_to_set(value: str) -> None:
-    assert "MULTINODE_GRADIENTS" not in values(PODS, look_at(None), environ={"MULTINODE_GRADIENTS": value})
-
-
-def test_gradients_of_an_unknown_type_are_refused() -> None:
-    with pytest.raises(Refusal, match="MULTINODE_GRADIENTS has a value that is not known: 'fp8'") as caught:
-        values(PODS, look_at(None), environ={"MULTINODE_GRADIENTS": "fp8"})
-
-    assert "export MULTINODE_GRADIENTS=bf16 on every node" in str(caught.value)
