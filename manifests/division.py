@@ -17,7 +17,6 @@ from entrypoint.rendezvous.wait import MASTER_SECONDS
 from entrypoint.tasks.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
 from entrypoint.tuning.threads import divide_cores
-from entrypoint.tuning.variables import patience
 from entrypoint.world.model import ALONE, TORCHRUN, World
 from entrypoint.world.signs import check_insisted, read_insisted
 from entrypoint.world.table import detect, read_world
@@ -103,7 +102,6 @@ def read_threads(environ: Mapping[str, str]) -> int | None:
 
 def check_values(job: Job, scene: Scene) -> None:
     """Raise Refusal for variables that the entrypoint would refuse in the pod."""
-    patience(scene)
     seconds(scene.environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
     if not read_task(job.words).trains:
         return

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from entrypoint.machine.identity import LIBRARIES
 from entrypoint.machine.image import names_itself
-from entrypoint.numbers import seconds
 from entrypoint.settings import Setting
 from entrypoint.tuning.scene import ANY, RANKS
 from entrypoint.tuning.threads import OPENMP, divide_cores, has_iomp
@@ -27,9 +26,6 @@ PRELOADS = (
     (OPENMP,),
 )
 MPI_ROOT = "/usr/local"
-# Seconds that a node may be silent; entrypoint/faults/peers.py runs there as well. A switch that starts anew takes two
-# minutes; after five, Kubernetes gives up a node and moves its pods.
-PEER_TIMEOUT, SILENT = "MULTINODE_PEER_TIMEOUT", 300
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
@@ -75,12 +71,6 @@ def insisted(scene: Scene) -> str | None:
     return size if scene.training else None
 
 
-def patience(scene: Scene) -> str | None:
-    """Return how many seconds a node may be silent before the others end; raise Refusal for a wrong number."""
-    seconds(scene.environ, PEER_TIMEOUT, SILENT)
-    return str(SILENT) if scene.training and scene.world.several_nodes else None
-
-
 def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(scene), interface(scene), scene.stack.backend == "ccl"
@@ -107,7 +97,6 @@ def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
         ("I_MPI_PIN", None if scene.machine.owned else "0",
          "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
         ("MULTINODE_WORLD_SIZE", insisted(scene), "what was asked for"),
-        (PEER_TIMEOUT, patience(scene), "a node that is gone without a word ends the job after so many seconds"),
         ("MULTINODE_JOB", (scene.training and scene.world.job) or None, "only its ranks share this"),
     )  # fmt: skip
 

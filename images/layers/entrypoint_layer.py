@@ -26,8 +26,6 @@ MULTINODE = "opt/multinode"
 # others by now: Trivy *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and
 # *.sbom.*, *.bom.* and others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go).
 SBOM = "components.json"
-# Programs that every Python of the image runs when it starts, if the variable is set.
-IF_SET = (("MULTINODE_PEER_TIMEOUT", f"/{MULTINODE}/entrypoint/faults/peers.py"),)
 # Modules of others, and the programs that change them once they are imported.
 CHANGES = {
     "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
@@ -52,13 +50,10 @@ def _line(file: str, **values: object) -> str:
 # torch, and this line does no more for them.
 AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/programs/at_end.py")
 
-# `peers` starts a thread where the entrypoint has set its variable, in ranks on several nodes.
-AT_START = "".join(_line("if_set.pth", variable=variable, path=path, name=Path(path).stem) for variable, path in IF_SET)
-
 # Changes the modules of CHANGES when they are imported; most programs import none.
 ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
 
-LINES = (AT_END, AT_START, ON_IMPORT)
+LINES = (AT_END, ON_IMPORT)
 PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.

@@ -55,7 +55,6 @@ def test_the_division_of_the_cores_is_said_on_stderr(kind: str, words: str, line
         ("mpijob", "--env MULTINODE_WORLD_SIZE=8 --node-shape 2x4"),
         ("runtime", "--env MULTINODE_WORLD_SIZE=8"),
         ("runtime", "--policy mpi --env MULTINODE_WORLD_SIZE=8"),
-        ("pytorchjob", "--env MULTINODE_PEER_TIMEOUT=60"),
         ("pytorchjob", "--env MULTINODE_WORLD_SIZE=99 torchrun train.py"),
     ],
 )
@@ -90,7 +89,6 @@ def find_fault(environ: dict[str, str]) -> str:
         "PET_STANDALONE=x",
         "PET_RDZV_CONF=timeout=300",
         "MULTINODE_WORLD_SIZE=99",
-        "MULTINODE_PEER_TIMEOUT=-1",
     ],
 )
 def test_a_pod_refuses_the_same_variables(pairs: str) -> None:

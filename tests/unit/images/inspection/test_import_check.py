@@ -68,7 +68,6 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
     [
         ("processes/on_import.py", True),
         ("faults/feeder.py", True),
-        ("faults/peers.py", True),
         ("programs/at_end.py", True),
         ("decide.py", False),
         ("programs/smoke.py", False),

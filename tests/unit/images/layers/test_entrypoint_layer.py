@@ -26,9 +26,7 @@ from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import (
     AT_END,
-    AT_START,
     CHANGES,
-    IF_SET,
     LINES,
     MULTINODE,
     ON_IMPORT,
@@ -135,31 +133,8 @@ def test_no_label_calls_one_licence_that_of_everything_inside() -> None:
 def test_it_is_lines_that_site_runs() -> None:
     lines = "".join(LINES).splitlines()
 
-    assert len(lines) == 3
+    assert len(lines) == 2
     assert [line for line in lines if not line.startswith("import ")] == []
-
-
-@pytest.mark.parametrize("name", [name for name, _ in IF_SET])
-@pytest.mark.parametrize(("value", "there"), [("300", True), ("300", False), ("", True), (None, True)])
-def test_a_program_runs_where_its_variable_is_set(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, there: bool
-) -> None:
-    ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: ran.append((spec.origin, spec.name)))
-    monkeypatch.setattr(os.path, "exists", lambda _: there)
-    for each, _ in IF_SET:
-        monkeypatch.delenv(each, raising=False)
-    if value is not None:
-        monkeypatch.setenv(name, value)
-
-    for line in AT_START.splitlines():
-        exec(line, {})
-
-    assert [path for path, _ in ran] == [path for each, path in IF_SET if each == name and value and there]
-    for path, run_name in ran:
-        text = Path(here(path)).read_text()
-        assert f'if __name__ == "{run_name}":' in text
-        assert f'VARIABLE = "{name}"' in text
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -200,7 +175,6 @@ EMBEDS = f"""
 import multiprocessing, os, sys, types
 {{argv}}
 sys.modules["{DISTRIBUTED}"] = types.ModuleType("{DISTRIBUTED}")
-os.environ["{IF_SET[0][0]}"] = "300"
 for line in {{lines!r}}:
     exec(line, {{{{}}}}, {{{{}}}})
 sys.meta_path[0].find_spec("multiprocessing.queues", multiprocessing.__path__)
@@ -213,7 +187,7 @@ print(getattr(sys, "argv", None))
 )
 def test_programs_run_whatever_sys_argv_is(tmp_path: Path, argv: str, left: str) -> None:
     lines = [line.replace(f"/{MULTINODE}/", f"{tmp_path}/") for line in LINES]
-    for path in ("programs/at_end.py", "faults/peers.py", "processes/on_import.py"):
+    for path in ("programs/at_end.py", "processes/on_import.py"):
         (tmp_path / "entrypoint" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "entrypoint" / path).write_text(PROGRAM)
 
@@ -221,7 +195,7 @@ def test_programs_run_whatever_sys_argv_is(tmp_path: Path, argv: str, left: str)
     done = subprocess.run([sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60)
 
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["multinode.peers", "multinode.on_import", "found", left, "multinode.at_end"]
+    assert done.stdout.splitlines() == ["multinode.on_import", "found", left, "multinode.at_end"]
 
 
 @pytest.fixture
