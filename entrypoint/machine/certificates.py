@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.machine.files import make_private, read_file, write_private
+from entrypoint.machine.files import private_path, read_file, write_in_private
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -60,5 +59,6 @@ def trust_certificate(environ: Mapping[str, str], site: str) -> tuple[list[Setti
     found = read_trust(site, read_file)
     if found.bundle is None:
         return [], [found.fault or ""]
-    directory = make_private(f"/tmp/multinode-{os.getuid()}")
-    return point_to(write_private(f"{directory}/ca-bundle.pem", found.bundle), environ), []
+    bundle = private_path("ca-bundle.pem")
+    write_in_private(bundle, found.bundle)
+    return point_to(bundle, environ), []

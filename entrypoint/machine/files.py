@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import WORLD, Refusal
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
 MOST = 1 << 24
+# Where every user may write; what is ours there is in directories of our own.
+TEMPORARY = "/tmp"
 # A directory for each network interface of this container.
 NETWORK = "/sys/class/net"
 
@@ -92,18 +97,34 @@ def file_system_size(path: str) -> int | None:
     return found[0] if found else None
 
 
-def make_private(directory: str) -> str:
-    """Make a directory that nobody else may read and return it; raise Refusal if another user has made one there."""
-    try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        found = os.lstat(directory)
-    except OSError as error:
-        raise explain_private(directory, error) from None
-    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-        raise Refusal("a private directory belongs to somebody else", directory, f"remove {directory}", WORLD)
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        os.chmod(directory, 0o700)
-    return directory
+def private_path(*names: str, uid: int | None = None) -> str:
+    """Return a path below the private directory of a user, by default of this process."""
+    return os.path.join(TEMPORARY, f"multinode-{os.getuid() if uid is None else uid}", *names)
+
+
+def make_private(directory: str, base: str = TEMPORARY) -> str:
+    """Make a directory that nobody else may read or exchange, and return it.
+
+    Everybody may write in `base`, so each directory below it is checked: another user who has made one of them first
+    could put another in the place of what is in it, at any later time. Raises Refusal where somebody has.
+    """
+    path = base
+    for name in PurePath(directory).relative_to(base).parts:
+        path = os.path.join(path, name)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            found = os.lstat(path)
+        except OSError as error:
+            raise explain_private(path, error) from None
+        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+            remedy = f"remove it, or mount a tmpfs there (docker run --tmpfs {base})"
+            raise Refusal(
+                "a private directory belongs to somebody else", f"{path} of uid {found.st_uid}", remedy, WORLD
+            )
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            os.chmod(path, 0o700)
+    return path
 
 
 def make_shared(directory: str) -> None:
@@ -171,16 +192,14 @@ def write_private(path: str, text: str) -> str:
     return path
 
 
-def write_in_private(path: str, text: str) -> None:
+def write_in_private(path: str, text: str, base: str = TEMPORARY) -> None:
     """Write a private file; its directory is made where it is missing, and nobody else may read that either."""
-    make_private(os.path.dirname(path))
+    make_private(os.path.dirname(path), base)
     write_private(path, text)
 
 
 def explain_private(directory: str, error: OSError) -> Refusal:
     """Return why a private directory could not be made, or no file in it."""
-    import errno  # only a failure pays for it
-
     above = os.path.dirname(directory)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = f"remove what is not needed there, or a larger tmpfs (docker run --tmpfs {above}:size=64m)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.machine.files import can_write, make_private, read_text, write_private
+from entrypoint.machine.files import TEMPORARY, can_write, make_private, private_path, read_text, write_in_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ def identify(
     variables: dict[str, str] = {}
     directories: tuple[str, ...] = ()
     if not home or home == "/" or not writable(home):
-        home = f"/tmp/home-{who.uid}"
+        home = f"{TEMPORARY}/home-{who.uid}"
         variables["HOME"] = home
         directories = (home,)
     name = who.name or f"user{who.uid}"
@@ -63,10 +63,10 @@ def identify(
     library = next((path for path in LIBRARIES if read(path) is not None), None) if lacking else None
     if library is None:
         return Identity(variables, None, directories, {})
-    private = f"/tmp/multinode-{who.uid}"
-    files = {f"{private}/passwd": passwd(who, name, home, read), f"{private}/group": group(who, name, read)}
-    variables.update(NSS_WRAPPER_PASSWD=f"{private}/passwd", NSS_WRAPPER_GROUP=f"{private}/group")
-    return Identity(variables, library, (*directories, private), files)
+    users, groups = private_path("passwd", uid=who.uid), private_path("group", uid=who.uid)
+    variables.update(NSS_WRAPPER_PASSWD=users, NSS_WRAPPER_GROUP=groups)
+    files = {users: passwd(who, name, home, read), groups: group(who, name, read)}
+    return Identity(variables, library, directories, files)
 
 
 def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) -> str:
@@ -110,5 +110,5 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
     for directory in identity.directories:
         make_private(directory)
     for path, text in identity.files.items():
-        write_private(path, text)
+        write_in_private(path, text)
     return identity

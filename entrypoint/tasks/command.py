@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.machine.files import read_file, which
+from entrypoint.machine.files import private_path, read_file, which
 from entrypoint.machine.image import names_itself, release
 from entrypoint.machine.places import expand_user
 from entrypoint.settings import Setting
@@ -135,7 +135,7 @@ def name_copy(name: str, text: str, kind: str) -> str:
     """Return the path of a private file for a task; another text has another path."""
     import zlib
 
-    return f"/tmp/multinode-{os.getuid()}/{name}-{zlib.crc32(text.encode()):08x}.{kind}"
+    return private_path(f"{name}-{zlib.crc32(text.encode()):08x}.{kind}")
 
 
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:

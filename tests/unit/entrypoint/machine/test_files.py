@@ -81,30 +81,42 @@ def test_what_is_mounted_is_opened_on_the_host(tmp_path: Path) -> None:
     ]
 
 
-def test_a_private_directory_is_closed_to_others(tmp_path: Path) -> None:
+def test_a_private_directory_is_closed_to_others_and_so_is_each_one_on_the_way(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(0o777)
-    for name in ("new/below", "open"):
-        assert stat.S_IMODE(Path(make_private(f"{tmp_path}/{name}")).stat().st_mode) == 0o700
+    for name in ("new/below", "open/below"):
+        assert make_private(f"{tmp_path}/{name}", str(tmp_path)) == f"{tmp_path}/{name}"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")} == {0o700}
+    with pytest.raises(ValueError, match="subpath"):
+        make_private(f"{tmp_path}/other", f"{tmp_path}/new")
 
 
-def test_a_link_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(Refusal, match="belongs to somebody else"):
-        make_private(f"{tmp_path}/link")
+def prepare_link(place: Path) -> None:
+    """Prepare a directory of the user's own somewhere else, as the target of a link."""
+    place.with_name("elsewhere").mkdir()
+    place.symlink_to(place.with_name("elsewhere"))
 
 
-def test_a_file_in_the_place_of_a_private_directory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match="cannot be made"):
-        make_private(f"{tmp_path}/file")
+def prepare_directory(place: Path) -> None:
+    """Prepare a directory as another user does, with what the user looks for already in it."""
+    (place / "ssh").mkdir(parents=True)
+    os.chown(place, OTHER, OTHER)
 
 
-def test_a_directory_of_another_user_is_not_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "theirs").mkdir(0o700)
-    other = os.getuid() + 1
-    monkeypatch.setattr(os, "getuid", lambda: other)
-    with pytest.raises(Refusal, match="belongs to somebody else"):
-        make_private(f"{tmp_path}/theirs")
+OTHER = 54321
+
+
+@pytest.mark.parametrize("prepare", [prepare_link, prepare_directory, Path.touch])
+@pytest.mark.parametrize("wanted", ["mine", "mine/ssh", "mine/ssh/deeper"])
+def test_what_somebody_else_has_prepared_is_not_private(
+    tmp_path: Path, prepare: Callable[[Path], None], wanted: str
+) -> None:
+    """Who owns a directory on the way can exchange what is in it as soon as it was found to be good."""
+    if os.geteuid() != 0 and prepare is prepare_directory:
+        pytest.skip("only root makes a directory of another user")
+    prepare(tmp_path / "mine")
+    with pytest.raises(Refusal, match="belongs to somebody else") as caught:
+        make_private(f"{tmp_path}/{wanted}", str(tmp_path))
+    assert f"{tmp_path}/mine of uid" in caught.value.value and caught.value.code == 1
 
 
 def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) -> None:
@@ -135,7 +147,7 @@ def test_what_cannot_be_written_leaves_nothing(
 
 def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> None:
     for text in ("first", "second"):
-        write_in_private(f"{tmp_path}/mine/file", text)
+        write_in_private(f"{tmp_path}/mine/file", text, str(tmp_path))
     assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
     assert (tmp_path / "mine/file").read_text() == "second"
 
@@ -157,9 +169,9 @@ def test_where_no_private_file_can_be_the_place_is_named(
     monkeypatch.setattr(os, "replace", fail)
     (tmp_path / "mine").mkdir()
     calls: list[Callable[[], str]] = [
-        lambda: write_private(f"{tmp_path}/mine/file", "text"), lambda: make_private(f"{tmp_path}/mine"),
+        lambda: write_private(f"{tmp_path}/mine/file", "text"), lambda: make_private(f"{tmp_path}/mine", str(tmp_path)),
     ]  # fmt: skip
-    monkeypatch.setattr(os, "makedirs", fail)
+    monkeypatch.setattr(os, "mkdir", fail)
     for make in calls:
         with pytest.raises(Refusal) as caught:
             make()
