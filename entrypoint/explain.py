@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from entrypoint.errors import one_row
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
-from entrypoint.printing.streams import print_error, quote
-from entrypoint.tasks.job import SSH
+from entrypoint.printing.streams import print_note, quote
+from entrypoint.tasks.job import LAUNCH, SSH
+from entrypoint.world.model import ALONE
 
 if TYPE_CHECKING:
     from entrypoint.decide import Plan
@@ -17,21 +18,55 @@ if TYPE_CHECKING:
 
 
 def print_start(job: Job, plan: Plan) -> None:
-    """Print the line that begins a log, and the notes, once for each node; nothing for the ssh that mpirun starts."""
-    if not plan.world.local_rank and job.kind != SSH:
-        print_error("\n".join([one_line(plan), *(f"multinode: {one_row(note)}" for note in plan.notes)]))
+    """Print the line that begins a log, and the notes, once for each node.
+
+    Nothing for the ssh that mpirun starts; no place of its own has `launch`, whose ranks are elsewhere.
+    """
+    if plan.world.local_rank or job.kind == SSH:
+        return
+    lines = [] if job.kind == LAUNCH else [one_line(plan)]
+    kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith("MULTINODE_")}
+    if kept:
+        lines.append("kept yours: " + " ".join(f"{name}={short(value)}" for name, value in sorted(kept.items())))
+    for line in [*lines, *plan.notes]:
+        print_note(line)
 
 
 def one_line(plan: Plan) -> str:
-    """Return the line that begins every log."""
-    world, prepared = plan.world, plan.prepared
-    parts = [f"multinode: {world.launcher} ({world.why})", describe(plan)]
-    # Our own variables are left out: the line says already what MULTINODE_WORLD_SIZE says.
-    for verb, values in (("set", prepared.added), ("kept yours", prepared.kept)):
-        shown = {name: value for name, value in values.items() if not name.startswith("MULTINODE_")}
-        if shown:
-            parts.append(f"{verb} " + " ".join(f"{name}={short(value)}" for name, value in sorted(shown.items())))
-    return one_row("; ".join(parts))
+    """Return the line that begins every log: the place of this process, its threads, and by what the ranks meet."""
+    world, environ = plan.world, plan.prepared.environ
+    threads = environ.get("OMP_NUM_THREADS", "")
+    parts = [describe_place(plan)]
+    if threads:
+        each = " each" if (world.local_size or 1) > 1 and world.rank is None else ""
+        parts.append(f"{threads} thread{'' if threads == '1' else 's'}{each}")
+    if plan.meets_others:
+        interface = environ.get("GLOO_SOCKET_IFNAME", "")
+        parts.append(f"{plan.backend} on {interface}" if interface else plan.backend)
+    return ", ".join(parts) + describe_batch(plan)
+
+
+def describe_place(plan: Plan) -> str:
+    """Return which rank of how many this process is, or which ranks it starts."""
+    world, each = plan.world, plan.world.local_size or 1
+    if world.rank is not None:
+        nodes = f" on {world.nodes[1]} nodes" if world.several_nodes else ""
+        return f"rank {world.rank} of {world.size}{nodes}, started by {world.launcher}"
+    if not plan.meets_others:
+        return "alone" if world.launcher == ALONE else f"one process, in a pod or node of {world.launcher}"
+    if not world.several_nodes:
+        return f"{each} ranks on this node"
+    if world.node_rank is None:
+        low, high = world.nodes
+        return f"one of {low if low == high else f'{low} to {high}'} nodes, {count(each, 'rank')} here"
+    first = world.node_rank * each
+    ranks = f"rank {first}" if each == 1 else f"ranks {first} to {first + each - 1}"
+    return f"node {world.node_rank} of {world.nodes[1]}, {ranks} of {world.asked}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 rank`, `2 ranks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def describe(plan: Plan) -> str:

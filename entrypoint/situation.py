@@ -29,6 +29,8 @@ RANKS_ELSEWHERE = {
     "mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "launch", "accelerate-launch", "deepspeed", "horovodrun",
     "multinode",
 }  # fmt: skip
+# How many ranks somebody insists on.
+WORLD_SIZE = "MULTINODE_WORLD_SIZE"
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
@@ -143,8 +145,8 @@ def check_world(job: jobs.Job, environ: Mapping[str, str], world: World, *, type
     if alone:
         return notes + alone
     notes += warn_indexed(environ, world) if job.trains or python else []
-    notes += [] if job.trains else warn_launcher(job, world)
-    notes += warn_python(job) if python and world.launcher == TORCHRUN else []
+    notes += [] if job.trains else check_launcher(job, world, environ)
+    notes += check_python(job, world, environ) if python and world.launcher == TORCHRUN else []
     if world.rank is not None and world.nodes[0] < world.nodes[1]:
         unknown = "nothing says how many ranks this node has, so each gets its share of all"
         notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
@@ -162,18 +164,26 @@ def note_refusal(job: jobs.Job, check: Callable[[], None]) -> list[str]:
     return []
 
 
-def warn_launcher(job: jobs.Job, world: World) -> list[str]:
-    """Return a note for a script that is started in the launcher of an MPIJob, where no worker takes part.
+def check_launcher(job: jobs.Job, world: World, environ: Mapping[str, str]) -> list[str]:
+    """Return a note for a script that a shell starts in the launcher of an MPIJob, where no worker takes part.
 
-    A shell may start one, too; what names a program that starts ranks, or may be one, is left alone.
+    Raise Refusal where a Python is typed. What names a program that starts ranks, or may be one, is left alone.
     """
     plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
     words = " ".join([job.name, *job.words]).translate(APART).split()
-    if world.launcher != MPIJOB_LAUNCHER or not plain or any(map(may_start_ranks, words)):
-        return []
     script = find_script(words)
-    apart = f"{script} runs in the launcher alone, and no worker takes part"
-    return [f"{apart}; `{script}` without python3 is started on the hosts of the hostfile"] if script else []
+    if world.launcher != MPIJOB_LAUNCHER or not plain or not script or any(map(may_start_ranks, words)):
+        return []
+    fact, instead = (
+        "a script in the launcher of an MPIJob runs there alone, without the workers",
+        f"{script} without python3",
+    )
+    if is_python(job) and environ.get(WORLD_SIZE) != "1":
+        remedy = (
+            f"{instead} is started on the hosts of the hostfile; {WORLD_SIZE}=1 where it is meant to run here alone"
+        )
+        raise Refusal(fact, script, remedy)
+    return [f"{fact}: {script}; {instead} is started on the hosts of the hostfile"]
 
 
 def may_start_ranks(word: str) -> bool:
@@ -186,16 +196,23 @@ def is_python(job: jobs.Job) -> bool:
     return job.kind == jobs.PLAIN and os.path.basename(job.name).startswith("python")
 
 
-def warn_python(job: jobs.Job) -> list[str]:
-    """Return a note for a Python in a rendezvous, which begins as many trainings as there are nodes."""
+def check_python(job: jobs.Job, world: World, environ: Mapping[str, str]) -> list[str]:
+    """Return a note for a Python in a rendezvous, which begins as many trainings as there are nodes.
+
+    Raise Refusal for a script on several nodes: each would train a model of its own, and write it where the others do.
+    """
     letter, code, _ = starters.find_code(job.words)
     if not code or (letter == "m" and code in starters.MODULES) or (not letter and not code.endswith(".py")):
         return []
     instead = {
-        "m": f"`torchrun -m {code}` starts ranks of one training",
-        "c": f"as a file, `FILE.py` without {job.name} is started by torchrun",
-    }.get(letter, f"`{code}` without {job.name} is started by torchrun")
-    return [f"{job.name} starts one process on every node, each by itself; {instead}"]
+        "m": f"torchrun -m {code} starts ranks of one training",
+        "c": f"as a file, FILE.py without {job.name} is started by torchrun",
+    }.get(letter, f"{code} without {job.name} is started by torchrun, as ranks of one training")
+    fact = f"{job.name} starts one process on every node, each by itself"
+    if not letter and world.several_nodes and environ.get(WORLD_SIZE) != "1":
+        remedy = f"{instead}; {WORLD_SIZE}=1 where every node is meant to run it by itself"
+        raise Refusal(fact, f"{code} on {world.nodes[1]} nodes", remedy)
+    return [f"{fact}; {instead}"]
 
 
 def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:

@@ -115,7 +115,11 @@ def explain_script(name: str) -> Refusal:
     closed = find_closed(name)
     if closed is not None:
         return explain_closed("the directory of the script cannot be read", closed)
-    return Refusal("there is no such script", hide([name])[0], "an existing file: ls " + (os.path.dirname(name) or "."))
+    shown, path = hide([name])[0], os.path.join("/workspace", hide([name])[0])
+    mount = f"mount it in every container, docker run -v $PWD/{os.path.basename(shown)}:{path}:ro"
+    return Refusal(
+        "there is no such script in this container", shown, f"{mount}, or COPY it into an image FROM this one"
+    )
 
 
 def explain_word(name: str, rest: list[str]) -> Refusal:

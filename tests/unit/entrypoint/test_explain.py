@@ -8,12 +8,17 @@ from dataclasses import replace
 import pytest
 
 from entrypoint.decide import Plan
-from entrypoint.explain import one_line, plan_as_json, plan_as_text
+from entrypoint.explain import one_line, plan_as_json, plan_as_text, print_start
 from entrypoint.machine.processors import Machine
 from entrypoint.settings import Prepared
+from entrypoint.tasks.job import Job
 from entrypoint.world.model import World
-from tests.support.starts import make_facts
+from tests.support.launchers import left_by
+from tests.support.starts import make_facts, make_plan
 
+SMOKE = Job("smoke", "smoke", [])
+POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
+ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
 MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
 PREPARED = Prepared(
     {}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libiomp5.so"}, {"KMP_BLOCKTIME": "9"}
@@ -24,17 +29,32 @@ PLAN = Plan(
 )  # fmt: skip
 
 
-def test_the_first_line_names_launcher_world_and_variables() -> None:
-    assert one_line(PLAN) == (
-        "multinode: alone (no launcher's variables are set); world 1 = 1 node(s) x 1 process(es) on 2 of 4 cores; "
-        "set LD_PRELOAD=libtcmalloc.so.4:libiomp5.so OMP_NUM_THREADS=2; kept yours KMP_BLOCKTIME=9"
-    )
+@pytest.mark.parametrize(
+    ("job", "environ", "nproc", "line"),
+    [
+        (SMOKE, {}, 1, "alone, 56 threads"),
+        (SMOKE, {}, 2, "2 ranks on this node, 28 threads each, gloo on lo"),
+        (SMOKE, POD, 1, "node 1 of 2, rank 1 of 2, 56 threads, gloo on eth0"),
+        (SMOKE, POD, 2, "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0"),
+        (SMOKE, ELASTIC, 2, "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0"),
+        (SMOKE, left_by("intel-mpi-1"), None, "rank 1 of 2, started by mpi, 28 threads, gloo on lo"),
+        (Job("plain", "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
+    ],
+)
+def test_the_first_line_says_the_place_of_a_rank(
+    job: Job, environ: dict[str, str], nproc: int | None, line: str
+) -> None:
+    assert one_line(make_plan(job, make_facts(environ), nproc)) == line
 
 
-def test_what_the_line_says_already_is_no_variable_of_it() -> None:
-    added = {"OMP_NUM_THREADS": "2", "MULTINODE_WORLD_SIZE": "1"}
-    line = one_line(replace(PLAN, prepared=Prepared({}, added, {"MULTINODE_WORLD_SIZE": "1"})))
-    assert line.endswith("set OMP_NUM_THREADS=2")
+def test_the_batch_of_a_step_grows_with_the_world() -> None:
+    plan = make_plan(SMOKE, make_facts(POD), 2)
+    assert one_line(replace(plan, batch=12)).endswith(", effective batch 48")
+
+
+def test_what_the_user_has_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    print_start(SMOKE, make_plan(SMOKE, make_facts({"OMP_NUM_THREADS": "3"}), 1))
+    assert "multinode: kept yours: OMP_NUM_THREADS=3" in capsys.readouterr().err
 
 
 def test_a_decision_is_printed_as_json() -> None:
@@ -69,7 +89,7 @@ def test_a_decision_is_printed_with_its_reasons() -> None:
 )
 def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
     line = one_line(replace(PLAN, world=world, batch=batch))
-    assert (said or "on 2 of 4 cores;") in line
+    assert said in line if said else "batch" not in line
 
 
 @pytest.mark.parametrize("value", ["1\nmultinode: rank 0", "1\rmultinode", "\x1b[2J", "\u2028x", "\x85x"])

@@ -255,16 +255,11 @@ WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
 @pytest.mark.parametrize(
     ("argv", "variables", "note"),
     [
-        (["python3", "train.py"], WORKER, "`train.py` without python3 is started by torchrun"),
-        (["python3", "-m", "train"], WORKER, "`torchrun -m train` starts ranks of one training"),
         (["python3", "train.py"], {"WORLD_SIZE": "2"}, "this process is alone, but was meant to be one of many"),
         (["python3", "train.py"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "1"}, "pod 1 of an Indexed Job trains alone"),
         (["smoke"], {"JOB_COMPLETION_INDEX": "0"}, None),
         (["smoke"], BY_HAND, "export LOCAL_WORLD_SIZE"),
-        (["python3", "-u", "train.py"], LAUNCHER, "`train.py` without python3 is started on the hosts of the hostfile"),
-        (["python3", "train.py"], {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"}, "in the launcher alone"),
-        (["bash", "-c", "python3 train.py; ls"], LAUNCHER, "train.py runs in the launcher alone"),
         (["bash", "-c", "mpirun -n 2 python3 train.py"], LAUNCHER, None),
         (["python3", "-c", "pass"], LAUNCHER, None),
         (["smoke"], {**BY_HAND, "LOCAL_WORLD_SIZE": "1"}, None),

@@ -1,69 +1,90 @@
-"""What is said of a command in the world that it finds itself in."""
+"""A command that would train apart from others is refused, or told what to type."""
 
 from __future__ import annotations
 
 import pytest
 
-from entrypoint.situation import check_world, find_kind, name_task, warn_launcher
+from entrypoint.errors import Refusal
+from entrypoint.situation import find_kind, name_task
 from entrypoint.tasks.job import Job
 from entrypoint.tuning.scene import ANY, SINGLE
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, World
+from entrypoint.world.model import ALONE, World
+from tests.support.starts import find_situation, make_facts
 
-MEETING = World(TORCHRUN, "PET_NNODES", (2, 2), 0, 1, master="pod0", port=29400)
-SCRIPT = "`train.py` without {} is started by torchrun"
+NODES = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
+LAUNCHER = {"K_MPI_JOB_ROLE": "launcher"}
+ONE = {"MULTINODE_WORLD_SIZE": "1"}
+SHELL = ["bash", "-c"]
 
 
-@pytest.mark.parametrize(
-    ("line", "remedy"),
-    [
-        ("python3 train.py", SCRIPT.format("python3")),
-        ("python3 -u train.py --seed 1", SCRIPT.format("python3")),
-        ("python3 -W error -u train.py", SCRIPT.format("python3")),
-        ("/usr/bin/python3 train.py", SCRIPT.format("/usr/bin/python3")),
-        ("python3.11 train.py", SCRIPT.format("python3.11")),
-        ("python3 -m pkg.train --seed 1", "`torchrun -m pkg.train` starts ranks of one training"),
-        ("python3 -um pkg.train", "`torchrun -m pkg.train` starts ranks of one training"),
-        ("python3 -c 1", "as a file, `FILE.py` without python3 is started by torchrun"),
-        ("python3 -m torch.distributed.run train.py", None),
-        ("python3 -V", None),
-        ("python3", None),
-        ("bash train.py", None),
-    ],
-)
-def test_a_python_in_a_rendezvous_is_told_who_starts_ranks(line: str, remedy: str | None) -> None:
-    name, *words = line.split()
-    notes = check_world(Job("plain", name, words), {"PET_NNODES": "2"}, MEETING)
-    said = f"{name} starts one process on every node, each by itself; {remedy}"
-    assert notes == ([said] if remedy else [])
+def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
+    """Return `refused`, `noted` or nothing for a typed command, and what is said."""
+    try:
+        notes = find_situation(Job("plain", words[0], words[1:]), make_facts(environ)).notes
+    except Refusal as refusal:
+        return "refused", refusal.note
+    return "noted" if notes else "", " ".join(notes)
 
 
 @pytest.mark.parametrize(
-    ("insisted", "said"),
+    ("words", "environ", "kind", "said"),
     [
-        ("", ["the nodes meet on loopback, where each of them finds only itself: 127.0.0.1", "python3 starts one"]),
-        ("8", ["the nodes meet on loopback, where each of them", "the world is smaller than MULTINODE_WORLD_SIZE"]),
+        # every node of a rendezvous would train a model of its own
+        (["python3", "train.py"], NODES, "refused", "train.py without python3"),
+        (["python3", "-u", "train.py", "--seed", "1"], NODES, "refused", "train.py without python3"),
+        (["python3", "-W", "error", "-u", "train.py"], NODES, "refused", "train.py without python3"),
+        (["/usr/bin/python3.11", "train.py"], NODES, "refused", "train.py without /usr/bin/python3.11"),
+        (["python3", "train.py"], {**NODES, "PET_NNODES": "1", "PET_NODE_RANK": "0"}, "noted", "train.py without"),
+        (["python3", "-m", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
+        (["python3", "-um", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
+        (["python3", "-c", "1"], NODES, "noted", "FILE.py without python3"),
+        (["python3", "-m", "torch.distributed.run", "train.py"], NODES, "", ""),
+        (["python3", "-V"], NODES, "", ""),
+        (["bash", "train.py"], NODES, "", ""),
+        (["torchrun", "train.py"], NODES, "", ""),
+        # no worker of an MPIJob would take part
+        (["python3", "/data/train.py", "other.py"], LAUNCHER, "refused", "/data/train.py"),
+        (["python3", "/data/launches/relaunch.py"], LAUNCHER, "refused", "/data/launches/relaunch.py"),
+        (["/opt/multinode/env/bin/python3", "train.py"], LAUNCHER, "refused", "train.py"),
+        ([*SHELL, "cd /data && python3 train.py; ls"], LAUNCHER, "noted", "train.py"),
+        (["sh", "-c", "python3 'train.py'|tee log"], LAUNCHER, "noted", "train.py"),
+        ([*SHELL, "torchrun --nproc_per_node 2 train.py"], LAUNCHER, "noted", "train.py"),
+        (["python3", "/data/launch.py", "train.py"], LAUNCHER, "", ""),
+        (["python3", "-m", "intel_extension_for_pytorch.cpu.launch", "train.py"], LAUNCHER, "", ""),
+        ([*SHELL, "mpirun_rsh -np 2 node0 node1 python3 train.py"], LAUNCHER, "", ""),
+        ([*SHELL, "cd /data;/opt/mpi/bin/mpiexec.hydra -n 2 python3 train.py"], LAUNCHER, "", ""),
+        ([*SHELL, "mpirun python3 train.py"], LAUNCHER, "", ""),
+        (["nice", "ls"], LAUNCHER, "", ""),
+        (["tool", "train.py"], LAUNCHER, "", ""),
+        (["python3", "train.py"], {**LAUNCHER, **ONE}, "noted", "train.py"),
     ],
 )
-def test_nodes_on_loopback_are_told_what_else_is_wrong(insisted: str, said: list[str]) -> None:
-    environ = {"PET_NNODES": "2", "PET_MASTER_ADDR": "127.0.0.1", "MULTINODE_WORLD_SIZE": insisted}
+def test_a_script_that_would_train_apart_is_refused(
+    words: list[str], environ: dict[str, str], kind: str, said: str
+) -> None:
+    found, text = find(words, environ)
 
-    notes = check_world(
-        Job("plain", "python3", ["train.py"]), environ, MEETING._replace(node_rank=1, master="127.0.0.1")
-    )
-
-    first, second = notes
-    assert first.startswith(said[0]) and second.startswith(said[1])
+    assert found == kind and said in text
 
 
-def test_what_a_typed_torchrun_of_one_machine_was_told_to_type_is_not_called_wrong() -> None:
-    world = MEETING._replace(node_rank=1, master="127.0.0.1")
-    job = Job("plain", "torchrun", ["--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "train.py"])
+@pytest.mark.parametrize(
+    ("words", "loopback", "kind", "said"),
+    [
+        (["bash"], "127.0.0.1", "noted", "loopback"),
+        (
+            ["torchrun", "--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "x.py"],
+            "",
+            "noted",
+            "loopback",
+        ),
+    ],
+)
+def test_nodes_that_meet_on_loopback_are_told_so(words: list[str], loopback: str, kind: str, said: str) -> None:
+    """A typed torchrun may mean to meet others on this machine."""
+    environ = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": loopback} if loopback else {}
+    found, text = find(words, environ)
 
-    (note,) = check_world(job, {"PET_NNODES": "2", "PET_MASTER_ADDR": "127.0.0.1"}, world, typed=True)
-
-    assert note.startswith(
-        "the nodes meet on loopback, where only those on this machine find each other: 127.0.0.1; try"
-    )
+    assert found == kind and said in text
 
 
 @pytest.mark.parametrize(
@@ -71,34 +92,6 @@ def test_what_a_typed_torchrun_of_one_machine_was_told_to_type_is_not_called_wro
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
     assert find_kind(Job("plain", name, []), World(ALONE, "", local_size=1), None) == kind
-
-
-@pytest.mark.parametrize(
-    ("words", "script"),
-    [
-        (["python3", "/data/train.py", "other.py"], "/data/train.py"),
-        (["bash", "-c", "cd /data && python3 train.py; ls"], "train.py"),
-        (["sh", "-c", "python3 'train.py'|tee log"], "train.py"),
-        (["python3", "/data/launches/relaunch.py"], "/data/launches/relaunch.py"),
-        (["/opt/multinode/env/bin/python3", "train.py"], "train.py"),
-        (["python3", "/data/launch.py", "train.py"], None),
-        (["python3", "-m", "intel_extension_for_pytorch.cpu.launch", "train.py"], None),
-        (["python3", "-m", "accelerate.commands.launch", "train.py"], None),
-        (["python3", "-m", "torch.distributed.run", "train.py"], "train.py"),
-        (["bash", "-c", "torchrun --nproc_per_node 2 train.py"], "train.py"),
-        (["bash", "-c", "mpirun_rsh -np 2 node0 node1 python3 train.py"], None),
-        (["bash", "-c", "cd /data;/opt/mpi/bin/mpiexec.hydra -n 2 python3 train.py"], None),
-        (["sh", "-c", "python3 'train.py' | tee log"], "train.py"),
-        (["bash", "-c", "mpirun python3 train.py"], None),
-        (["nice", "ls"], None),
-        (["tool", "train.py"], None),
-    ],
-)
-def test_a_script_in_the_launcher_of_an_mpijob_is_named(words: list[str], script: str | None) -> None:
-    name, *rest = words
-    notes = warn_launcher(Job("plain", name, rest), World(MPIJOB_LAUNCHER, ""))
-    assert [note.partition(" runs in the launcher alone")[0] for note in notes] == ([script] if script else [])
-    assert warn_launcher(Job("plain", name, rest), World(ALONE, "")) == []
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
         ("nosuch", "`tasks` lists", 127),
         ("sum", "`tasks` lists", 127),
         ("translate", "translation", 127),
-        ("no.py", "ls .", 2),
+        ("no.py", "-v $PWD/no.py:/workspace/no.py:ro", 2),
         ("/etc/passwd", "chmod +x /etc/passwd", 126),
         ("-m pkg.train --seed 1", "torchrun -m pkg.train to train with it, python3 -m pkg.train for one process", 2),
         ("-m", "python3 -m MODULE", 2),
