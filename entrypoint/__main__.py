@@ -12,13 +12,14 @@ from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, Files, read_this_machine, snapshot
 from entrypoint.machine.files import read_text, which, write_in_private
-from entrypoint.machine.image import list_sites, read_stack
+from entrypoint.machine.image import read_stack
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.run import carry_out, wait
 from entrypoint.runs.rank import add_resume
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks import job as jobs
+from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.bind import start_rank
 from entrypoint.tuning.starters import COUNTS
 from entrypoint.world.model import MPIJOB_LAUNCHER
@@ -73,18 +74,14 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         become_rank(argv[1:], environ, root)
     options, words = jobs.read_options(argv)
     facts = snapshot(environ, root)
-    job = jobs.read_job(words or shell(), facts.environ, which)
+    job = jobs.read_job(words or shell(), facts.environ, which, facts.stack.examples)
     if job.kind == jobs.USAGE:
         print_error(jobs.HELP)
         return 0 if job.name else USER
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
     if job.kind == jobs.LIST:
-        from entrypoint.needs.listing import list_tasks
-        from entrypoint.needs.packages import ask_python
-
-        environ = facts.environ
-        print_output(list_tasks(facts.stack, list_sites(facts.stack, environ), lambda: ask_python(environ)))
+        print_output(list_tasks(facts.stack, facts.environ))
         return 0
     launcher = find_launcher(facts.environ)
     if job.trains and launcher.kind == MPIJOB_LAUNCHER:  # it is no rank but starts them, on the hosts of its hostfile
@@ -93,7 +90,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         fact = f"--nproc has no meaning to {job.kind}"
         raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[job.kind])
     if job.kind == jobs.PREFETCH:
-        from entrypoint.hub.prefetch import prepare_prefetch
+        from entrypoint.tasks.prefetch import prepare_prefetch
 
         job, environ = prepare_prefetch(job.words, facts.environ, facts.stack, root)
         facts = facts.with_environ(environ)

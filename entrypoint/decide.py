@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING
 from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.files import can_write
-from entrypoint.machine.image import find_version, list_sites, warn_hidden, warn_stack
+from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, warn
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
-from entrypoint.needs import data
-from entrypoint.needs.copies import copy_script
-from entrypoint.needs.script import check_evaluation, check_image
 from entrypoint.rendezvous.torchrun import describe_meeting
 from entrypoint.runs.task import prepare_run, saves_ranks
-from entrypoint.settings import Prepared, Setting, overlay, prepare
-from entrypoint.tasks import command
+from entrypoint.settings import Prepared, Setting, prepare
+from entrypoint.tasks import arguments, command
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.arguments import find_output, read_batch
-from entrypoint.tasks.task import TRAINER
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.arguments import find_output, read_batch, read_program
+from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.machine.identity import Identity
-    from entrypoint.machine.image import Stack
     from entrypoint.machine.processors import Machine
     from entrypoint.runs.output import Run
     from entrypoint.situation import Situation
@@ -77,27 +72,16 @@ class Plan:
 class Program:
     """What a command runs, with complete arguments, and the run if it is a training with checkpoints."""
 
-    made: command.Program
+    made: arguments.Program
     run: Run | None
 
 
 def prepare_program(here: Situation, facts: Facts) -> Program:
     """Return the program of a command; raise Refusal if this image lacks what it needs, or refuses its arguments."""
-    job, world, stack, environ = here.job, here.world, facts.stack, facts.known
-    made, source = command.read_program(job, stack, facts.root, many=world.sizes[1] > 1), ""
-    if job.kind == jobs.TASK:
-        source = check_image(job.name, stack, environ)
-        if job.helps:
-            return Program(made, None)
-        check_evaluation(job.name, source, made.given, world.sizes[1])
-        made = command.expand_home(job.name, made, environ.get("HOME", ""))
-        made = add_data(job, made, source, environ, stack)
-    # A variable that has our value already comes from the image; it is not the user's.
-    made = made._replace(defaults=tuple(each for each in made.defaults if environ.get(each.name) != each.value))
-    if job.kind != jobs.TASK:
+    made = read_program(here.job, facts.stack, facts.known, here.world, facts.root)
+    if here.job.kind != jobs.TASK or here.job.helps:
         return Program(made, None)
-    made, run = prepare_run(job, made, world, environ, stack)
-    return Program(copy_script(job.name, made, source, stack), run)
+    return Program(*prepare_run(here.job, made, here.world, facts.known, facts.stack))
 
 
 def decide(here: Situation, program: Program, facts: Facts) -> Plan:
@@ -176,24 +160,9 @@ def tune_ranks(here: Situation, facts: Facts) -> list[Setting]:
     return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
 
 
-def fix_words(made: command.Program, here: Situation) -> list[str]:
+def fix_words(made: arguments.Program, here: Situation) -> list[str]:
     """Return the words of a program, with a number for the `auto` of a typed torchrun."""
     return made.words if here.start is None else starters.replace_auto(made.words, here.world.local_size or 1)
-
-
-def add_data(
-    job: jobs.Job, program: command.Program, source: str, environ: Mapping[str, str], stack: Stack
-) -> command.Program:
-    """Return the program of a task with the place of data that `prefetch` brought, and notes on those that are missing.
-
-    source: that of its script. Raise Refusal for data that the script will not find.
-    """
-    sites = list_sites(stack, environ)
-    data.check_data(job.name, program.given, find_version(sites, "datasets"), environ, os.path.exists)
-    place = data.find_nltk(job.name, environ, os.path.exists)
-    wanted = data.list_nltk(job.name, source, program.given, find_version(sites, "nltk"))
-    notes = data.check_nltk(job.name, wanted, overlay(environ, place), os.path.exists)
-    return program._replace(notes=[*program.notes, *notes], defaults=(*program.defaults, *place))
 
 
 def trust_mounted(facts: Facts) -> tuple[list[Setting], list[str]]:
@@ -219,7 +188,7 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(here: Situation, made: command.Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
+def check_places(here: Situation, made: arguments.Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
@@ -238,10 +207,10 @@ def check_places(here: Situation, made: command.Program, environ: Mapping[str, s
 
 def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
     """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
-    return job.kind == jobs.TASK and saves_ranks(TASKS[job.name].kind, given, os.path.isdir(output))
+    return job.kind == jobs.TASK and saves_ranks(find_task(job.name).kind, given, os.path.isdir(output))
 
 
-def warn_early(here: Situation, made: command.Program, facts: Facts) -> list[str]:
+def warn_early(here: Situation, made: arguments.Program, facts: Facts) -> list[str]:
     """Return notes on the limits that a training will reach on this machine: shared memory, memory, bf16.
 
     Raise Refusal where IPEX or the Trainer would end it because of the processor.
@@ -250,7 +219,7 @@ def warn_early(here: Situation, made: command.Program, facts: Facts) -> list[str
     if not job.trains:
         return []
     check_ipex(facts.limits.flags, made.given, facts.stack.torch)
-    if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and TASKS[job.name].kind == TRAINER):
+    if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and find_task(job.name).kind == TRAINER):
         check_fp16(made.given, facts.stack)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
     return warn(facts.limits, Demand(made.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))

@@ -55,7 +55,7 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
     for path, text in plan.files.items():
         write_in_private(path, text)
     if os.path.isdir(METRICS) and not plan.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
-        from entrypoint.hub.metrics import place_metrics
+        from entrypoint.tasks.metrics import place_metrics
 
         for note in place_metrics(environ, METRICS):
             print_note(note)

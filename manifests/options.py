@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.arguments import OUTPUT
+from entrypoint.tasks.defaults import OUTPUT
 from manifests import fields
 from manifests.request import (
     JOBS,

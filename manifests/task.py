@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from entrypoint.errors import Refusal
-from entrypoint.hub.prefetch import check_online
 from entrypoint.machine.places import HUB_CACHES, OLD_CACHE
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.arguments import OUTPUT, OUTPUT_DIR, find_output, is_argfile, read_given
-from entrypoint.tasks.flags import spell_out, split_flags
-from entrypoint.tasks.task import OTHER
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.aliases import spell_out, split_flags
+from entrypoint.tasks.arguments import find_output, is_argfile, read_given
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
+from entrypoint.tasks.prefetch import check_online
+from entrypoint.tasks.table import OTHER, find_task
 from manifests.fields import is_text, token_refusal
 from manifests.request import DOWNLOADS, JOBS, MPI, MPIJOB, PREFETCH, Job
 
@@ -117,7 +117,7 @@ def write_output(job: Job) -> list[str]:
     runtime, whose jobs have names of their own.
     """
     read = read_task(job.words)
-    if read.kind != jobs.TASK or job.kind not in JOBS or is_argfile(read.words) or TASKS[read.name].kind == OTHER:
+    if read.kind != jobs.TASK or job.kind not in JOBS or is_argfile(read.words) or find_task(read.name).kind == OTHER:
         return []
     given = read_given(read.words, lambda _: None, strict=False)
     if any(name and OUTPUT_DIR.startswith(name) for name in given):

@@ -10,8 +10,6 @@ from entrypoint.machine.certificates import BEGIN
 from entrypoint.machine.image import BESIDE_TORCH, REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, release
 from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import CERTIFICATE
-from entrypoint.needs.data import WITHOUT_SCRIPTS
-from entrypoint.needs.packages import OLDER
 from entrypoint.world.model import MPIJOB_LAUNCHER
 
 if TYPE_CHECKING:
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
 
     from entrypoint.doctor.view import View
 
+# An older datasets, which loads data sets that are scripts, brings older releases of other packages.
+OLDER, WITHOUT_SCRIPTS = frozenset({"datasets", "dill", "fsspec", "multiprocess", "pandas"}), (4, 0)
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
 EXPECTED = ("libtcmalloc", "libiomp5")

@@ -169,7 +169,7 @@ def read_interfaces(names: list[str], files: Files) -> tuple[Interface, ...]:
 
 def read_directories(environ: Mapping[str, str], mountinfo: str | None) -> tuple[Directory, ...]:
     """Return the state of the directories for results, caches and temporary files."""
-    from entrypoint.tasks.arguments import OUTPUT
+    from entrypoint.tasks.defaults import OUTPUT
 
     points = mount_points(mountinfo)
     paths = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")

@@ -28,6 +28,8 @@ from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import forget
 from entrypoint.tasks import job as jobs
+from entrypoint.tasks.preflight import Image, check_image
+from entrypoint.tasks.table import find_task
 from entrypoint.world import model as launchers
 from entrypoint.world.signs import check_insisted
 
@@ -133,11 +135,10 @@ def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[s
 
 def check_command(words: list[str], environ: Mapping[str, str], root: str) -> None:
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
-    job = jobs.read_job(words, environ, which)
+    stack = read_stack(read_text(f"{root}/stack.json"))
+    job = jobs.read_job(words, environ, which, stack.examples)
     if job.kind == jobs.TASK:
-        from entrypoint.needs.script import check_image  # only a task pays for it
-
-        check_image(job.name, read_stack(read_text(f"{root}/stack.json")), environ)
+        check_image(find_task(job.name), Image(stack, environ))
 
 
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:

@@ -5,16 +5,16 @@ It says on stderr what it fetches, and on stdout at the end where that is.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.errors import WORLD, Refusal
-from entrypoint.hub.wanted import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
+from entrypoint.errors import USER, WORLD, Refusal, list_causes
 from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import print_error, print_output
-from entrypoint.programs.hub_errors import AGAIN, explain
+from entrypoint.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,11 +25,13 @@ OF_WEIGHTS = (
 )  # fmt: skip
 # As transformers prefers them (transformers/modeling_utils.py): the beginning of the name, and its end.
 PREFERRED = (("model", ".safetensors"), ("pytorch_model", ".bin"))
-NLTK_DATA = "nltk_data"
-# What the hub calls the repositories of data sets and metrics.
-REPOSITORIES = {DATASET: "dataset", METRIC: "space"}
 # A log has no use for bars; the libraries read these at their import.
 BARS = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
+# What huggingface_hub raises for a file that is not in the cache, if it could not ask the hub; before 1.0 that is also
+# an EntryNotFoundError (huggingface_hub/utils/_errors.py).
+NOT_ASKED = "LocalEntryNotFoundError"
+MISSING = {"RepositoryNotFoundError", "EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
+AGAIN = "run it again: what is in the cache already is kept"
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -37,10 +39,9 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     for name in BARS if not sys.stderr.isatty() else ():
         os.environ.setdefault(name, "1")
     plan = json.loads(argv[0])
-    home = find_downloads(environ)
     try:
         for each in plan["wanted"]:
-            fetch(Wanted(**each), environ, home)
+            fetch(Wanted(*each), environ)
         print_output(f"prefetch: {describe_end(plan['task'], ' and '.join(plan['caches']), whole=plan['whole'])}")
     except Refusal as refusal:
         print_error(refusal)
@@ -51,45 +52,51 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 
 def describe_end(task: str, caches: str, *, whole: bool) -> str:
-    """Return where the task is, by its caches; whole: nothing that it loads is missing, so that it needs no network."""
+    """Return where the task is, by its caches; whole: all that it loads is known, so that it needs no network."""
     if whole:
         return f"{task} is in {caches}; it runs with HF_HUB_OFFLINE=1"
-    return f"a part of {task} is in {caches}; run it once with a network for what the notes say is not fetched"
+    return f"model and data of {task} are in {caches}; run it once with a network for a metric or more that it loads"
 
 
-def fetch(wanted: Wanted, environ: Mapping[str, str], home: str) -> None:
+def fetch(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Fetch one thing; raise Refusal if that cannot be had."""
     print_error(f"prefetch: {wanted.text}")
     try:
-        return FETCH[wanted.kind](wanted, home)
+        return FETCH[wanted.kind](wanted, environ)
     except Refusal:
         raise
     except Exception as error:  # of several libraries, whose errors have no common base
         failed = error
     # Outside of the handler, so that what follows has not the first error as its context.
-    endpoint = environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    raise explain(ask(wanted) or failed, wanted.text, endpoint, token=has_token())
+    raise explain(failed, wanted.text, environ.get("HF_ENDPOINT") or "https://huggingface.co")
 
 
-def ask(wanted: Wanted) -> Exception | None:
-    """Return the error of the hub itself for a repository, which datasets and evaluate hide; None if it shows it."""
-    from huggingface_hub import HfApi
+def explain(error: BaseException, what: str, endpoint: str) -> Refusal:
+    """Return the message for an error; what: kind and name of what was fetched."""
+    chain = list_causes(error)
+    names = {base.__name__ for each in chain for base in type(each).__mro__}
+    codes = {code for each in chain if (code := find_status(each))}
+    numbers = {each.errno for each in chain if isinstance(each, OSError)}
+    if numbers & {errno.ENOSPC, errno.EDQUOT}:
+        return Refusal("the disk of the cache is full", what, f"a larger volume at HF_HOME, then {AGAIN}", WORLD)
+    if numbers & {errno.EACCES, errno.EROFS, errno.EPERM}:
+        return Refusal("the cache cannot be written", what, "a volume at HF_HOME that this user may write", USER)
+    if codes & {401, 403, 404} or (names & MISSING and NOT_ASKED not in names and not codes):
+        remedy = (
+            f"check name, configuration and revision; for a gated or private one ask for access on {endpoint}, and "
+        )
+        return Refusal("the hub gives no such thing to this user", what, f"{remedy}export HF_TOKEN", USER)
+    said = str(error).strip().splitlines()
+    value = f"{what} from {endpoint}: {type(error).__name__}: {said[0] if said else ''}"
+    if isinstance(error, ValueError) and not codes and NOT_ASKED not in names:
+        return Refusal("the arguments do not fit what is there", value, "check the name and the configuration", USER)
+    return Refusal("it cannot be fetched", value, f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}", WORLD)
 
-    kind = REPOSITORIES.get(wanted.kind)
-    own = kind == "space" and "/" not in wanted.name
-    try:
-        if kind:
-            HfApi().repo_info(f"evaluate-metric/{wanted.name}" if own else wanted.name, repo_type=kind)
-    except Exception as error:  # as in fetch
-        return error
-    return None
 
-
-def has_token() -> bool:
-    """Return whether the hub is asked with a token: from a variable, or from a file that a login left."""
-    from huggingface_hub import get_token
-
-    return bool(get_token())
+def find_status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error carries; None if it has none."""
+    status = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "status", None)
+    return status if isinstance(status, int) else None
 
 
 def choose_files(names: Iterable[str], *, weights: bool) -> list[str]:
@@ -103,7 +110,7 @@ def choose_files(names: Iterable[str], *, weights: bool) -> list[str]:
     return [*small, *next(filter(None, forms), []), *adapter]
 
 
-def fetch_model(wanted: Wanted, home: str) -> None:
+def fetch_model(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Bring a model's files into the cache of the hub."""
     from huggingface_hub import HfApi, snapshot_download
 
@@ -113,14 +120,14 @@ def fetch_model(wanted: Wanted, home: str) -> None:
     snapshot_download(wanted.name, revision=wanted.revision, cache_dir=wanted.cache, allow_patterns=chosen)
 
 
-def fetch_dataset(wanted: Wanted, home: str) -> None:
+def fetch_dataset(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Download a data set and convert it as the scripts do: offline they read only what was converted."""
     import datasets
 
-    datasets.load_dataset(wanted.name, wanted.config, revision=wanted.revision, cache_dir=wanted.cache)
+    datasets.load_dataset(wanted.name, wanted.config, cache_dir=wanted.cache)
 
 
-def fetch_metric(wanted: Wanted, home: str) -> None:
+def fetch_metric(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Bring a metric into the cache of modules, where evaluate finds it offline."""
     import evaluate
 
@@ -129,19 +136,18 @@ def fetch_metric(wanted: Wanted, home: str) -> None:
     evaluate.load(wanted.name, wanted.config, cache_dir=wanted.cache)
 
 
-def fetch_nltk(wanted: Wanted, home: str) -> None:
+def fetch_nltk(wanted: Wanted, environ: Mapping[str, str]) -> None:
     """Download data of nltk, which the entrypoint gives to the task by NLTK_DATA."""
-    place = os.environ.get("NLTK_DATA", "").split(os.pathsep)[0] or os.path.join(home, NLTK_DATA)
+    place = environ.get("NLTK_DATA", "").split(os.pathsep)[0] or f"{find_downloads(environ)}/nltk_data"
     os.makedirs(place, exist_ok=True)
     os.environ["NLTK_DATA"] = place  # nltk writes nowhere else since 3.9.3, and reads this at its import
     import nltk
 
     if not nltk.download(wanted.name, download_dir=place, quiet=True):
-        url = nltk.downloader.Downloader.DEFAULT_URL
-        remedy = f"check the network, then {AGAIN}"
-        raise Refusal("data of nltk cannot be fetched", f"{wanted.name} from {url}", remedy, WORLD)
+        value = f"{wanted.name} from {nltk.downloader.Downloader.DEFAULT_URL}"
+        raise Refusal("data of nltk cannot be fetched", value, f"check the network, then {AGAIN}", WORLD)
 
 
-FETCH: dict[str, Callable[[Wanted, str], None]] = {
+FETCH: dict[str, Callable[[Wanted, "Mapping[str, str]"], None]] = {
     FILES: fetch_model, WEIGHTS: fetch_model, DATASET: fetch_dataset, METRIC: fetch_metric, NLTK: fetch_nltk,
 }  # fmt: skip

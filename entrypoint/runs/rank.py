@@ -14,7 +14,7 @@ from entrypoint.faults.disks import explain_full
 from entrypoint.machine.files import read_text
 from entrypoint.printing.streams import print_note
 from entrypoint.runs.record import FLAG, OWN, find_last
-from entrypoint.tasks.command import Program, set_argument
+from entrypoint.tasks.arguments import Program, read_given, set_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,7 +83,6 @@ def add_resume(
         return words
     # The first start of a run pays nothing for these.
     from entrypoint.runs.steps import keep_steps
-    from entrypoint.tasks.arguments import read_given
 
     begin = next((place for place, word in enumerate(words) if word.endswith(".py")), 0)
     given = read_given(words[begin + 1 :], read_text, strict=False)

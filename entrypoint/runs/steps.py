@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from entrypoint.runs.checkpoints import STATE, read_object
-from entrypoint.tasks.command import Program, set_argument
+from entrypoint.tasks.arguments import Program, set_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

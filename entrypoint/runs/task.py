@@ -14,11 +14,10 @@ from entrypoint.runs.rank import RESUME
 from entrypoint.runs.record import FLAG, compare, describe, find_last, read_record
 from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.arguments import find_output, read_given
-from entrypoint.tasks.command import Program, load_loosely, set_argument
-from entrypoint.tasks.flags import spell_out
-from entrypoint.tasks.task import ACCELERATE, TRAINER
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.aliases import spell_out
+from entrypoint.tasks.arguments import Program, find_output, read_given, set_argument
+from entrypoint.tasks.command import load_loosely
+from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
 from entrypoint.tuning.starters import RANK
 from entrypoint.world.model import ALONE, TORCHRUN, World
 
@@ -50,7 +49,7 @@ def prepare_run(
     Raise Refusal if the directory for results holds another run.
     """
     directory = find_output(program.given) if job.kind == jobs.TASK and job.trains else None
-    trainer = job.name in TASKS and TASKS[job.name].kind == TRAINER
+    trainer = job.kind == jobs.TASK and find_task(job.name).kind == TRAINER
     if directory is None or (trainer and not is_true(program.given.get("do_train"))):
         return program, None
     if trainer and is_true(program.given.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:

@@ -1,75 +1,146 @@
-"""The command line of a task: the user's arguments, and the defaults for what they do not say."""
+"""The script and its command line: the user's arguments, and the defaults for what they do not say."""
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import is_path, read_file
-from entrypoint.machine.image import release
-from entrypoint.numbers import is_true, whole
+from entrypoint.machine.files import is_path, private_path, read_file
+from entrypoint.machine.places import expand_user
+from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
-from entrypoint.tasks.defaults import choose_defaults
-from entrypoint.tasks.eras import OF_ACCELERATE, OF_TRAINER, Table
-from entrypoint.tasks.flags import (
-    Flag,
-    Translated,
-    as_number,
-    drop_old,
-    has_ccl,
-    plain,
-    show,
-    spell_out,
-    split_flags,
-    translate,
-)
-from entrypoint.tasks.task import ACCELERATE, OTHER, TRAINER
+from entrypoint.settings import Setting
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spell_out, split_flags, translate
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
+from entrypoint.tasks.preflight import Image, check_given, check_image
+from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.machine.image import Stack
-    from entrypoint.tasks.task import Task
+    from entrypoint.world.model import World
 
-OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
-# From here on transformers refuses bf16 without a GPU unless use_cpu is given (training_args.py).
-ASKS_FOR_CPU, HALF = (4, 52), ("bf16", "bf16_full_eval")
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
-TABLES = {TRAINER: OF_TRAINER, ACCELERATE: OF_ACCELERATE, OTHER: Table()}
+# What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
+ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU")
 
 
-class Arguments(NamedTuple):
-    """A command line for a task, a line for each flag that was translated, and what goes into the environment.
+class Program(NamedTuple):
+    """A Python script with its arguments, a note on each one that was translated, and the arguments by name.
 
-    found: the arguments of a file, if some of them had to change; else None.
+    typed: variables in place of flags that the user typed; defaults: variables for what has no flag; files: private
+    files that the script gets, by path.
     """
 
     words: list[str]
     notes: list[str]
-    environ: dict[str, str]
-    found: dict[str, object] | None = None
+    given: Mapping[str, object]
+    typed: tuple[Setting, ...] = ()
+    defaults: tuple[Setting, ...] = ()
+    files: Mapping[str, str] = {}
 
 
-def arguments(name: str, task: Task, typed: list[str], stack: Stack, *, many: bool) -> Arguments:
+def read_program(job: jobs.Job, stack: Stack, environ: Mapping[str, str], world: World, root: str) -> Program:
+    """Return the script of a job with complete arguments, any other command as it stands; root: where smoke.py is.
+
+    Raise Refusal for a task that would fail in this image or this world, or train another thing than was meant.
+    """
+    many = world.sizes[1] > 1
+    if job.kind == jobs.TASK:
+        return read_task(job, stack, environ, world.sizes[1])
+    if job.kind == jobs.SMOKE:
+        return read_smoke(job, stack, f"{root}/smoke.py", many=many)
+    if job.kind == jobs.SCRIPT:
+        given = read_given(job.words, read_file, strict=False)
+        return keep_own(Program([job.name, *job.words], [], given, defaults=(ON_CPU,)), environ)
+    return Program([job.name, *job.words], [], {})
+
+
+def read_smoke(job: jobs.Job, stack: Stack, script: str, *, many: bool) -> Program:
+    """Return the program of `smoke`."""
+    if job.helps:
+        return Program([script, "--help"], [], {})
+    made = adapt(split_flags(job.words), TRAINER, stack, many=many)
+    words = [word for flag in made.flags for word in flag.words()]
+    given = read_given(words, read_file, strict=True)
+    return Program([script, *words], made.notes, given, as_settings(made.environ))
+
+
+def read_task(job: jobs.Job, stack: Stack, environ: Mapping[str, str], ranks: int) -> Program:
+    """Return the program of a task, if this image has all that it needs."""
+    task, image = find_task(job.name), Image(stack, environ)
+    script = check_image(task, image)
+    if job.helps:
+        return Program([script, "--help"], [], {})
+    program = complete(task, script, job.words, stack, many=ranks > 1)
+    program = expand_home(task.name, program, environ.get("HOME", ""))
+    found = check_given(task, program.given, image, ranks)
+    return keep_own(program._replace(defaults=(*program.defaults, *found)), environ)
+
+
+def keep_own(program: Program, environ: Mapping[str, str]) -> Program:
+    """Return a program without defaults that the environment has already: those are the image's, not the user's."""
+    return program._replace(defaults=tuple(each for each in program.defaults if environ.get(each.name) != each.value))
+
+
+def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:
     """Return the user's arguments, translated for the installed release, after the defaults that they do not replace.
 
     A JSON file that is the only argument has to say everything but where results go and that there is no GPU, for the
     scripts take no flag beside it.
     """
     if is_argfile(typed) and task.kind == TRAINER:
-        return adapt_file(name, typed, read_argfile(typed[0], read_file), stack, many=many)
+        return complete_file(task, script, typed[0], stack, many=many)
     asked = [flag._replace(name=spell_out(flag.name)) for flag in split_flags(typed)]
-    check_first(name, task, asked)
-    flags, notes, environ = adapt(asked, task.kind, stack, many=many)
-    given = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *flags) if flag.name}
-    defaults = list_defaults(name, task, stack, many=many)
-    left = choose_defaults(defaults, given, task.unless)
-    words = [word for flag in (*left, *flags) for word in flag.words()]
-    return Arguments(words, notes + warn_prefix(defaults, {flag.name for flag in left} | given.keys()), environ)
+    check_first(task, asked)
+    made = adapt(asked, task.kind, stack, many=many)
+    names = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *made.flags) if flag.name}
+    defaults = list_defaults(task, stack, many=many)
+    left = choose_defaults(defaults, names, task)
+    words = [word for flag in (*left, *made.flags) for word in flag.words()]
+    given = read_given(words, read_file, strict=True)
+    if task.kind == ACCELERATE:  # some of its flags went into the environment
+        given = {**read_given(typed, read_file, strict=True), **given}
+    notes = made.notes + warn_prefix(defaults, {flag.name for flag in left} | names.keys())
+    own = (ON_CPU,) if task.kind == ACCELERATE else ()
+    return Program([script, *words], notes, given, as_settings(made.environ), own)
+
+
+def complete_file(task: Task, script: str, path: str, stack: Stack, *, many: bool) -> Program:
+    """Return the program of a task with a file of arguments; a private copy has the names that this release knows."""
+    given = read_argfile(path, read_file)
+    for name in given:
+        if "-" in name:
+            raise Refusal("the names in a file of arguments have no dashes", name, f"{plain(name)} in its place")
+    texts = {name: str(value) for name, value in given.items() if value is not None}
+    made = adapt([Flag(name, (text,)) for name, text in texts.items()], task.kind, stack, many=many)
+    found: dict[str, object] = {name: None for name in given if name not in texts}
+    found.update({flag.name: find_value(flag, given) for flag in made.flags})
+    program = Program([script, path], made.notes, found, as_settings(made.environ))
+    if found != given:
+        program = use_copy(task.name, program)
+    # Without use_cpu transformers refuses bf16 where there is no GPU, since 4.52 (transformers/training_args.py).
+    for flag in list_defaults(task, stack, many=False):
+        if flag.name in (OUTPUT_DIR, "use_cpu", "no_cuda") and found.get(flag.name) is None:
+            program = set_argument(task.name, program, flag.name, flag.values[0] if flag.values else True)
+            program.notes.append(f"{show(flag)[2:]} is added to the arguments, which do not have it")
+    return program
+
+
+def find_value(flag: Flag, given: Mapping[str, object]) -> object:
+    """Return the value of a translated flag as the file has it, as a number or `true`: a flag has only its text."""
+    text = flag.values[0] if flag.values else "True"
+    if text == str(given.get(flag.name)):
+        return given[flag.name]
+    return next((value for value in given.values() if str(value) == text), True if text == "True" else text)
 
 
 def warn_prefix(defaults: list[Flag], names: set[str]) -> list[str]:
@@ -84,72 +155,20 @@ def warn_prefix(defaults: list[Flag], names: set[str]) -> list[str]:
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
-    made = translate([flag for flag in asked if flag not in alone], stack, TABLES[kind], os.path.isdir)
+    made = translate([flag for flag in asked if flag not in alone], stack, ALIASES[kind], os.path.isdir)
     made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
     return made
 
 
-def adapt_file(name: str, typed: list[str], given: dict[str, object], stack: Stack, *, many: bool) -> Arguments:
-    """Return the arguments of a file, with the names that the installed release knows."""
-    kept, notes = drop_old(given, stack)
-    texts = {each: str(value) for each, value in kept.items() if value is not None}
-    made = adapt([Flag(each, (text,)) for each, text in texts.items()], TRAINER, stack, many=many)
-    made.notes[:0] = notes
-    found: dict[str, object] = {each: None for each in kept if each not in texts}
-    found.update({flag.name: find_value(flag, kept, texts) for flag in made.flags})
-    half = any(is_true(found.get(each)) for each in HALF)
-    if half and release(stack.transformers) >= ASKS_FOR_CPU and "use_cpu" not in found:
-        found["use_cpu"] = True
-        made.notes.append(
-            "use_cpu is added to the arguments: without it this release refuses bf16 where there is no GPU"
-        )
-    if found.get(OUTPUT_DIR) is None:
-        found[OUTPUT_DIR] = f"{OUTPUT}/{name}"
-        made.notes.append(f"{OUTPUT_DIR} {OUTPUT}/{name} is added to the arguments, which do not say where results go")
-    return Arguments(typed, made.notes, made.environ, None if found == given else found)
-
-
-def find_value(flag: Flag, given: Mapping[str, object], texts: Mapping[str, str]) -> object:
-    """Return the value of a translated flag as the file has it, as a number or `true`: a flag has only its text."""
-    text = flag.values[0]
-    if texts.get(flag.name) == text:
-        return given[flag.name]
-    number = as_number(text)
-    new: object = True if text == "True" else text if number is None else number
-    return next((value for name, value in given.items() if texts.get(name) == text), new)
-
-
-def check_first(name: str, task: Task, asked: list[Flag]) -> None:
+def check_first(task: Task, asked: list[Flag]) -> None:
     """Raise Refusal for a word before the first flag, which would become a value of the last default."""
     if not asked or asked[0].name or asked[0].values[0] in ("-h", "--"):
         return
     shown = hide([asked[0].values[0]])[0]
     if shown.startswith("-") and shown[1:2].isalpha():
-        raise Refusal(f"a flag of {name} begins with two dashes", shown, f"-{shown}")
-    file = f", or {name} FILE.json for all arguments" if task.kind == TRAINER else ""
-    raise Refusal(f"{name} takes no word before its flags", shown, f"{name} --name value{file}")
-
-
-def list_defaults(name: str, task: Task, stack: Stack, *, many: bool) -> list[Flag]:
-    """List the flags that the script of the installed release gets where the user gives none."""
-    defaults = read_defaults(task.defaults)
-    if task.kind == OTHER:
-        return defaults
-    defaults.append(Flag(OUTPUT_DIR, (f"{OUTPUT}/{name}",)))
-    if task.kind == ACCELERATE:
-        return defaults
-    defaults.append(Flag("use_cpu", ()))
-    if many and has_ccl(stack):
-        defaults.append(Flag("ddp_backend", ("ccl",)))
-    return translate(defaults, stack).flags
-
-
-def read_defaults(text: str) -> list[Flag]:
-    """Return the defaults of a task as flags."""
-    return [
-        flag._replace(values=tuple(value.replace("~", " ") for value in flag.values))
-        for flag in split_flags(text.split())
-    ]
+        raise Refusal(f"a flag of {task.name} begins with two dashes", shown, f"-{shown}")
+    file = f", or {task.name} FILE.json for all arguments" if task.kind == TRAINER else ""
+    raise Refusal(f"{task.name} takes no word before its flags", shown, f"{task.name} --name value{file}")
 
 
 def is_argfile(words: list[str]) -> bool:
@@ -159,8 +178,6 @@ def is_argfile(words: list[str]) -> bool:
 
 def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, object]:
     """Return the arguments in a JSON file; raise Refusal for one on which the script would end with a traceback."""
-    import json  # read_stack has loaded it
-
     text = read(path)
     if text is None:
         raise Refusal("the file with arguments cannot be read", path, "an existing file, in a mounted directory")
@@ -195,14 +212,56 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, strict: b
 def find_output(given: Mapping[str, object]) -> str | None:
     """Return the directory for results; None if none is given, or if it is a URL or cannot be a path."""
     directory = given.get(OUTPUT_DIR)
-    return (
-        directory
-        if isinstance(directory, str) and directory and "://" not in directory and is_path(directory)
-        else None
-    )
+    if not isinstance(directory, str) or not directory or "://" in directory or not is_path(directory):
+        return None
+    return directory
 
 
 def read_batch(given: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
     numbers = [whole(str(given.get(name, default))) for name, default in BATCH]
     return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
+
+
+def expand_home(name: str, program: Program, home: str) -> Program:
+    """Return the program of a task with a whole path for the directory for results, where that begins with `~`.
+
+    The Trainer expands it (transformers/training_args.py), and so does a shell, if nobody has quoted it. Raise Refusal
+    for an empty one.
+    """
+    typed = program.given.get(OUTPUT_DIR)
+    if typed == "":
+        raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{name}")
+    if not isinstance(typed, str) or not typed.startswith("~"):
+        return program
+    return set_argument(name, program, OUTPUT_DIR, expand_user(typed, home))
+
+
+def set_argument(name: str, program: Program, argument: str, value: str | int) -> Program:
+    """Return a program with an argument added or changed; a file that has all arguments is copied for that.
+
+    name: that of the copy; value: True for a flag without a value; a file has a number as such.
+    """
+    script, *words = program.words
+    given, values = {**program.given, argument: value}, () if value is True else (str(value),)
+    if is_argfile(words):
+        return use_copy(name, program._replace(given=given))
+    if argument not in program.given:
+        return program._replace(words=[script, *words, f"--{argument}", *values], given=given)
+    flags = [
+        flag._replace(values=values, joined=flag.joined and bool(values)) if plain(flag.name) == argument else flag
+        for flag in split_flags(words)
+    ]
+    return program._replace(words=[script, *(word for flag in flags for word in flag.words())], given=given)
+
+
+def use_copy(name: str, program: Program) -> Program:
+    """Return a program whose arguments are in a private file; another text has another path."""
+    text = json.dumps(program.given, indent=1)
+    path = private_path(f"{name}-{zlib.crc32(text.encode()):08x}.json")
+    return program._replace(words=[program.words[0], path], files={path: text})
+
+
+def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return the variables that are in place of flags."""
+    return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())

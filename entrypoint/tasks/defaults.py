@@ -1,96 +1,89 @@
-"""Which defaults of a task make sense beside what was typed."""
+"""The defaults of a task, and which of them make sense beside what was typed."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from entrypoint.numbers import is_no
-from entrypoint.tasks.task import WITHOUT_EVAL, absent, any_of, both, given, given_other, switched_on
+from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, split_flags, translate
+from entrypoint.tasks.table import ACCELERATE, OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.tasks.flags import Flag
-    from entrypoint.tasks.task import Conditions, Find
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.table import Task
 
-# A default, and the conditions of which any one makes it senseless, in every task.
-UNLESS: Mapping[str, Conditions] = {
-    "dataset_name": any_of("train_file", "validation_file", "test_file", "train_dir", "validation_dir", "task_name"),
-    "dataset_config_name": any_of("dataset_name", "dataset_config", "train_file", "validation_file"),
-    "dataset_config_names": any_of("dataset_name"),
-    "dataset_split_names": any_of("dataset_name"),
-    "task_name": any_of("dataset_name", "train_file", "validation_file"),
-    "image_column_name": any_of("dataset_name", "train_dir"),
-    "label_column_name": any_of("dataset_name", "train_file", "train_dir"),
-    "text_column_names": any_of("dataset_name", "train_file"),
-    "text_column_name": any_of("dataset_name"),
-    "save_strategy": (
-        both(switched_on("load_best_model_at_end"), given_other("eval_strategy", than="epoch")),
-        both(switched_on("load_best_model_at_end"), given_other("evaluation_strategy", than="epoch")),
-    ),
-    "num_train_epochs": any_of("max_steps", "max_train_steps"),
-    "max_steps": any_of("num_train_epochs"),
-    "max_train_steps": any_of("num_train_epochs"),
-    "warmup_steps": any_of("warmup_ratio"),
-    "warmup_ratio": any_of("warmup_steps"),
-    "use_cpu": any_of("no_cuda"),
-    "do_train": (switched_on("do_eval"), switched_on("do_predict")),
-    # Without a file for it most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing.
-    "do_eval": (*WITHOUT_EVAL, both(given("train_file"), absent("validation_file"))),
-    "no_cuda": any_of("use_cpu"),
+OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
+# A default, and the flags beside which it makes no sense; one of `do_` counts if it is switched on.
+UNLESS = {
+    "dataset_name": ("train_file", "validation_file", "test_file", "task_name"),
+    "dataset_config_name": ("dataset_name", "train_file", "validation_file"),
+    "task_name": ("dataset_name", "train_file", "validation_file"),
+    "label_column_name": ("dataset_name", "train_file"),
+    "text_column_names": ("dataset_name", "train_file"),
+    "num_train_epochs": ("max_steps", "max_train_steps"),
+    "use_cpu": ("no_cuda",),
+    "no_cuda": ("use_cpu",),
+    # A typed one asks for nothing else.
+    "do_train": ("do_eval", "do_predict"),
+    "do_eval": ("do_train", "do_predict"),
+    "model_type": ("model_name_or_path",),
 }
-# A default that makes sense only while others, which come first here, have their own values: evaluation in training
-# where there is one at all, and the best model where evaluation and saving keep step (transformers/training_args.py).
-BESIDE = {
-    "eval_strategy": ("do_eval",),
-    "evaluation_strategy": ("do_eval",),
-    "load_best_model_at_end": ("eval_strategy", "evaluation_strategy", "save_strategy"),
-    "metric_for_best_model": ("load_best_model_at_end",),
-    "greater_is_better": ("load_best_model_at_end",),
-}
-# A strategy, and the number of steps that says nothing beside another one than `steps`.
-BY_STEPS = {"eval_strategy": "eval_steps", "evaluation_strategy": "eval_steps", "save_strategy": "save_steps"}
+# Flags that describe a model without weights, of the tasks that can train one.
+SCRATCH = ("model_type", "config_name", "config_overrides")
+# What the default prefix of T5 is for, which has learned each of its languages with another.
+OF_PREFIX = {"model_name_or_path": "t5", "source_lang": "en", "target_lang": "ro"}
 
 
-def choose_defaults(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, Conditions]) -> list[Flag]:
-    """Return the defaults that make sense beside what is given; a typed number of steps makes a strategy `steps`.
+def list_defaults(task: Task, stack: Stack, *, many: bool) -> list[Flag]:
+    """List the flags that the script of the installed release gets where the user gives none."""
+    defaults = [
+        flag._replace(values=tuple(value.replace("~", " ") for value in flag.values))
+        for flag in split_flags(task.defaults.split())
+    ]
+    if task.kind == OTHER:
+        return defaults
+    defaults.append(Flag(OUTPUT_DIR, (f"{OUTPUT}/{task.name}",)))
+    if task.kind == ACCELERATE:
+        return defaults
+    defaults.append(Flag("use_cpu", ()))
+    if many and has_ccl(stack):
+        defaults.append(Flag("ddp_backend", ("ccl",)))
+    return translate(defaults, stack, ALIASES[task.kind]).flags
 
-    unless: rows of the task, before those of UNLESS.
-    """
-    unless = {**UNLESS, **unless}
-    left = leave(defaults, given, unless)
-    steps = [flag for flag in left if BY_STEPS.get(flag.name) in given and flag.values != ("steps",)]
-    if not steps:
-        return left
-    left = leave(defaults, {**given, **dict.fromkeys((flag.name for flag in steps), "steps")}, unless)
-    return [*left, *(flag._replace(values=("steps",)) for flag in steps)]
 
-
-def leave(defaults: list[Flag], given: Mapping[str, str], unless: Mapping[str, Conditions]) -> list[Flag]:
-    """Return the defaults that no typed flag replaces; argparse takes the beginning of a name for the whole."""
+def choose_defaults(defaults: list[Flag], given: Mapping[str, str], task: Task) -> list[Flag]:
+    """Return the defaults that make sense beside the given flags; argparse takes the beginning of a name for it all."""
     short = given.keys() - {flag.name for flag in defaults}
 
     def find(name: str) -> list[str]:
         return [given[each] for each in given if each == name or (each in short and name.startswith(each))]
 
-    def is_replaced(name: str) -> bool:
-        return bool(find(name)) or any(condition(find) for condition in unless.get(name, ()))
-
-    left = [flag for flag in defaults if not is_replaced(flag.name)]
-    return drop_alone(left, defaults, find)
+    found = {name: values for name in list_asked(defaults) if (values := find(name))}
+    return [flag for flag in defaults if flag.name not in found and not is_senseless(flag.name, found, task)]
 
 
-def drop_alone(left: list[Flag], defaults: list[Flag], find: Find) -> list[Flag]:
-    """Return the defaults without those whose partners in BESIDE were replaced; find: the values typed for a flag."""
-    usual = {flag.name: flag.values[0] if flag.values else "" for flag in defaults}
-    names = {flag.name for flag in left}
-    for name, others in BESIDE.items():
-        gone = (other for other in others if other in usual and other not in names)
-        if any(not find(other) or any(is_other(each, usual[other]) for each in find(other)) for other in gone):
-            names.discard(name)
-    return [flag for flag in left if flag.name in names]
+def list_asked(defaults: list[Flag]) -> set[str]:
+    """List the flags that decide which defaults make sense."""
+    others = {name for names in UNLESS.values() for name in names}
+    return {*(flag.name for flag in defaults), *others, *SCRATCH, *OF_PREFIX}
 
 
-def is_other(value: str, usual: str) -> bool:
-    """Return whether a value differs from the usual one; a flag without a value is on, and `best` fits every other."""
-    return is_no(value) if usual in ("", "True") else value not in (usual, "best")
+def is_senseless(name: str, found: Mapping[str, list[str]], task: Task) -> bool:
+    """Return whether a default makes no sense beside the flags that were found, by their values."""
+    names = UNLESS.get(name, ())
+    if any(each in found and not (each.startswith("do_") and all(map(is_no, found[each]))) for each in names):
+        return True
+    if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
+        return "train_file" in found and "validation_file" not in found and not task.language_model
+    if name == "model_name_or_path":
+        return (task.language_model or task.kind == OTHER) and any(each in found for each in SCRATCH)
+    return name == "source_prefix" and any(map(is_other, OF_PREFIX.values(), map(found.get, OF_PREFIX)))
+
+
+def is_other(usual: str, values: list[str] | None) -> bool:
+    """Return whether one of the values does not begin like the usual one; of a path the last part counts."""
+    lasts = (os.path.basename(value.rstrip("/")).lower() for value in values or ())
+    return not all(last.startswith(usual) for last in lasts)

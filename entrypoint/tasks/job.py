@@ -9,7 +9,7 @@ from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import explain_closed, find_closed
 from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.table import TASKS, find_task, list_scripts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Job(NamedTuple):
     @property
     def trains(self) -> bool:
         """Return whether it runs on as many processes as the world has."""
-        return not self.helps and (self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and TASKS[self.name].trains))
+        return not self.helps and (self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and find_task(self.name).trains))
 
     @property
     def helps(self) -> bool:
@@ -90,8 +90,16 @@ def read_options(argv: list[str]) -> tuple[Options, list[str]]:
     return Options(explain, nproc), words
 
 
-def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, Mapping[str, str]], str | None]) -> Job:
-    """Return the command as a task, a script or any other program; find returns the path of a program, or None."""
+def read_job(
+    words: list[str],
+    environ: Mapping[str, str],
+    find: Callable[[str, Mapping[str, str]], str | None],
+    examples: str | None = None,
+) -> Job:
+    """Return the command as a task, a script or any other program.
+
+    find: returns the path of a program, or None; examples: where the example scripts are, each of which is a task.
+    """
     if not words:
         return Job(USAGE, "", [])
     name, *rest = words
@@ -106,6 +114,8 @@ def read_job(words: list[str], environ: Mapping[str, str], find: Callable[[str, 
             raise explain_script(name)
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
+        if name in list_scripts(examples):
+            return Job(TASK, name, rest)
         raise explain_word(name, rest)
     return Job(PLAIN, name, rest)
 

@@ -19,7 +19,6 @@ from pyfakefs.fake_filesystem_unittest import Patcher
 
 from entrypoint.__main__ import main
 from entrypoint.numbers import read_cpus
-from entrypoint.tasks.tasks import TASKS
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
@@ -27,6 +26,13 @@ ROOT, SITE, EXAMPLES = "/opt/multinode", "/usr/local/lib/python3.11/dist-package
 GLOO = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo"}
 CCL = {"torch": "2.4.0+cpu", "transformers": "4.46.0", "python": "3.11", "backend": "ccl"}
 PACKAGES = ("datasets-4.0.0", "evaluate-0.4.5", "scikit_learn-1.7.0", "seqeval-1.2.2", "nltk-3.9", "rouge_score-0.1.2")
+SCRIPTS = {
+    "question-answering/run_qa.py": "",
+    "question-answering/run_qa_no_trainer.py": "",
+    "text-classification/run_glue.py": "",
+    "audio-classification/run_audio_classification.py": "",
+    "audio-classification/requirements.txt": "datasets\nevaluate\nlibrosa\ntorch>=1.6\n",
+}
 # The image's own variables.
 IMAGE = {
     "ACCELERATE_USE_CPU": "1",
@@ -111,7 +117,7 @@ CHOSEN = (
     Case("alone-task-of-another-release", argv=("qa", "--no_cuda", "--evaluation_strategy", "epoch", "--use_ipex")),
     Case("alone-task-without-trainer", argv=("qa-no-trainer", "--bf16", "--do_train"), box=LAPTOP),
     Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
-    Case("alone-task-without-packages", argv=("ctc",)),
+    Case("alone-task-without-packages", argv=("audio-classification",)),
     Case("alone-torchrun-typed", argv=("torchrun", "--nproc_per_node=2", "/workspace/train.py")),
     Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), argv=("torchrun", "/workspace/train.py"), box=HOST),
     Case("alone-python", argv=("python3", "/workspace/train.py"), box=HOST),
@@ -220,7 +226,7 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
     stack = json.dumps({**dict(case.stack), "examples": EXAMPLES, "site": SITE})
     mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
     mine["/workspace/list.json"] = "[]"
-    scripts = {f"{EXAMPLES}/examples/pytorch/{task.script}": "" for task in TASKS.values()}
+    scripts = {f"{EXAMPLES}/examples/pytorch/{script}": text for script, text in SCRIPTS.items()}
     texts = {**case.box.files(), **PROC, **ETC, **mine, **scripts, **dict(case.limit)}
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():

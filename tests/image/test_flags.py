@@ -14,15 +14,13 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machine.image import Stack, release
-from entrypoint.tasks.arguments import arguments
-from entrypoint.tasks.eras import CHOICES, ERAS
-from entrypoint.tasks.flags import plain, split_flags, translate
-from entrypoint.tasks.task import TRAINER
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.aliases import OF_TRAINER, plain, split_flags
+from entrypoint.tasks.arguments import complete
+from entrypoint.tasks.table import TASKS, TRAINER
 from images.plan import catalog
 from tests.support.harness import ROOT, call
 from tests.support.trainer_fields import EVER, HISTORY
-from tests.unit.entrypoint.tasks.test_eras import NEW, OF_SCRIPTS, OLD
+from tests.unit.entrypoint.tasks.test_aliases import CURRENT, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)
@@ -35,9 +33,6 @@ RELEASES = {
     "4.57.6": ("tokenizers>=0.22,<=0.23.0", "huggingface-hub<1"),
     NEWEST: (),
 }
-
-# The older classes ask the hub whose model that would be.
-OFFLINE = OLD.partition(" --push_to_hub_model_id")[0]
 
 
 def lay_out(version: str, site: Path) -> None:
@@ -52,19 +47,14 @@ def lay_out(version: str, site: Path) -> None:
 
 
 def list_lines(version: str) -> list[list[str]]:
-    """List what we make of each task, bare and with the flags of other eras, and of each translated flag alone."""
+    """List what we make of each task, bare and with the flags of other releases, and of each value of an alias."""
     stack = Stack("2.13.0+cpu", version, "3.11", "gloo", "/examples", "")
-    tasks = [(name, task) for name, task in TASKS.items() if task.kind == TRAINER and task.since <= release(version)]
-    lines = [
-        arguments(name, task, typed.split(), stack, many=many).words
-        for name, task in tasks
-        for typed, many in (("", False), ("--bf16", True))
-    ]
-    lines += [arguments("qa", TASKS["qa"], typed.split(), stack, many=True).words for typed in (OFFLINE, NEW)]
-    for choice in CHOICES:
-        made = translate(split_flags([f"--{choice.name}", choice.value.replace("*", "1")]), stack)
-        lines.append([*(word for flag in made.flags for word in flag.words()), "--output_dir", "/tmp/x"])
-    return lines
+    values = [side.partition("=") for row in OF_TRAINER for side in (row.old, row.new) if "=" in side]
+    typed = [OLD, CURRENT, *(f"--{name} {value}" for name, _, value in values)]
+    lines = [(TASKS["qa"], line, True) for line in typed]
+    for task in TASKS.values():
+        lines += [(task, "", False), (task, "--bf16", True)] if task.kind == TRAINER else []
+    return [complete(task, "x.py", line.split(), stack, many=many).words[1:] for task, line, many in lines]
 
 
 def parse(image: str, version: str, folder: Path) -> tuple[str, list[str], list[str], list[list[str]]]:
@@ -94,7 +84,6 @@ def test_the_release_parses_every_line_we_produce(bare_image: str, version: str,
     assert installed == version
     assert set(fields) == HISTORY[release(version)]
     assert devices == ["cpu"]
-    trainers = EVER | {era.name for era in ERAS} - OF_SCRIPTS
     for words, rest in zip(list_lines(version), left, strict=True):
         # What is left over are flags of the script itself.
-        assert not trainers & {plain(flag.name) for flag in split_flags(rest)}, words
+        assert not EVER & {plain(flag.name) for flag in split_flags(rest)}, words

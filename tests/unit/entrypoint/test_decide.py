@@ -14,7 +14,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import DEFAULT_SHM, Limits
 from entrypoint.situation import Situation
-from entrypoint.tasks.command import Program
+from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.job import Job
 from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by

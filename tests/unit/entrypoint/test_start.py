@@ -18,7 +18,7 @@ from entrypoint import run as carry_out
 from entrypoint.machine import places
 from entrypoint.rendezvous import master, wait
 from entrypoint.rendezvous import torchrun as rendezvous
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.table import TASKS
 from entrypoint.tuning.starters import RANK
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at
@@ -48,7 +48,7 @@ Start = Callable[..., Started]
 def home(tmp_path: Path) -> Path:
     (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path), "examples": str(tmp_path)}))
     for task in TASKS.values():
-        script = tmp_path / "examples/pytorch" / task.script
+        script = tmp_path / "examples/pytorch/text" / task.file
         script.parent.mkdir(parents=True, exist_ok=True)
         script.touch()
     for package in ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2"):
@@ -149,24 +149,14 @@ def test_the_node_of_rank_0_is_asked_for_its_port(
     assert start("true", **variables).code is None
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "said"),
-    [
-        ("superb", 2, "this release of datasets loads no data set that is a script: superb, datasets 4.0.0\n  try: --"),
-        ("squad", 2, "evaluates with data of nltk that its script does not download: tokenizers/punkt_tab\n  try: run"),
-    ],
-)
-def test_what_a_script_would_fail_on_is_said_before_it_starts(
-    start: Start, home: Path, name: str, code: int, said: str
-) -> None:
-    done = start("summarization", "--dataset_name", name, "--output_dir", str(home))
+def test_data_with_which_a_script_evaluates_are_asked_for_before_it_starts(start: Start, home: Path) -> None:
+    done = start("summarization", "--output_dir", str(home))
 
-    assert done.code == code
-    assert said in done.err
+    assert done.code == 2
+    assert "its script does not download: tokenizers/punkt_tab\n  try: run `prefetch summarization`" in done.err
 
 
 def test_what_prefetch_has_brought_of_nltk_is_found(start: Start, home: Path) -> None:
-    (home / "examples/pytorch/summarization/run_summarization.py").write_text('nltk.download("punkt")')
     for name in ("punkt", "punkt_tab"):
         (home / "nltk_data/tokenizers" / name).mkdir(parents=True)
 
@@ -177,7 +167,6 @@ def test_what_prefetch_has_brought_of_nltk_is_found(start: Start, home: Path) ->
 
 @pytest.mark.parametrize("value", ["~/hf", "$HOME/hf"])
 def test_what_prefetch_has_brought_is_found_at_a_path_that_is_not_whole(start: Start, home: Path, value: str) -> None:
-    (home / "examples/pytorch/summarization/run_summarization.py").write_text('nltk.download("punkt")')
     for name in ("punkt", "punkt_tab"):
         (home / "hf/nltk_data/tokenizers" / name).mkdir(parents=True)
 
@@ -197,24 +186,60 @@ def test_a_cache_that_is_nowhere_is_at_home(
 
 @pytest.mark.parametrize("words", [("swag",), ("prefetch", "swag")])
 def test_a_script_that_the_examples_lack_is_said(start: Start, home: Path, words: tuple[str, ...]) -> None:
-    script = home / "examples/pytorch/multiple-choice/run_swag.py"
-    script.unlink()
+    (home / "examples/pytorch/text/run_swag.py").unlink()
 
     done = start(*words, HF_HOME=str(home))
 
     assert done.code == 2
-    assert f"do not have the script of the task: {script}\n  try: mount examples" in done.err
-    assert f"at {home}, or build" in done.err
+    assert "do not have the script of the task: run_swag.py" in done.err
+    assert f"mount examples that have it at {home}" in done.err
 
 
-def test_a_script_that_fails_with_what_is_installed_is_refused(start: Start, home: Path) -> None:
-    script = home / "examples/pytorch/token-classification/run_ner.py"
-    script.write_text("Trainer(processing_classtokenizer=tokenizer)")
+def test_a_package_of_the_requirements_that_is_not_there_is_said(start: Start, home: Path) -> None:
+    (home / "examples/pytorch/text/requirements.txt").write_text("datasets >= 1.8\nrouge-score\nno_such_package\n")
 
     done = start("ner", "--output_dir", str(home))
 
     assert done.code == 2
-    assert f"processing_class=, mounted at {script}" in done.err
+    assert "lacks requirements of ner: no_such_package" in done.err
+
+
+def test_every_script_of_the_examples_is_a_task(start: Start, home: Path) -> None:
+    script = home / "examples/pytorch/images/run_image_classification.py"
+    script.parent.mkdir()
+    script.touch()
+
+    done = start("--nproc", "1", "image-classification", "--dataset_name", "beans")
+
+    assert done.argv == [
+        "python3", str(script), "--output_dir", "/workspace/output/image-classification", "--use_cpu",
+        "--dataset_name", "AI-Lab-Makerere/beans",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        ("qa --report_to wandb", "wandb"),
+        ("qa --report_to=tensorboard", "tensorboard"),
+        ("qa --rep none mlflow", "mlflow"),
+        ("qa args.json", "comet_ml"),
+        ("qa-no-trainer --with_tracking --report_to wandb", "wandb"),
+        ("qa-no-trainer --report_to wandb", None),
+        ("qa --report_to none", None),
+        ("qa --report_to all", None),
+        ("qa --report_to trackio", None),
+    ],
+)
+def test_what_is_reported_to_is_in_the_image(start: Start, home: Path, line: str, lacking: str | None) -> None:
+    (home / "trackio-0.3.dist-info").mkdir()
+    (home / "args.json").write_text(json.dumps({"report_to": ["trackio", "comet_ml"], "output_dir": str(home)}))
+    words = [str(home / word) if word.endswith(".json") else word for word in line.split()]
+
+    done = start(*words, *([] if words[1].endswith(".json") else ["--output_dir", str(home)]))
+
+    assert done.code == (2 if lacking else None)
+    assert (f"what --report_to names: {lacking}\n" in done.err) is bool(lacking)
 
 
 def test_models_stay_where_the_guide_puts_them(start: Start, home: Path) -> None:
@@ -234,21 +259,6 @@ def test_a_translated_file_of_arguments_is_there(start: Start, home: Path, monke
     ((path, text),) = written.items()
     assert done.argv[-1] == path
     assert json.loads(text) == {"use_cpu": True, "output_dir": str(home)}
-
-
-def test_a_script_gets_the_owners_of_its_data_sets(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: dict[str, str] = {}
-    monkeypatch.setattr(carry_out, "write_in_private", written.__setitem__)
-    (home / "scikit_learn-1.9.dist-info").mkdir()
-    (home / "examples/pytorch/text-classification/run_xnli.py").write_text("load_dataset('xnli', 'de')")
-    (home / "args.json").write_text(json.dumps({"no_cuda": True, "output_dir": str(home), "do_train": True}))
-
-    done = start("--nproc", "2", "xnli", str(home / "args.json"))
-
-    script, arguments = done.argv[-2:]
-    assert written[script] == "load_dataset('facebook/xnli', 'de')"
-    assert json.loads(written[arguments])["use_cpu"] is True
-    assert "load_dataset('xnli') became load_dataset('facebook/xnli') in a private copy" in done.err
 
 
 @pytest.mark.parametrize(
@@ -322,7 +332,7 @@ def test_who_asks_a_script_for_its_arguments_starts_no_training(
     done = start(*line.split(), **variables)
     words = line.replace("--nproc 2 ", "").split()
     task = TASKS.get(words[0])
-    script = f"{home}/examples/pytorch/{task.script}" if task else f"{home}/smoke.py"
+    script = f"{home}/examples/pytorch/text/{task.file}" if task else f"{home}/smoke.py"
     assert (done.argv, done.code) == (["python3", script, "--help"], None)
     assert not done.environ.keys() & {"MULTINODE_KEEPER", "MULTINODE_RESUME"}
 

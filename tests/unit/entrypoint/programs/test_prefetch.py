@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 
-from entrypoint.errors import WORLD, Refusal
-from entrypoint.programs import prefetch
-from entrypoint.programs.prefetch import choose_files, main
+from entrypoint.programs.prefetch import choose_files, explain, main
 
 SMALL = ["config.json", "vocab.txt", "modeling_own.py"]
 
@@ -39,17 +39,53 @@ def test_only_what_is_whole_is_said_to_run_offline(
         plan = {"task": "qa", "wanted": [], "whole": whole, "caches": ["/models", "/data"]}
         assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == 0
     last = capsys.readouterr().out
-    assert "qa is in /models and /data; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
+    assert "/models and /data; " in last and ("HF_HUB_OFFLINE=1" in last) is offline
 
 
-def test_an_end_that_nobody_can_read_is_an_error_in_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(text: str) -> None:
-        raise Refusal("cannot write the output", "No space left on device", "another place", WORLD)
+class GatedRepoError(Exception):
+    """Named as that of huggingface_hub."""
 
-    monkeypatch.setattr(prefetch, "print_output", refuse)
-    with mock.patch.dict(os.environ):
-        plan = {"task": "qa", "wanted": [], "whole": True, "caches": ["/hf"]}
-        assert main([json.dumps(plan)], {"HF_HOME": "/hf"}, "/") == WORLD
-    assert "cannot write the output" in capsys.readouterr().err
+
+class DatasetNotFoundError(FileNotFoundError):
+    """Named as that of datasets."""
+
+
+class LocalEntryNotFoundError(FileNotFoundError, ValueError):
+    """Named as that of huggingface_hub before 1.0: what is not in the cache, and could not be asked for."""
+
+
+def answered(status: int, kind: type[Exception] = Exception) -> Exception:
+    """Return an error that carries an answer."""
+    error = kind("said")
+    error.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    return error
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "fact", "remedy", "code"),
+    [
+        (answered(403, GatedRepoError), "gives no such thing", "ask for access on https://hub", 2),
+        (caused(DatasetNotFoundError("x"), answered(401, GatedRepoError)), "gives no such thing", "HF_TOKEN", 2),
+        (answered(404), "gives no such thing", "check name", 2),
+        (DatasetNotFoundError("x"), "gives no such thing", "check name", 2),
+        (caused(LocalEntryNotFoundError("x"), answered(404)), "gives no such thing", "check name", 2),
+        (LocalEntryNotFoundError("x"), "cannot be fetched", "HF_ENDPOINT", 1),
+        (caused(ConnectionError("x"), LocalEntryNotFoundError("y")), "cannot be fetched", "HF_ENDPOINT", 1),
+        (caused(DatasetNotFoundError("x"), answered(503)), "cannot be fetched", "run it again", 1),
+        (answered(429), "cannot be fetched", "run it again", 1),
+        (KeyError("odd\nmore"), "cannot be fetched", "run it again", 1),
+        (caused(RuntimeError("x"), OSError(errno.ENOSPC, "No space left", "/hf/a")), "disk", "larger volume", 1),
+        (PermissionError(errno.EACCES, "Permission denied", "/hf/a"), "cannot be written", "may write", 2),
+        (ValueError("no config x\nmore"), "do not fit", "the configuration", 2),
+    ],
+)
+def test_only_what_the_user_can_mend_is_not_tried_again(error: Exception, fact: str, remedy: str, code: int) -> None:
+    """A Job of Kubernetes ends for good at exit code 2."""
+    refusal = explain(error, "model ours/bert", "https://hub")
+    assert fact in refusal.fact and remedy in refusal.remedy and refusal.code == code
+    assert refusal.value.startswith("model ours/bert") and "\n" not in refusal.value

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.runs.steps import count_ranks, keep_steps
-from entrypoint.tasks.command import Program
+from entrypoint.tasks.arguments import Program
 from tests.support.runs import checkpoint
 
 ONE = ["rng_state.pth"]

@@ -13,9 +13,9 @@ from entrypoint.machine.image import Stack
 from entrypoint.runs.output import Run, leave_record
 from entrypoint.runs.record import OWN, as_text, describe
 from entrypoint.runs.task import prepare_run, resume, saves_ranks
-from entrypoint.tasks.command import Program, read_program
+from entrypoint.tasks.arguments import Program, complete
 from entrypoint.tasks.job import Job
-from entrypoint.tasks.task import ACCELERATE, OTHER, TRAINER
+from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER, find_task
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.runs import archive, checkpoint
 
@@ -25,7 +25,7 @@ ONE = World(ALONE, "", local_size=1)
 
 def prepare(words: list[str], stack: Stack = NEW, name: str = "qa", world: World = ONE) -> tuple[Program, Run | None]:
     job = Job("task", name, words)
-    program = read_program(job, stack, "/opt/multinode", many=False)
+    program = complete(find_task(name), "run_it.py", words, stack, many=False)
     return prepare_run(job, program, world, {}, stack)
 
 
@@ -162,7 +162,7 @@ def test_older_releases_are_told_to_go_on_in_their_own_words(
 @pytest.mark.parametrize("value", [False, "false"])
 def test_older_releases_are_told_so_whatever_a_file_says(tmp_path: Path, value: object) -> None:
     """Their own dump of arguments has false, with which they refuse the directory that we have made."""
-    given = {"do_train": True, "output_dir": str(tmp_path / "out"), "overwrite_output_dir": value}
+    given = {"do_train": True, "use_cpu": True, "output_dir": str(tmp_path / "out"), "overwrite_output_dir": value}
     (tmp_path / "args.json").write_text(json.dumps(given))
     program, run = prepare([str(tmp_path / "args.json")], NEW._replace(transformers="4.57.6"))
 
@@ -244,7 +244,7 @@ def test_ranks_of_torchrun_look_for_themselves(tmp_path: Path, world: World) -> 
 
 @pytest.mark.parametrize("more", [{}, {"resume_from_checkpoint": None}])
 def test_a_file_of_arguments_gets_it_too(tmp_path: Path, more: dict[str, None]) -> None:
-    given: dict[str, object] = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, **more}
+    given: dict[str, object] = {"model_name_or_path": "m", "do_train": True, "use_cpu": True, **more}
     given["output_dir"] = str(tmp_path / "out")
     (tmp_path / "args.json").write_text(json.dumps(given))
     (tmp_path / "out" / OWN).mkdir(parents=True)

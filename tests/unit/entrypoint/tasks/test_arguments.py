@@ -1,7 +1,9 @@
-"""The command line of a task: what is left of the defaults beside the user's arguments."""
+"""What becomes of the arguments of a task: flags and files, and the defaults that are left beside them."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import read_file
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.arguments import Arguments, arguments, find_output, read_batch, read_given
-from entrypoint.tasks.tasks import TASKS
+from entrypoint.tasks.aliases import split_flags
+from entrypoint.tasks.arguments import (
+    Program,
+    complete,
+    expand_home,
+    find_output,
+    read_batch,
+    read_given,
+    read_program,
+)
+from entrypoint.tasks.job import Job
+from entrypoint.tasks.table import TASKS, find_task
+from entrypoint.world.model import ALONE, World
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
@@ -22,102 +34,99 @@ QA = (
     "--per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 "
     "--doc_stride 128 --output_dir /workspace/output/qa --use_cpu"
 )
-BARE = QA.replace("--do_train --do_eval ", "").replace("/qa --use_cpu", "/qa-no-trainer")
+ALONE_QA = QA.replace("--do_train --do_eval ", "").replace("/qa --use_cpu", "/qa-no-trainer")
 
 
-def make(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> Arguments:
-    return arguments(name, TASKS[name], line.split(), stack, many=many)
+def make(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> Program:
+    return complete(find_task(name), "x.py", line.split(), stack, many=many)
 
 
 def text(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> str:
-    return " ".join(make(name, line, stack, many=many).words)
+    return " ".join(make(name, line, stack, many=many).words[1:])
 
 
-def test_qa_has_the_defaults_of_the_guide() -> None:
-    assert text("qa", "") == QA
-    assert text("qa", "--bf16") == f"{QA} --bf16"
-    assert text("qa", "", GUIDE, many=True) == f"{QA} --ddp_backend ccl"
-    assert text("qa", "", GUIDE) == QA
-    assert text("qa", "", NEW, many=True) == QA
+@pytest.mark.parametrize(
+    ("name", "line", "stack", "many", "result"),
+    [
+        ("qa", "", NEW, False, QA),
+        ("qa", "", NEW, True, QA),
+        ("qa", "", GUIDE, True, f"{QA} --ddp_backend ccl"),
+        ("qa", "", GUIDE, False, QA),
+        ("qa", "", OLD, False, QA.replace("--use_cpu", "--no_cuda")),
+        ("qa", "--bf16", NEW, False, f"{QA} --bf16"),
+        ("qa", "--learning-rate=1e-4", NEW, False, QA.replace("--learning_rate 3e-5 ", "") + " --learning-rate=1e-4"),
+        ("qa", "--ddp_backend ccl --seed 1", GUIDE, False, f"{QA} --seed 1"),
+        ("qa", "--ddp-backend=gloo", GUIDE, True, f"{QA} --ddp-backend=gloo"),
+        ("qa", "-h", NEW, False, f"{QA} -h"),
+        ("qa", "--max_steps=-1 --weight_decay -0.1", NEW, False,
+         QA.replace("--num_train_epochs 2 ", "") + " --max_steps=-1 --weight_decay -0.1"),
+        ("qa", "--output_d /out", NEW, False,
+         QA.replace("--output_dir /workspace/output/qa ", "") + " --output_dir /out"),
+        ("qa-no-trainer", "--do_train --bf16 --use_cpu --seed 8", NEW, True, f"{ALONE_QA} --seed 8"),
+        ("clip", "--dataset_name x", NEW, False, "--output_dir /workspace/output/clip --use_cpu --dataset_name x"),
+        ("mae-no-trainer", "", NEW, False, "--output_dir /workspace/output/mae-no-trainer"),
+        ("generation", "--prompt x --no_cuda", NEW, False,
+         "--model_type gpt2 --model_name_or_path openai-community/gpt2 --prompt x --no_cuda"),
+    ],
+)  # fmt: skip
+def test_what_is_typed_comes_after_the_defaults_that_it_does_not_replace(
+    name: str, line: str, stack: Stack, many: bool, result: str
+) -> None:
+    assert text(name, line, stack, many=many) == result
 
 
-def test_defaults_are_those_of_the_installed_release() -> None:
-    assert text("qa", "", OLD) == QA.replace("--use_cpu", "--no_cuda")
-    assert "--evaluation_strategy epoch" in text("mim", "", OLD)
-    assert "--warmup_ratio 0.05" in text("mae", "", GUIDE) and "--warmup_steps 0.05" in text("mae", "")
-    assert make("mae", "", OLD).notes == []
-
-
-@pytest.mark.parametrize("line", ["--learning_rate 1e-4", "--learning_rate=1e-4", "--learning-rate 1e-4"])
-def test_arguments_replace_defaults_one_by_one(line: str) -> None:
-    assert text("qa", line) == QA.replace("--learning_rate 3e-5 ", "") + " " + line
+@pytest.mark.parametrize(
+    ("name", "line", "gone"),
+    [
+        ("qa", "--train_file t.json", "--dataset_name"),
+        ("qa", "--train_f t.json", "--dataset_name"),
+        ("clm", "--dataset_name mine", "--dataset_config_name"),
+        ("summarization", "--dataset_config x", "--dataset_config_name"),
+        ("classification", "--dataset_name mine", "--text_column_names"),
+        ("glue", "--dataset_name mine", "--task_name"),
+        ("qa", "--max_steps 10", "--num_train_epochs"),
+        ("qa-no-trainer", "--max_steps 10", "--num_train_epochs"),
+        ("clm", "--model_type gpt2 --train_file t.txt", "--model_name_or_path"),
+        ("plm", "--config_overrides=n_layer=2", "--model_name_or_path"),
+        ("fim-no-trainer", "--model_t gpt2", "--model_name_or_path"),
+        ("generation", "--model_name_or_path facebook/opt-350m", "--model_type"),
+        ("generation", "--model_type opt", "--model_name_or_path"),
+        ("summarization", "--model_name_or_path facebook/bart-base", "--source_prefix"),
+        ("translation", "--source_lang en --target_lang de --dataset_config_name de-en", "--source_prefix"),
+        ("translation", "--target_l de", "--source_prefix"),
+        ("qa", "--do_train", "--do_eval"),
+        ("qa", "--do-eval=True", "--do_train"),
+        ("qa", "--do_predict", "--do_train"),
+        ("qa", "--train_file t.json", "--do_eval"),
+    ],
+)
+def test_a_default_that_makes_no_sense_beside_the_user_s_is_left_out(name: str, line: str, gone: str) -> None:
+    assert gone in text(name, "").split() and gone not in text(name, line).split()
 
 
 @pytest.mark.parametrize(
     ("name", "line", "kept"),
     [
-        ("summarization", "", True),
-        ("summarization", "--train_file t.csv", True),
-        ("summarization", "--model_name_or_path t5-base", True),
-        ("summarization-no-trainer", "--model_name_or_path google-t5/t5-large", True),
-        ("summarization", "--model_name_or_path=/d/T5/", True),
-        ("summarization", "--model_name_or_path facebook/bart-base", False),
-        ("summarization-no-trainer", "--model-name-or-path google/mt5-small", False),
-        ("translation", "--source_lang en --target_lang ro --train_file t.json", True),
-        ("translation", "--source_lang en --target_lang de --dataset_config_name de-en", False),
-        ("translation", "--model_name_or_path t5-base --source_lang ro --target_lang en", False),
-        ("translation", "--target_l de", False),
-        ("translation", "--model_name_or_path facebook/mbart-large-en-ro", False),
+        ("qa", "--do_eval False", "--do_train"),
+        ("qa", "--do_predict no", "--do_eval"),
+        ("qa", "--train_file t.json --validation_f v.json", "--do_eval"),
+        ("clm", "--train_file t.txt", "--do_eval"),
+        ("qa", "--config_name c", "--model_name_or_path"),
+        ("summarization", "--model_name_or_path=/d/T5/", "--source_prefix"),
+        ("translation", "--source_lang en --target_lang ro --train_file t.json", "--source_prefix"),
+        ("summarization-no-trainer", "", "--num_beams"),
+        ("xnli", "--dataset_name me/pairs", "--language"),
     ],
 )
-def test_the_prefix_of_t5_is_no_default_for_others(name: str, line: str, *, kept: bool) -> None:
-    made = make(name, line)
-    assert ("--source_prefix" in made.words) is kept
-    assert any("is left out, as for a model that is no T5" in note for note in made.notes) is not kept
+def test_a_default_that_still_makes_sense_stays(name: str, line: str, kept: str) -> None:
+    assert kept in text(name, line).split()
 
 
-def test_the_output_can_go_elsewhere() -> None:
-    words = make("qa", "--output_dir=/out").words
-    assert "--output_dir=/out" in words and "/workspace/output/qa" not in words
-
-
-@pytest.mark.parametrize("name", ["qa", "qa-no-trainer"])
-@pytest.mark.parametrize("typed", ["--output_d /out", "--out=/out", "--output-d /out"])
-def test_a_beginning_of_the_directory_for_results_is_spelled_out(name: str, typed: str) -> None:
-    words = make(name, typed).words
-    assert find_output(read_given(words, read_file, strict=True)) == "/out"
-    assert not [word for word in words if word.startswith("--out") and not word.startswith("--output_dir")]
-
-
-def test_a_beginning_of_the_number_of_steps_is_spelled_out() -> None:
-    """Else a run that goes on would get the number of its checkpoint beside it."""
-    words = make("clm", "--max_st 40").words
-    assert read_given(words, read_file, strict=True)["max_steps"] == "40" and "--max_st" not in words
-
-
-@pytest.mark.parametrize("flag", ["--ddp_backend ccl", "--ddp-backend=gloo", "--xpu_backend ccl"])
-def test_one_process_has_no_backend(flag: str) -> None:
-    made = make("qa", f"{flag} --seed 1", GUIDE)
-    assert " ".join(made.words) == f"{QA} --seed 1"
-    assert made.notes == [f"{flag} is left out: one process has no other to communicate with"]
-    assert "_backend" in text("qa", flag, GUIDE, many=True).replace("-", "_")
-
-
-def test_a_directory_of_a_data_set_s_name_is_what_is_trained_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "imdb").mkdir()
-    (tmp_path / "args.json").write_text('{"dataset_name": "imdb", "output_dir": "out"}')
-    monkeypatch.chdir(tmp_path)
-    assert make("classification", "--dataset_name imdb").notes == []
-    assert make("classification", "args.json").found is None
-    assert "stanfordnlp/imdb" not in text("classification", "--dataset_name imdb")
-
-
-def test_a_file_of_arguments_stands_alone(tmp_path: Path) -> None:
-    file = tmp_path / "args.json"
-    file.write_text('{"seed": 1}')
-    assert text("qa", str(file)) == str(file)
+def test_values_may_have_blanks_and_a_prefix_that_is_left_out_is_said() -> None:
+    assert "translate English to Romanian: " in make("translation", "").words
+    assert make("translation", "").notes == []
+    (note,) = make("summarization", "--model_name_or_path facebook/bart-base").notes
+    assert "--source_prefix" in note
 
 
 @pytest.mark.parametrize(
@@ -125,72 +134,165 @@ def test_a_file_of_arguments_stands_alone(tmp_path: Path) -> None:
     [
         ("qa", "args.json --bf16", "qa --name value, or qa FILE.json for all arguments"),
         ("qa", "squad", "qa --name value, or qa FILE.json for all arguments"),
+        ("qa", "-bf16 --seed 1", "--bf16"),
         ("qa-no-trainer", "args.json", "qa-no-trainer --name value"),
-        ("generation", "hello", "generation --name value"),
         ("generation", "-3", "generation --name value"),
     ],
 )
 def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, remedy: str) -> None:
-    with pytest.raises(Refusal, match="no word before its flags") as caught:
+    with pytest.raises(Refusal) as caught:
         make(name, line)
     assert caught.value.remedy == remedy
 
 
-def test_a_flag_has_two_dashes() -> None:
-    with pytest.raises(Refusal, match="two dashes: -bf16") as caught:
-        make("qa", "-bf16 --seed 1")
-    assert caught.value.remedy == "--bf16"
-
-
-@pytest.mark.parametrize("line", ["-h", "-- x", "--seed -1", "--max_steps=-1 --weight_decay -0.1"])
-def test_one_may_ask_for_help_and_give_negative_numbers(line: str) -> None:
-    assert text("qa", line).endswith(line)
-
-
-def test_a_value_may_have_blanks() -> None:
-    assert "translate English to Romanian: " in make("translation", "").words
-
-
-@pytest.mark.parametrize("name", ["summarization-no-trainer", "translation-no-trainer"])
-def test_a_number_of_beams_is_given_where_the_script_has_none(name: str) -> None:
-    assert "--num_beams 1" in text(name, "")
-    assert text(name, "--num_beams 4").count("--num_beams") == 1
-
-
-def test_generation_has_flags_of_its_own() -> None:
-    assert text("generation", "--prompt x --no_cuda").endswith("--prompt x --no_cuda")
-    assert "--output_dir" not in text("generation", "")
-    assert text("generation", "--model_name_or_path /d/gpt2") == "--model_type gpt2 --model_name_or_path /d/gpt2"
-    assert "--model_name_or_path openai-community/gpt2" in text("generation", "--model_type gpt2")
-
-
-def test_a_script_without_the_trainer_takes_its_flags_from_the_environment() -> None:
-    made = make("qa-no-trainer", "--do_train --bf16 --use_cpu --max_train_samples 8")
-    assert " ".join(made.words) == f"{BARE} --max_train_samples 8"
-    assert made.environ == {"ACCELERATE_MIXED_PRECISION": "bf16"}
-    assert len(made.notes) == 3
-    because = "that is the Trainer's, which this script does without"
-    assert f"--bf16 became ACCELERATE_MIXED_PRECISION=bf16: {because}" in made.notes
-
-
-def test_a_script_without_the_trainer_keeps_what_is_its_own_or_unknown() -> None:
-    unknown = "--evaluation_strategy epoch --optim adamw_hf --warmup_ratio 0.1"
-    made = make("ner-no-trainer", f"--ddp_backend ccl --use_ipex --no_cuda --dataset_name squad {unknown}")
-    assert " ".join(made.words).endswith(f"/ner-no-trainer --dataset_name rajpurkar/squad {unknown}")
-    because = "is left out: that is the Trainer's, which this script does without"
-    assert made.notes[:3] == [f"{flag} {because}" for flag in ("--ddp_backend ccl", "--use_ipex", "--no_cuda")]
-    assert len(made.notes) == 4
-
-
-def test_bf16_can_be_off() -> None:
-    assert make("qa-no-trainer", "--bf16 False").environ == {}
-
-
 @given(st.lists(st.sampled_from(["--alpha", "--beta=1", "--gamma", "2", "x y", "--", "-3"])), st.sampled_from([*TASKS]))
 def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: str) -> None:
-    made = arguments(name, TASKS[name], ["--zeta", *words], NEW, many=True)
+    made = complete(TASKS[name], "x.py", ["--zeta", *words], NEW, many=True)
     assert made.words[len(made.words) - len(words) - 1 :] == ["--zeta", *words]
     assert made.notes == []
+
+
+@pytest.mark.parametrize(
+    ("found", "release", "many", "expected"),
+    [
+        ({"no_cuda": True, "seed": 1}, "5.23.0", False, {"use_cpu": True, "seed": 1}),
+        ({"no_cuda": False}, "5.23.0", False, {"use_cpu": False}),
+        ({"use_cpu": True, "no_cuda": False}, "5.23.0", False, {"use_cpu": True}),
+        ({"use_cpu": True, "no_cuda": False}, "4.57.6", False, {"use_cpu": True, "no_cuda": False}),
+        ({"seed": 1}, "5.23.0", False, {"use_cpu": True, "seed": 1}),
+        ({"bf16": True}, "4.31.0", False, {"no_cuda": True, "bf16": True}),
+        ({"use_cpu": True, "use_ipex": True, "names": ["a"]}, "5.23.0", True, {"use_cpu": True, "names": ["a"]}),
+        ({"use_cpu": True, "warmup_ratio": 0.1}, "5.23.0", False, {"use_cpu": True, "warmup_steps": 0.1}),
+        ({"use_cpu": True, "group_by_length": True}, "5.23.0", False,
+         {"use_cpu": True, "train_sampling_strategy": "group_by_length"}),
+        ({"use_cpu": True, "train_sampling_strategy": "group_by_length"}, "4.57.6", False,
+         {"use_cpu": True, "group_by_length": True}),
+        ({"use_cpu": True, "ddp_backend": "gloo"}, "5.23.0", False, {"use_cpu": True}),
+        ({"use_cpu": True, "ddp_backend": "gloo", "mine": None}, "5.23.0", True,
+         {"use_cpu": True, "ddp_backend": "gloo", "mine": None}),
+    ],
+)  # fmt: skip
+def test_a_file_of_arguments_is_translated(
+    tmp_path: Path, found: dict[str, object], release: str, many: bool, expected: dict[str, object]
+) -> None:
+    file = tmp_path / "args.json"
+    file.write_text(json.dumps({**found, "output_dir": "/out"}))
+    made = make("qa", str(file), NEW._replace(transformers=release), many=many)
+    assert made.given == {**expected, "output_dir": "/out"}
+    assert bool(made.notes) == (found != expected)
+    if found == expected:
+        assert made.words[1:] == [str(file)] and made.files == {}
+    else:  # private, and the file of the user is as it was
+        ((path, text),) = made.files.items()
+        assert made.words[1:] == [path] and json.loads(text) == made.given
+
+
+@pytest.mark.parametrize("found", [{}, {"output_dir": None}])
+def test_a_file_without_a_directory_for_results_gets_that_of_its_task(tmp_path: Path, found: dict[str, object]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**found, "use_cpu": True}))
+    assert make("qa", f"{tmp_path}/a.json").given == {"output_dir": "/workspace/output/qa", "use_cpu": True}
+
+
+def test_a_name_with_a_dash_in_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"output-dir": "/out"}')
+    with pytest.raises(Refusal) as caught:
+        make("qa", f"{tmp_path}/a.json")
+    assert (caught.value.value, caught.value.code) == ("output-dir", 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (["--output_dir", "~/run"], "/home/me/run"),
+        (["--output-dir=~", "--seed", "1"], "/home/me"),
+        (["--output_di", "~/a", "--output_dir", "~/b"], "/home/me/b"),
+        (["--output_dir", "~root/run"], "/root/run"),
+        (["--output_dir", "/a~"], "/a~"),
+        (["FILE"], "/home/me/file"),
+    ],
+)
+def test_results_go_to_the_home_that_the_script_will_have(tmp_path: Path, words: list[str], path: str) -> None:
+    (tmp_path / "a.json").write_text('{"output_dir": "~/file", "use_cpu": true}')
+    words = [f"{tmp_path}/a.json" if word == "FILE" else word for word in words]
+    program = expand_home("clm", complete(find_task("clm"), "x.py", words, NEW, many=False), "/home/me")
+    assert program.given["output_dir"] == path
+    assert read_given(program.words[1:], lambda path: program.files.get(path), strict=True)["output_dir"] == path
+
+
+def test_results_go_to_a_directory_with_a_name() -> None:
+    for line in ("--output_dir=", "--output_dir /a --output_dir="):
+        with pytest.raises(Refusal):
+            expand_home("clm", make("clm", line), "/home/me")
+
+
+def test_a_directory_of_a_data_set_s_name_is_what_is_trained_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imdb").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert text("classification", "--dataset_name imdb").endswith("--dataset_name imdb")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words", "many", "expected", "variables"),
+    [
+        ("smoke", "smoke", "--no_cuda --bf16", False, "/opt/smoke.py --use_cpu --bf16", []),
+        ("smoke", "smoke", "--ddp_backend gloo", False, "/opt/smoke.py", []),
+        ("smoke", "smoke", "--ddp_backend ccl", True, "/opt/smoke.py --ddp_backend gloo", []),
+        ("smoke", "smoke", "--bf16 --help", True, "/opt/smoke.py --help", []),
+        ("script", "x.py", "--no_cuda", True, "x.py --no_cuda", ["ACCELERATE_USE_CPU"]),
+        ("plain", "bash", "-c x", True, "bash -c x", []),
+    ],
+)
+def test_other_commands_have_programs_too(
+    kind: str, name: str, words: str, many: bool, expected: str, variables: list[str]
+) -> None:
+    world = World(ALONE, "", local_size=2 if many else 1)
+    program = read_program(Job(kind, name, words.split()), NEW, {}, world, "/opt")
+    assert " ".join(program.words) == expected
+    assert [each.name for each in program.defaults] == variables
+    kept = read_program(Job(kind, name, words.split()), NEW, {"ACCELERATE_USE_CPU": "1"}, world, "/opt")
+    assert kept.defaults == ()
+
+
+def test_what_went_into_the_environment_is_still_known() -> None:
+    program = make("qa-no-trainer", "--bf16", many=True)
+    assert program.given["bf16"] is True
+    assert [(each.name, each.value) for each in program.typed] == [("ACCELERATE_MIXED_PRECISION", "bf16")]
+    assert [each.name for each in program.defaults] == ["ACCELERATE_USE_CPU"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {}),
+        (["--bf16", "--output-dir", "/out"], {"bf16": True, "output_dir": "/out"}),
+        (["x", "--output_dir=/a", "--output_dir", "/b"], {"output_dir": "/b"}),
+        (["--label_names", "a", "b", "--empty", "", "--bf16"], {"label_names": "a b", "empty": "", "bf16": True}),
+        (["args.json"], {"output_dir": "/json", "bf16": True}),
+        (["args.json", "--bf16"], {"bf16": True}),
+    ],
+)
+def test_arguments_are_read_as_the_trainer_reads_them(words: list[str], expected: dict[str, object]) -> None:
+    assert read_given(words, lambda path: '{"output_dir": "/json", "bf16": true}', strict=True) == expected
+
+
+@given(st.none() | st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_any_file_is_an_object_or_refused(text: str | None) -> None:
+    """A script of the user's may take any file."""
+    assert isinstance(read_given(["a.json"], lambda path: text, strict=False), dict)
+    try:
+        assert isinstance(read_given(["a.json"], lambda path: text, strict=True), dict)
+    except Refusal as refusal:
+        assert refusal.code == 2 and re.match("the file with arguments ", refusal.fact)
+
+
+@pytest.mark.parametrize(
+    ("value", "directory"),
+    [("/out", "/out"), (True, None), (3, None), ("", None), ("s3://b/out", None), ("/a\0b", None), ("/\ud800", None)],
+)
+def test_only_a_path_is_a_directory_for_results(value: object, directory: str | None) -> None:
+    assert find_output({"output_dir": value}) == directory
 
 
 @pytest.mark.parametrize(
@@ -200,8 +302,12 @@ def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: s
         ({"per_device_train_batch_size": 8, "gradient_accumulation_steps": "4"}, 32),
         ({"per_device_train_batch_size": True}, None),
         ({"gradient_accumulation_steps": "4"}, None),
-        ({}, None),
     ],
 )
 def test_the_batch_of_one_process_counts_accumulated_steps(given: dict[str, object], batch: int | None) -> None:
     assert read_batch(given) == batch
+
+
+def test_every_row_of_the_table_can_be_split() -> None:
+    for task in TASKS.values():
+        assert all(flag.name and flag.values != ("",) for flag in split_flags(task.defaults.split())), task.name

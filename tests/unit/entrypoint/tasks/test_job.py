@@ -45,6 +45,16 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
     assert read_job([], {}, lambda *_: None).kind == "usage"
 
 
+def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
+    for name in ("images/run_mae.py", "sound/run_speech_recognition_ctc.py", "text/run_qa_beam_search.py"):
+        (tmp_path / "examples/pytorch" / name).parent.mkdir(parents=True)
+        (tmp_path / "examples/pytorch" / name).touch()
+    for name in ("mae", "speech-recognition-ctc", "qa-beam"):
+        assert read_job([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == ("task", name, ["--seed", "1"])
+    with pytest.raises(Refusal):
+        read_job(["mim"], {}, lambda *_: None, str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("word", "remedy", "code"),
     [

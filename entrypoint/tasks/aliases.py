@@ -1,0 +1,259 @@
+"""Flags by release of transformers: what was typed for another release is translated, with a note for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.image import release
+from entrypoint.numbers import is_no
+from entrypoint.printing.secrets import hide
+from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from entrypoint.machine.image import Stack
+
+Release = tuple[int, int]
+ALWAYS: Release = (0, 0)
+CCL_DROPPED: Release = (5, 1)
+
+
+class Alias(NamedTuple):
+    """Two ways to say the same: `old`, known until a release, and `new`, known since one.
+
+    Either is a flag, or `flag=value` for one value of it. The new one may be a variable (`$NAME`), or nothing where
+    nothing is lost by leaving the flag out. lacking: what the old one needs and only images with oneCCL have.
+    """
+
+    old: str
+    until: Release
+    new: str = ""
+    since: Release = ALWAYS
+    lacking: str = ""
+
+
+# Data sets that the hub has moved to their owners, and to which it redirects. From huggingface_hub 1.16 on, `datasets`
+# finds none without an owner (huggingface/datasets#8612); transformers 5 is the first that takes a 1.x.
+OWNERS = {
+    "ag_news": "fancyzhx", "beans": "AI-Lab-Makerere", "cifar10": "uoft-cs", "cnn_dailymail": "abisee",
+    "cppe-5": "rishitdagli", "glue": "nyu-mll", "imdb": "stanfordnlp", "librispeech_asr": "openslr", "mnist": "ylecun",
+    "squad": "rajpurkar", "squad_v2": "rajpurkar", "swag": "allenai", "wikitext": "Salesforce", "wmt16": "wmt",
+    "xnli": "facebook",
+}  # fmt: skip
+DATASET, OWNED = "dataset_name", (5, 0)
+MOVED = tuple(Alias(f"{DATASET}={name}", OWNED, f"{DATASET}={owner}/{name}") for name, owner in OWNERS.items())
+NO_OWNER = "datasets finds no data set without its owner since huggingface_hub 1.16"
+
+# Of the Trainer and its scripts, read from the wheels of all minor releases from 4.30 to 5.23 (the fields of
+# transformers/training_args.py), which tests/image/test_flags.py repeats, and from the history of examples/pytorch.
+# A flag that is not here is left to the script, which refuses one that it does not know.
+OF_TRAINER = (
+    Alias("no_cuda", (5, 0), "use_cpu", (4, 32)),
+    Alias("evaluation_strategy", (4, 51), "eval_strategy", (4, 41)),
+    Alias("xpu_backend", (4, 32), "ddp_backend"),
+    Alias("ddp_backend=ccl", CCL_DROPPED, "ddp_backend=gloo", lacking="oneCCL bindings"),
+    Alias("use_ipex", (4, 57), lacking="IPEX"),
+    Alias("jit_mode_eval", (5, 0)),
+    Alias("overwrite_output_dir", (5, 0)),
+    # Weights are always saved as safetensors since.
+    Alias("save_safetensors", (5, 0)),
+    # A token that is logged in with, or in HF_TOKEN, is found without a flag.
+    Alias("use_auth_token", (4, 41)),
+    Alias("torch_dtype", (4, 56), "dtype", (4, 56)),
+    Alias("optim=adamw_hf", (4, 50), "optim=adamw_torch"),
+    Alias("adafactor", (5, 0), "optim=adafactor"),
+    Alias("group_by_length", (5, 2), "train_sampling_strategy=group_by_length", (5, 2)),
+    # From 5.0 on, a number of steps below 1 is a share of all steps.
+    Alias("warmup_ratio", (5, 15), "warmup_steps", (5, 0)),
+    Alias("logging_dir", (5, 15), "$TENSORBOARD_LOGGING_DIR", (5, 15)),
+)
+# Scripts without the Trainer have none of its flags: accelerate reads the environment, and such a script always trains
+# and evaluates (examples/pytorch/*/run_*_no_trainer.py).
+OF_ACCELERATE = (
+    Alias("bf16", ALWAYS, "$ACCELERATE_MIXED_PRECISION=bf16"),
+    Alias("fp16", ALWAYS, "$ACCELERATE_MIXED_PRECISION=fp16"),
+    Alias("max_steps", ALWAYS, "max_train_steps"),
+    Alias("warmup_steps", ALWAYS, "num_warmup_steps"),
+    *(Alias(name, ALWAYS) for name in ("use_cpu", "no_cuda", "do_train", "do_eval", "ddp_backend", "use_ipex")),
+    *(Alias(name, ALWAYS) for name in ("overwrite_output_dir", "use_auth_token")),
+)
+ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: (*OF_ACCELERATE, *MOVED), OTHER: ()}
+# Of these two, only a share of all steps is the same in both.
+WARMUP = {"warmup_ratio", "warmup_steps"}
+# Flags that are read here as well, each with the shortest beginning that argparse takes for it. A script refuses a
+# shorter one that several of its flags have.
+READ = {
+    "output_dir": "o", "do_train": "do_t", "overwrite_output_dir": "overwrite_o", "resume_from_checkpoint": "resu",
+    "predict_with_generate": "predict_", "save_only_model": "save_onl", "save_strategy": "save_str",
+    "max_steps": "max_s", "report_to": "rep",
+}  # fmt: skip
+
+
+class Flag(NamedTuple):
+    """One flag of a command line with the values that follow it; words before the first flag have no name."""
+
+    name: str
+    values: tuple[str, ...]
+    joined: bool = False
+
+    def words(self) -> list[str]:
+        """Return it as it was typed."""
+        if self.joined:
+            return [f"--{self.name}={self.values[0]}"]
+        return [*([f"--{self.name}"] if self.name else []), *self.values]
+
+
+class Side(NamedTuple):
+    """The side of an alias that the image does not know, the one that it knows, and why."""
+
+    unknown: str
+    known: str
+    why: str
+
+
+class Translated(NamedTuple):
+    """Flags that the installed release knows, a note for each one that changed, and what became a variable."""
+
+    flags: list[Flag]
+    notes: list[str]
+    environ: dict[str, str]
+
+
+def split_flags(words: Iterable[str]) -> list[Flag]:
+    """Split a command line before every flag: `--a 1 2 --b=3 --c` has three."""
+    flags: list[Flag] = []
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            flags.append(Flag(name, (value,) if equals else (), bool(equals)))
+        elif flags and not flags[-1].joined:
+            flags[-1] = flags[-1]._replace(values=(*flags[-1].values, word))
+        else:
+            flags.append(Flag("", (word,)))
+    return flags
+
+
+def plain(name: str) -> str:
+    """Return the name of a flag as HfArgumentParser compares it: dashes are underscores."""
+    return name.replace("-", "_")
+
+
+def spell_out(name: str) -> str:
+    """Return the whole name of a flag of READ for a beginning that argparse takes for it; any other name as it is."""
+    typed = plain(name)
+    return next((each for each, least in READ.items() if each.startswith(typed) and typed.startswith(least)), name)
+
+
+def show(flag: Flag) -> str:
+    """Return a flag for a log, without a secret."""
+    return " ".join(hide(flag.words()))
+
+
+def has_ccl(stack: Stack) -> bool:
+    """Return whether `ccl` may be asked for: the image needs the bindings, and transformers must still know them."""
+    return stack.backend == "ccl" and release(stack.transformers) < CCL_DROPPED
+
+
+def translate(
+    flags: Sequence[Flag], stack: Stack, aliases: Sequence[Alias], exists: Callable[[str], bool] = lambda _: False
+) -> Translated:
+    """Return flags that the installed release knows in place of those that it does not, with a note for each.
+
+    exists: whether a directory is there; `datasets` loads a data set from there before it asks the hub. Raise Refusal
+    where a translated flag and one that was typed as well differ: nobody could tell which of them counts.
+    """
+    sides = [side for alias in aliases if (side := choose_side(alias, stack)) is not None]
+    result = Translated([], [], {})
+    for flag in flags:
+        new, why = replace(flag, sides, exists)
+        if new is not None and plain(flag.name) != new.name and is_typed(new, flags):
+            new = None
+        if new is not None and new.name.startswith("$"):
+            result.environ[new.name[1:]] = " ".join(new.values)
+        elif new is not None:
+            result.flags.append(new)
+        if why:
+            result.notes.append(f"{show(flag)} {became(new)}: {why}")
+    return result
+
+
+def replace(flag: Flag, sides: Iterable[Side], exists: Callable[[str], bool]) -> tuple[Flag | None, str]:
+    """Return what replaces a flag, None if nothing does, and why; the flag itself and no reason where it can stay."""
+    new: Flag | None = flag
+    why = ""
+    for side in sides:
+        if new is not None and is_meant(side, new, exists):
+            new, why = substitute(new, side), why or side.why
+    return new, why
+
+
+def choose_side(alias: Alias, stack: Stack) -> Side | None:
+    """Return what the image does not know of an alias, and what it knows instead; None if it knows both."""
+    installed, version = release(stack.transformers), stack.transformers
+    if alias.until == ALWAYS:
+        return Side(alias.old, alias.new, "that is the Trainer's, which this script does without")
+    if installed >= alias.until:
+        why = f"removed in transformers {write(alias.until)}, installed is {version}"
+        return Side(alias.old, alias.new, NO_OWNER if alias in MOVED else why)
+    if alias.lacking and stack.backend != "ccl":
+        return Side(alias.old, alias.new, f"this image has no {alias.lacking}")
+    if installed < alias.since and not alias.new.startswith("$"):
+        return Side(alias.new, alias.old, f"new in transformers {write(alias.since)}, installed is {version}")
+    return None
+
+
+def write(version: Release) -> str:
+    """Return a release as it is written."""
+    return ".".join(map(str, version))
+
+
+def is_meant(side: Side, flag: Flag, exists: Callable[[str], bool]) -> bool:
+    """Return whether a flag is what one side of an alias says."""
+    name, equals, value = side.unknown.partition("=")
+    if plain(flag.name) != name or (equals and flag.values != (value,)):
+        return False
+    if {side.unknown, side.known} == WARMUP:
+        return is_share(flag)
+    return not (name == DATASET and exists(value))
+
+
+def is_share(flag: Flag) -> bool:
+    """Return whether the value of a flag is a share below 1, and no number of steps."""
+    text = flag.values[0] if len(flag.values) == 1 else ""
+    try:
+        return not text.isdigit() and 0 <= float(text) < 1
+    except ValueError:
+        return False
+
+
+def substitute(flag: Flag, side: Side) -> Flag | None:
+    """Return a flag as the other side of an alias says it, a variable with its `$`.
+
+    None where that side is nothing, or where it is a value and the flag is switched off.
+    """
+    name, equals, value = side.known.partition("=")
+    has_value = "=" in side.unknown
+    if not name or (equals and not has_value and flag.values and is_no(flag.values[0])):
+        return None
+    values = (value,) if equals else () if has_value else flag.values
+    return flag._replace(name=name, values=values, joined=flag.joined and bool(values))
+
+
+def is_typed(new: Flag, flags: Iterable[Flag]) -> bool:
+    """Return whether a flag is among others, too; raise Refusal if it has another value there, and is not off here."""
+    beside = [flag for flag in flags if plain(flag.name) == new.name]
+    off = bool(new.values) and (is_no(new.values[0]) or new.values == ("0.0",))
+    for flag in beside:
+        if not off and (flag.values or ("True",)) != (new.values or ("True",)):
+            fact = "flags of two releases say different things"
+            raise Refusal(fact, f"{show(new)} and {show(flag)}", f"one of them: this image knows --{new.name}")
+    return bool(beside)
+
+
+def became(new: Flag | None) -> str:
+    """Return what became of a flag, in words."""
+    if new is None:
+        return "is left out"
+    return f"became {new.name[1:]}={' '.join(new.values)}" if new.name.startswith("$") else f"became {show(new)}"

@@ -1,0 +1,138 @@
+"""`prefetch TASK...`: bring what the arguments and the task's row name into the cache, for pods without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import string
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import can_write, read_file, read_text
+from entrypoint.machine.identity import find_identity
+from entrypoint.machine.places import is_mounted, list_caches, mount_points, settle_caches
+from entrypoint.printing.streams import print_note
+from entrypoint.settings import overlay
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.arguments import complete
+from entrypoint.tasks.preflight import Image, check_image
+from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from entrypoint.machine.image import Stack
+
+# Kinds: a model without its weights, one with them, a data set, a metric, data of nltk.
+FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric", "nltk"
+# What each of the libraries calls it (huggingface_hub/constants.py, datasets/config.py, evaluate/config.py), and the
+# values with which it is on (ENV_VARS_TRUE_VALUES).
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE")
+SWITCHES_ON = ("1", "ON", "YES", "TRUE")
+USAGE = "prefetch qa --model_name_or_path MODEL --dataset_name DATASET"
+# The flags of a script that name a model or a part of one.
+MODELS = {
+    "model_name_or_path": WEIGHTS, "config_name": FILES, "tokenizer_name": FILES, "image_processor_name": FILES,
+    "feature_extractor_name": FILES,
+}  # fmt: skip
+
+
+class Wanted(NamedTuple):
+    """Something that a script fetches: its kind and name, and what it is called with."""
+
+    kind: str
+    name: str
+    config: str | None = None
+    revision: str | None = None
+    cache: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return what it is, for a message."""
+        kind = "model" if self.kind in (FILES, WEIGHTS) else self.kind
+        return " ".join(filter(None, (kind, self.name, self.config)))
+
+
+def prepare_prefetch(
+    words: list[str], environ: Mapping[str, str], stack: Stack, root: str
+) -> tuple[jobs.Job, dict[str, str]]:
+    """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
+    name = words[0] if words else ""
+    if name not in TASKS and name not in list_scripts(stack.examples):
+        raise Refusal(
+            "prefetch takes a task and its arguments", name or "nothing", jobs.suggest(name) if name else USAGE
+        )
+    check_online(environ)
+    settled = settle_caches({**environ, **find_identity(environ).variables}, stack.transformers)
+    caches = list_caches(overlay(environ, settled), stack.transformers)
+    for note in check_caches(caches, can_write, mount_points(read_text("/proc/self/mountinfo"))):
+        print_note(note)
+    task = find_task(name)
+    script = check_image(task, Image(stack, environ))
+    given = complete(task, script, words[1:], stack, many=False).given
+    wanted = list_wanted(task, given, caches.get("models"), read_file(script) or "", os.path.exists)
+    plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
+    token = given.get("token")  # on a command line everybody could read it
+    more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
+    return jobs.Job(jobs.PLAIN, "python3", [f"{root}/prefetch.py", json.dumps(plan)]), {**environ, **more}
+
+
+def check_online(environ: Mapping[str, str]) -> None:
+    """Raise Refusal if a variable forbids to ask the hub."""
+    off = next((name for name in OFFLINE if environ.get(name, "").upper() in SWITCHES_ON), None)
+    if off:
+        raise Refusal("prefetch asks the hub, and may not", f"{off}={environ[off]}", f"unset {off} for prefetch alone")
+
+
+def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
+    """Return a note if what is fetched will be lost with the container; raise Refusal where it cannot be written.
+
+    A task would go on with another cache, but what is fetched into that one is of no use to later tasks.
+    """
+    for path in caches.values():
+        if not writable(path):
+            remedy = "mount a volume that this user may write: docker run -v cache:/workspace/.cache/huggingface"
+            raise Refusal("the cache cannot be written", path, remedy)
+    lost = [path for path in caches.values() if not is_mounted(os.path.realpath(path), points)]
+    return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
+
+
+def list_wanted(
+    task: Task, given: Mapping[str, object], models: str | None, source: str, exists: Callable[[str], bool]
+) -> list[Wanted]:
+    """List what a task fetches from the hub; a directory of the image or a volume is there already.
+
+    given: its arguments; models: where transformers keeps models, for TRANSFORMERS_CACHE is none of huggingface_hub's;
+    source: the text of its script.
+    """
+    texts = {name: str(value) for name, value in given.items() if value}
+    cache, revision = texts.get("cache_dir"), texts.get("model_revision")
+    named = {texts[flag]: kind for flag, kind in reversed([*MODELS.items()]) if flag in texts}
+    wanted = [Wanted(kind, name, None, revision, cache or models) for name, kind in reversed([*named.items()])]
+    wanted += [Wanted(DATASET, name, config, None, cache) for name, config in list_data(task, texts, source)]
+    metrics = fill(task.metrics, texts)[:1]
+    if texts.get("version_2_with_negative", "False") != "False":  # of the scripts for squad alone
+        metrics = [f"{name}_v2" for name in metrics]
+    for name, _, config in (each.partition(" ") for each in metrics):
+        wanted.append(Wanted(METRIC, name, config or None, None, cache))
+    wanted += [Wanted(NLTK, name) for name in task.nltk]
+    return [each for each in wanted if each.kind in (METRIC, NLTK) or not exists(each.name)]
+
+
+def list_data(task: Task, texts: Mapping[str, str], source: str) -> list[tuple[str, str | None]]:
+    """List the data sets that a task loads, with their configurations: that of its arguments, or those of its script.
+
+    Scripts of older releases name theirs without an owner, and in the cache that is another data set.
+    """
+    if "dataset_name" in texts:
+        return [(texts["dataset_name"], texts.get("dataset_config_name") or texts.get("dataset_config"))]
+    if "train_file" in texts or "validation_file" in texts:
+        return []
+    rows = (row.partition(" ") for row in fill(task.data, texts))
+    return [(name if f'"{name}"' in source else name.partition("/")[2], config or None) for name, _, config in rows]
+
+
+def fill(rows: Iterable[str], texts: Mapping[str, str]) -> list[str]:
+    """Return the rows of which all flags are given, with their values; each once."""
+    flags = ((row, {name for _, name, _, _ in string.Formatter().parse(row) if name}) for row in rows)
+    return [*dict.fromkeys(row.format_map(texts) for row, names in flags if names <= texts.keys())]

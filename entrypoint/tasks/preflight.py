@@ -1,0 +1,169 @@
+"""What a task needs of its image, looked at before the start: its script, packages, integrations and data of nltk."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_file
+from entrypoint.machine.image import BESIDE_TORCH, TORCH_INDEX, find_version, list_packages, list_sites, normalize
+from entrypoint.machine.places import find_downloads
+from entrypoint.numbers import is_true
+from entrypoint.printing.streams import quote
+from entrypoint.settings import Setting
+from entrypoint.tasks.defaults import list_defaults
+from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, find_task, list_scripts, place_script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.table import Task
+
+# Any other user than root installs into a home of its own, where no other user of the image finds a package.
+FROM_THIS = "as USER root in an image FROM this one"
+LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
+# What --report_to takes, and the packages of which it needs one (transformers/integrations/integration_utils.py). Any
+# other name is that of its package.
+REPORTERS = {
+    "all": (), "none": (), "kubeflow": (),
+    "azure_ml": ("azureml-core",), "comet_ml": ("comet-ml",), "flyte": ("flytekit",),
+    "neptune": ("neptune", "neptune-client"), "tensorboard": ("tensorboard", "tensorboardx"),
+}  # fmt: skip
+# The flags by which the Trainer evaluates; either of the last two is enough (transformers/training_args.py).
+EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
+# Tasks whose scripts fail as soon as several ranks evaluate, after an epoch: they gather the labels of the ranks as
+# lists, and a tensor of one rank is joined to that of another image of the next (transformers/trainer.py,
+# evaluation_loop; accelerate/utils/operations.py).
+FAIL_WITH_RANKS = ("object-detection", "instance-segmentation", "instance-segmentation-no-trainer")
+# From here on nltk reads punkt_tab in the place of punkt.
+SINCE_TAB = (3, 8, 2)
+NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
+
+
+class Image:
+    """What the scripts find in this image; Python itself is asked only for what is not where the image has its own."""
+
+    def __init__(self, stack: Stack, environ: Mapping[str, str]) -> None:
+        """List what the usual directories have."""
+        self.stack, self.environ = stack, environ
+        self.sites = list_sites(stack, environ)
+        self.names = set(map(normalize, list_packages(self.sites)))
+        self.asked = False
+
+    def lacks(self, package: str) -> bool:
+        """Return whether a package is not there."""
+        if normalize(package) not in self.names and not self.asked:
+            argv, self.asked = ["python3", "-c", LIST], True
+            done = subprocess.run(argv, env={**self.environ}, capture_output=True, check=False)
+            self.names |= set(map(normalize, done.stdout.decode(errors="replace").split()))
+        return normalize(package) not in self.names
+
+
+def check_image(task: Task, image: Image) -> str:
+    """Return the path of a task's script; raise Refusal if that, or a package of its requirements, is not there."""
+    script = place_script(task.name, image.stack)
+    lacking = list_lacking(script, image)
+    if lacking:
+        text = f"build it with all tasks for text: {image.stack.again}"
+        remedy = text if task.name in TASKS else install(lacking)
+        raise Refusal(f"this image lacks requirements of {task.name}", ", ".join(lacking), remedy)
+    return script
+
+
+def check_given(task: Task, given: Mapping[str, object], image: Image, ranks: int) -> list[Setting]:
+    """Raise Refusal for arguments with which a task would fail after minutes or hours; return variables that it needs.
+
+    ranks: how many processes train.
+    """
+    check_reporters(task, given, image)
+    check_evaluation(task, given, ranks)
+    nltk = re.findall(r"\d+", find_version(image.sites, "nltk") or "")
+    return find_nltk(task, given, image.environ, new=tuple(map(int, nltk)) >= SINCE_TAB)
+
+
+def list_lacking(script: str, image: Image) -> list[str]:
+    """List the packages that the requirements.txt beside a script names and that are not there."""
+    lines = (read_file(f"{os.path.dirname(script)}/requirements.txt") or "").splitlines()
+    # A line with an address or a condition is left to pip.
+    names = (match[0] for line in lines if (match := re.match(r"[A-Za-z0-9][\w.-]*(?!.*(?://|;))", line.strip())))
+    return sorted({name for name in names if image.lacks(name)})
+
+
+def install(names: Iterable[str]) -> str:
+    """Return how to install packages for all users of an image."""
+    index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*names} else ""
+    return f"pip install {index}{' '.join(names)} {FROM_THIS}"
+
+
+def check_reporters(task: Task, given: Mapping[str, object], image: Image) -> None:
+    """Raise Refusal for a report to what the image has no package of: it would fail when the data are prepared.
+
+    A script without the Trainer reports only if it is told to track.
+    """
+    if task.kind != TRAINER and not is_true(given.get("with_tracking")):
+        return
+    value = given.get("report_to")
+    names = value if isinstance(value, list) else value.split() if isinstance(value, str) else []
+    for name in map(str, names):
+        packages = REPORTERS.get(name, (name,))
+        if packages and all(map(image.lacks, packages)):
+            remedy = f"{install(packages[:1])}, or --report_to none"
+            raise Refusal("this image has no package for what --report_to names", name, remedy)
+
+
+def check_evaluation(task: Task, given: Mapping[str, object], ranks: int) -> None:
+    """Raise Refusal for a task of several ranks that would train for an epoch, and then fail as they evaluate.
+
+    Without the Trainer, a script always evaluates.
+    """
+    flags = [f"--{each}" for each in EVALUATES if is_true(given.get(each)) and given[each] != "no"]
+    if task.name not in FAIL_WITH_RANKS or ranks < 2 or not (flags or task.kind == ACCELERATE):
+        return
+    remedy = "--nproc 1 on one node" if task.kind == ACCELERATE else "--do_train alone, or --nproc 1 on one node"
+    value = ", ".join([*flags, f"{ranks} ranks"])
+    raise Refusal(f"the script of {task.name} cannot evaluate with several ranks", value, remedy)
+
+
+def find_nltk(task: Task, given: Mapping[str, object], environ: Mapping[str, str], *, new: bool) -> list[Setting]:
+    """Return where `prefetch` brought data of nltk; raise Refusal if the data with which a task evaluates are missing.
+
+    new: whether nltk reads other data than its script downloads (examples/pytorch/summarization): without them that
+    fails as it evaluates for the first time, after an epoch.
+    """
+    if not task.nltk:
+        return []
+    own, brought = environ.get("NLTK_DATA", ""), f"{find_downloads(environ)}/nltk_data"
+    places = [*filter(None, own.split(":")), brought, f"{environ.get('HOME', '')}/nltk_data", *NLTK_DATA]
+    wanted = f"tokenizers/{task.nltk[-1]}"
+    evaluates = task.kind == ACCELERATE or is_true(given.get("predict_with_generate"))
+    if (
+        new
+        and evaluates
+        and not any(os.path.exists(f"{place}/{wanted}{end}") for place in places for end in ("", ".zip"))
+    ):
+        remedy = f"run `prefetch {task.name}` with these arguments and a network, or mount a directory with {wanted} "
+        remedy += "and export NLTK_DATA=DIRECTORY"
+        raise Refusal(f"{task.name} evaluates with data of nltk that its script does not download", wanted, remedy)
+    there = not own and os.path.isdir(brought)
+    return [Setting("NLTK_DATA", brought, "prefetch has been here")] if there else []
+
+
+def list_tasks(stack: Stack, environ: Mapping[str, str]) -> str:
+    """Return a table of all tasks: those of the image with script and defaults, and with what the image lacks."""
+    scripts, image = list_scripts(stack.examples), Image(stack, environ)
+    names = [*(name for name in TASKS if name in scripts), *(name for name in scripts if name not in TASKS)]
+    width = max(map(len, [*names, "smoke"])) + 1
+    lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
+    for name in names:
+        task, lacking = find_task(name), list_lacking(scripts[name], image)
+        about = f"{task.about} (lacks {', '.join(lacking)})".strip() if lacking else task.about
+        flags = list_defaults(task, stack, many=False)
+        defaults = " ".join(quote(word) for flag in flags for word in flag.words())
+        place = "/".join(scripts[name].split("/")[-2:])
+        lines.append(f"{name:{width}} {about}".rstrip() + f"\n    {place} {defaults}")
+    lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")
+    return "\n".join(lines)

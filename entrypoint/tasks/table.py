@@ -1,0 +1,223 @@
+"""The tasks: every example script of the image by its name, and the defaults of those for text."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrypoint.errors import Refusal
+
+if TYPE_CHECKING:
+    from entrypoint.machine.image import Stack
+
+DIRECTORY = "examples/pytorch"
+# Kinds: a script of the Trainer; one that uses accelerate directly; one that trains nothing.
+TRAINER, ACCELERATE, OTHER = "trainer", "accelerate", "other"
+
+
+class Task(NamedTuple):
+    """An example script of transformers.
+
+    defaults: a command line, in which a `~` is a blank within a value; script: the name of its file, where that does
+    not follow from the task's; language_model: whether it takes a model without weights and splits a lone train_file.
+
+    For `prefetch`, beside the model and the data set of the arguments: data that the script itself names, metrics, of
+    which it loads the first whose flags are given, both with their configuration; nltk: data of that package.
+    """
+
+    name: str
+    about: str = ""
+    defaults: str = ""
+    script: str = ""
+    language_model: bool = False
+    data: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    nltk: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Return the name of its file."""
+        return self.script or f"run_{self.name.replace('-', '_')}.py"
+
+    @property
+    def kind(self) -> str:
+        """Return how its script trains, which its name tells."""
+        if self.name.endswith("-no-trainer"):
+            return ACCELERATE
+        return OTHER if self.name.startswith("generation") else TRAINER
+
+    @property
+    def trains(self) -> bool:
+        """Return whether many processes can work on it."""
+        return self.kind != OTHER
+
+
+# Pieces of the defaults.
+TRAIN, BATCH = "--do_train --do_eval ", "--per_device_train_batch_size {0} "
+BOTH = BATCH + "--per_device_eval_batch_size {0} "
+DISTILBERT = "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad "
+XLNET = "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad "
+BERT = "--model_name_or_path google-bert/bert-base-cased "
+ROBERTA, GPT2 = "--model_name_or_path FacebookAI/roberta-base ", "--model_name_or_path openai-community/gpt2 "
+SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 --doc_stride 128 "
+THREE = "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3"
+WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
+LANGUAGE = WIKITEXT + TRAIN + BOTH.format(8)
+MIDDLE = GPT2 + "--fim_rate 0.5 --fim_spm_rate 0.2 "
+T5 = "--model_name_or_path google-t5/t5-small "
+NEWS = T5 + "--dataset_name abisee/cnn_dailymail --dataset_config_name 3.0.0 --source_prefix summarize:~ "
+ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
+# Without it these scripts ask for None beams, with which generate() ends in a TypeError after the first epoch.
+ONE_BEAM = "--num_beams 1 "
+# What nltk finds sentences with, until 3.8.1 and since.
+PUNKT = ("punkt", "punkt_tab")
+GLUE, XNLI = ("nyu-mll/glue {task_name}",), ("facebook/xnli {train_language}", "facebook/xnli {language}")
+OF_GLUE = ("glue {task_name}", "accuracy")
+
+# qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
+# the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
+# logs or wants a GPU; data sets have the names that aliases.py says, and ner has one without the script that datasets
+# 4 loads no more.
+ROWS = (
+    Task("qa", "extractive question answering", DISTILBERT + TRAIN + SQUAD.format(12), metrics=("squad",)),
+    Task("qa-no-trainer", "extractive question answering", DISTILBERT + SQUAD.format(12), metrics=("squad",)),
+    Task(
+        "qa-beam",
+        "extractive question answering, beam search",
+        XLNET + TRAIN + SQUAD.format(4) + "--per_device_eval_batch_size 4 --save_steps 5000",
+        "run_qa_beam_search.py",
+        metrics=("squad",),
+    ),
+    Task(
+        "qa-beam-no-trainer",
+        "extractive question answering, beam search",
+        XLNET + SQUAD.format(4) + "--per_device_eval_batch_size 4",
+        "run_qa_beam_search_no_trainer.py",
+        metrics=("squad",),
+    ),
+    Task(
+        "qa-seq2seq",
+        "generative question answering",
+        T5 + "--dataset_name rajpurkar/squad_v2 --context_column context --question_column question "
+        "--answer_column answers " + TRAIN + SQUAD.format(12),
+        "run_seq2seq_qa.py",
+        metrics=("squad",),
+    ),
+    Task(
+        "glue",
+        "sentence pairs of the GLUE benchmark",
+        BERT + "--task_name mrpc " + TRAIN + "--max_seq_length 128 " + THREE,
+        data=GLUE,
+        metrics=OF_GLUE,
+    ),
+    Task(
+        "glue-no-trainer",
+        "sentence pairs of the GLUE benchmark",
+        BERT + "--task_name mrpc --max_length 128 " + THREE,
+        data=GLUE,
+        metrics=OF_GLUE,
+    ),
+    Task(
+        "classification",
+        "classification of any text",
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name stanfordnlp/imdb --metric_name accuracy "
+        "--text_column_names text --label_column_name label --shuffle_train_dataset " + TRAIN + "--max_seq_length 512 "
+        "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 1",
+        metrics=("{metric_name}",),
+    ),
+    Task(
+        "xnli",
+        "inference across languages",
+        "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en " + TRAIN
+        + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 5e-5 --num_train_epochs 2",
+        data=XNLI,
+        metrics=("xnli",),
+    ),
+    Task(
+        "ner",
+        "named entities",
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name lhoestq/conll2003 " + TRAIN,
+        metrics=("seqeval",),
+    ),
+    Task(
+        "ner-no-trainer",
+        "named entities",
+        BERT + "--dataset_name lhoestq/conll2003 --task_name ner --max_length 128 " + THREE,
+        metrics=("seqeval",),
+    ),
+    Task("mlm", "masked words", ROBERTA + LANGUAGE, language_model=True, metrics=("accuracy",)),
+    Task("mlm-no-trainer", "masked words", ROBERTA + WIKITEXT, language_model=True),
+    Task("clm", "next words", GPT2 + LANGUAGE, language_model=True, metrics=("accuracy",)),
+    Task("clm-no-trainer", "next words", GPT2 + WIKITEXT, language_model=True),
+    Task("plm", "words in any order", "--model_name_or_path xlnet/xlnet-base-cased " + LANGUAGE, language_model=True),
+    Task("fim", "words in the middle", MIDDLE + LANGUAGE, language_model=True, metrics=("accuracy",)),
+    Task("fim-no-trainer", "words in the middle", MIDDLE + WIKITEXT, language_model=True),
+    Task(
+        "swag",
+        "multiple choice",
+        ROBERTA + TRAIN + "--learning_rate 5e-5 --num_train_epochs 3 " + BOTH.format(16),
+        data=("allenai/swag regular",),
+    ),
+    Task(
+        "swag-no-trainer",
+        "multiple choice",
+        BERT + "--dataset_name allenai/swag --max_seq_length 128 " + THREE,
+        metrics=("accuracy",),
+    ),
+    Task(
+        "summarization",
+        "summaries of news",
+        NEWS + "--predict_with_generate " + TRAIN + BOTH.format(4),
+        metrics=("rouge",),
+        nltk=PUNKT,
+    ),
+    Task("summarization-no-trainer", "summaries of news", NEWS + ONE_BEAM, metrics=("rouge",), nltk=PUNKT),
+    Task(
+        "translation",
+        "English to Romanian",
+        T5 + "--source_prefix translate~English~to~Romanian:~ " + ROMANIAN
+        + "--predict_with_generate " + TRAIN + BOTH.format(4),
+        metrics=("sacrebleu",),
+    ),
+    Task(
+        "translation-no-trainer",
+        "English to Romanian",
+        "--model_name_or_path Helsinki-NLP/opus-mt-en-ro " + ROMANIAN + ONE_BEAM,
+        metrics=("sacrebleu",),
+    ),
+    Task("generation", "text from a prompt", "--model_type gpt2 " + GPT2),
+)  # fmt: skip
+TASKS = {task.name: task for task in ROWS}
+
+
+def find_task(name: str) -> Task:
+    """Return the task of a name; one without a row has no defaults."""
+    return TASKS.get(name) or Task(name)
+
+
+def list_scripts(examples: str | None) -> dict[str, str]:
+    """Return the path of each example script by its task's name; examples: the directory of transformers' archive."""
+    if examples is None:
+        return {}
+    short = {task.file: name for name, task in TASKS.items()}
+    paths = sorted(glob.glob(f"{glob.escape(examples)}/{DIRECTORY}/*/run_*.py"))
+    return {short.get(os.path.basename(path)) or name_task(path): path for path in paths}
+
+
+def name_task(path: str) -> str:
+    """Return the name of a task by the path of its script: `run_image_classification.py` is image-classification."""
+    return os.path.basename(path)[len("run_") : -len(".py")].replace("_", "-")
+
+
+def place_script(name: str, stack: Stack) -> str:
+    """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
+    if stack.examples is None:
+        remedy = f"{stack.again} --examples <archive, directory or URL>"
+        raise Refusal("this image was built without the examples of transformers", name, remedy)
+    path = list_scripts(stack.examples).get(name)
+    if path is None:
+        remedy = f"mount examples that have it at {stack.examples}, or another of the `tasks`"
+        value = f"{find_task(name).file} in {stack.examples}/{DIRECTORY}"
+        raise Refusal("the examples in this image do not have the script of the task", value, remedy)
+    return path

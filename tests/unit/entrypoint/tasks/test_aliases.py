@@ -1,0 +1,179 @@
+"""Flags of one release, typed for another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.image import Stack
+from entrypoint.tasks.aliases import ALIASES, OF_TRAINER, Alias, Flag, plain, split_flags, translate
+from entrypoint.tasks.arguments import complete
+from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER
+from tests.support.trainer_fields import EVER, HISTORY
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
+NAMES = {side.partition("=")[0] for rows in ALIASES.values() for row in rows for side in (row.old, row.new)}
+RELEASES = ("4.30.2", "4.40.2", "4.46.3", "4.57.6", "5.0.0", "5.14.1", "5.23.0")
+# What was typed for an old and for a new release.
+OLD = (
+    "--no_cuda --evaluation_strategy epoch --xpu_backend ccl --use_ipex --jit_mode_eval --overwrite_output_dir "
+    "--group_by_length --warmup_ratio 0.1 --logging_dir /tmp/logs --adafactor --save_safetensors False"
+)
+CURRENT = (
+    "--use_cpu --eval_strategy epoch --ddp_backend gloo --train_sampling_strategy group_by_length --warmup_steps 0.1 "
+    "--optim adamw_torch"
+)
+
+
+def turn(
+    line: str, transformers: str, kind: str = TRAINER, backend: str = "gloo"
+) -> tuple[str, dict[str, str], list[str]]:
+    stack = NEW._replace(transformers=transformers, backend=backend)
+    made = translate(split_flags(line.split()), stack, ALIASES[kind])
+    return " ".join(word for flag in made.flags for word in flag.words()), made.environ, made.notes
+
+
+@pytest.mark.parametrize(
+    ("line", "release", "result"),
+    [
+        ("--no_cuda", "5.23.0", "--use_cpu"),
+        ("--no_cuda False", "5.0.0", "--use_cpu False"),
+        ("--use_cpu", "4.31.0", "--no_cuda"),
+        ("--evaluation-strategy=epoch", "4.57.6", "--eval_strategy=epoch"),
+        ("--eval_strategy epoch", "4.40.0", "--evaluation_strategy epoch"),
+        ("--xpu_backend ccl", "5.23.0", "--ddp_backend gloo"),
+        ("--ddp_backend=ccl", "4.46.0", "--ddp_backend=gloo"),
+        ("--use_ipex True --bf16", "5.0.0", "--bf16"),
+        ("--use_ipex --bf16", "4.46.0", "--bf16"),
+        ("--overwrite_output_dir --seed 1", "5.0.0", "--seed 1"),
+        ("--adafactor", "5.0.0", "--optim adafactor"),
+        ("--adafactor False", "5.0.0", ""),
+        ("--adafactor=True", "5.0.0", "--optim=adafactor"),
+        ("--optim adamw_hf", "4.50.0", "--optim adamw_torch"),
+        ("--warmup_ratio 0.1", "5.15.0", "--warmup_steps 0.1"),
+        ("--warmup_steps 0.1", "4.57.6", "--warmup_ratio 0.1"),
+        ("--group_by_length", "5.2.0", "--train_sampling_strategy group_by_length"),
+        ("--group_by_length False", "5.2.0", ""),
+        ("--train_sampling_strategy=group_by_length", "5.1.0", "--group_by_length"),
+        ("--torch_dtype bfloat16", "4.56.0", "--dtype bfloat16"),
+        ("--dtype bfloat16", "4.55.4", "--torch_dtype bfloat16"),
+        ("--use_auth_token", "4.41.0", ""),
+        ("--dataset_name squad", "5.0.0", "--dataset_name rajpurkar/squad"),
+        ("--no_cuda False --use_cpu", "5.0.0", "--use_cpu"),
+        ("--warmup_ratio 0.0 --warmup_steps 500", "5.23.0", "--warmup_steps 500"),
+    ],
+)
+def test_what_another_release_has_is_translated(line: str, release: str, result: str) -> None:
+    text, environ, notes = turn(line, release)
+    assert (text, environ, len(notes)) == (result, {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("--no_cuda", "4.46.0"),
+        ("--warmup_steps 500", "4.46.0"),
+        ("--warmup_steps", "4.46.0"),
+        ("--warmup_steps 0.1", "5.0.0"),
+        ("--warmup_ratio 1.0", "5.23.0"),
+        ("--warmup_ratio x --warmup_steps 500", "5.23.0"),
+        ("--optim adamw_hf", "4.49.0"),
+        ("--train_sampling_strategy random", "5.1.0"),
+        ("--past_index 2", "5.0.0"),
+        ("--dataset_name=squad", "4.57.6"),
+        ("--dataset_name mine/squad", "5.0.0"),
+        ("--mine 1 2 --other=-3 --bf16", "5.23.0"),
+    ],
+)
+def test_what_the_release_has_or_nothing_stands_for_is_untouched(line: str, release: str) -> None:
+    assert turn(line, release) == (line, {}, [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--warmup_ratio 0.1 --warmup_steps 500", "--no_cuda --use_cpu False", "--adafactor --optim adamw_torch"],
+)
+def test_two_flags_of_one_meaning_that_differ_are_refused(line: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        turn(line, "5.23.0")
+    assert caught.value.code == 2 and caught.value.value.count("--") == 2
+
+
+@pytest.mark.parametrize(("there", "result"), [("imdb", "imdb"), ("squad", "stanfordnlp/imdb")])
+@pytest.mark.parametrize("kind", [TRAINER, ACCELERATE])
+def test_a_local_data_set_is_not_one_of_the_hub(there: str, result: str, kind: str) -> None:
+    made = translate([Flag("dataset_name", ("imdb",))], NEW, ALIASES[kind], lambda path: path == there)
+    assert made.flags == [Flag("dataset_name", (result,))]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "result", "environ"),
+    [
+        ("--logging_dir /logs --seed 1", TRAINER, "--seed 1", {"TENSORBOARD_LOGGING_DIR": "/logs"}),
+        ("--bf16 --do_train --use_cpu", ACCELERATE, "", {"ACCELERATE_MIXED_PRECISION": "bf16"}),
+        ("--bf16 False", ACCELERATE, "", {}),
+        ("--max_steps 5 --warmup_steps 2", ACCELERATE, "--max_train_steps 5 --num_warmup_steps 2", {}),
+        ("--evaluation_strategy epoch", ACCELERATE, "--evaluation_strategy epoch", {}),
+    ],
+)
+def test_a_flag_can_become_a_variable(line: str, kind: str, result: str, environ: dict[str, str]) -> None:
+    assert turn(line, "5.23.0", kind)[:2] == (result, environ)
+
+
+@pytest.mark.parametrize(
+    ("line", "release", "result"),
+    [
+        ("--ddp_backend ccl", "4.46.0", "--ddp_backend ccl"),
+        ("--xpu_backend ccl", "4.31.0", "--xpu_backend ccl"),
+        ("--ddp_backend ccl", "5.1.0", "--ddp_backend gloo"),
+        ("--use_ipex --bf16", "4.46.0", "--use_ipex --bf16"),
+    ],
+)
+def test_ccl_stays_where_the_bindings_are(line: str, release: str, result: str) -> None:
+    assert turn(line, release, backend="ccl")[0] == result
+
+
+@pytest.mark.parametrize(
+    ("line", "release", "reason"),
+    [
+        ("--no_cuda", "5.23.0", "--use_cpu: removed in transformers 5.0, installed is 5.23.0"),
+        ("--use_cpu", "4.31.0", "--no_cuda: new in transformers 4.32, installed is 4.31.0"),
+        ("--use_ipex", "4.46.0", "is left out: this image has no IPEX"),
+        ("--dataset_name squad", "5.23.0", "datasets finds no data set without its owner since huggingface_hub 1.16"),
+    ],
+)
+def test_a_note_gives_the_reason(line: str, release: str, reason: str) -> None:
+    (note,) = turn(line, release)[2]
+    assert note.startswith(line) and reason in note
+
+
+WORDS = st.lists(st.one_of(st.text(min_size=1), st.text(min_size=1).map(lambda text: f"--{text}")))
+
+
+@given(WORDS, st.sampled_from(RELEASES), st.sampled_from([TRAINER, ACCELERATE]))
+def test_what_is_unknown_goes_through_untouched(words: list[str], release: str, kind: str) -> None:
+    assert [word for flag in split_flags(words) for word in flag.words()] == words
+    flags = [flag for flag in split_flags(words) if plain(flag.name) not in NAMES]
+    assert translate(flags, NEW._replace(transformers=release), ALIASES[kind]) == (flags, [], {})
+
+
+@pytest.mark.parametrize("row", [row for row in OF_TRAINER if "=" not in row.old and row.old in EVER], ids=str)
+def test_a_row_has_the_edges_of_the_releases(row: Alias) -> None:
+    having = [release for release, fields in HISTORY.items() if row.old in fields]
+    assert row.until == min(release for release in HISTORY if release > max(having))
+    if row.new in EVER and row.new != "warmup_steps":  # which was there before it took shares
+        since = min(release for release, fields in HISTORY.items() if row.new in fields)
+        assert since in (row.since, min(HISTORY))
+
+
+@pytest.mark.parametrize("backend", ["gloo", "ccl"])
+@pytest.mark.parametrize("release", HISTORY)
+def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int, int], backend: str) -> None:
+    stack = NEW._replace(transformers=f"{release[0]}.{release[1]}.0", backend=backend)
+    for task in TASKS.values():
+        for line in ("", OLD, CURRENT) if task.kind == TRAINER else ():
+            words = complete(task, "x.py", line.split(), stack, many=True).words
+            names = {plain(flag.name) for flag in split_flags(words)}
+            assert names & EVER <= HISTORY[release], (task.name, line)

@@ -1,0 +1,132 @@
+"""What a task needs of its image, before the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.image import Stack
+from entrypoint.tasks.preflight import Image, check_given, check_image, list_tasks
+from entrypoint.tasks.table import find_task
+
+TEXT, MEDIA = "text-classification", "speech-recognition"
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    """Return an image with two scripts and a few packages."""
+    site, examples = tmp_path / "site", tmp_path / "examples/pytorch"
+    for name in ("datasets-4.0.0", "scikit_learn-1.7", "rouge_score-0.1.2", "nltk-3.9.1", "tensorboardX-2.6"):
+        (site / f"{name}.dist-info").mkdir(parents=True)
+    for name in (f"{TEXT}/run_glue.py", f"{MEDIA}/run_speech_recognition_ctc.py"):
+        (examples / name).parent.mkdir(parents=True, exist_ok=True)
+        (examples / name).touch()
+    return Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", str(tmp_path), str(site))
+
+
+@pytest.mark.parametrize(
+    ("lines", "lacking"),
+    [
+        ("datasets >= 1.8.0\nscikit-learn\n", ""),
+        ("# a comment\n\n-r more.txt\ngit+https://hub/x.git\nx @ https://hub/x.whl\nold; python_version<'3.8'\n", ""),
+        ("Rouge_Score!=0.1.0\ndatasets[audio]>=4\n", ""),
+        ("librosa\njiwer>=2\ndatasets\n", "jiwer, librosa"),
+    ],
+)
+def test_the_requirements_beside_a_script_are_in_the_image(stack: Stack, lines: str, lacking: str) -> None:
+    image = Image(stack, {"PATH": "/nowhere"})
+    image.asked = True  # no Python finds more
+    for name, directory in (("glue", TEXT), ("speech-recognition-ctc", MEDIA)):
+        Path(f"{stack.examples}/examples/pytorch/{directory}/requirements.txt").write_text(lines)
+        if not lacking:
+            assert check_image(find_task(name), image).endswith(".py")
+            continue
+        with pytest.raises(Refusal) as caught:
+            check_image(find_task(name), image)
+        assert (caught.value.value, caught.value.code) == (lacking, 2)
+        assert caught.value.remedy.startswith("build it with" if name == "glue" else f"pip install {lacking[:5]}")
+
+
+def test_packages_that_only_python_knows_count(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\necho Librosa datasets\n")
+    (tmp_path / "python3").chmod(0o755)
+    image = Image(stack, {"PATH": f"{tmp_path}:/bin:/usr/bin"})
+    assert not image.lacks("librosa") and image.lacks("jiwer")
+
+
+@pytest.mark.parametrize(("examples", "name"), [(None, "qa"), ("", "qa"), ("", "mim")])
+def test_a_script_that_is_not_there_is_refused(stack: Stack, examples: str | None, name: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_image(find_task(name), Image(stack._replace(examples=examples), {}))
+    assert caught.value.code == 2 and ("--examples" in caught.value.remedy) is (examples is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "ranks", "refused"),
+    [
+        ("object-detection", {"do_eval": True}, 2, True),
+        ("object-detection", {"eval_strategy": "epoch"}, 2, True),
+        ("object-detection", {"do_eval": "False", "do_train": True, "eval_strategy": "no"}, 2, False),
+        ("object-detection", {"do_eval": True}, 1, False),
+        ("instance-segmentation-no-trainer", {"seed": "1"}, 2, True),
+        ("object-detection-no-trainer", {"seed": "1"}, 2, False),
+        ("qa", {"do_eval": True}, 2, False),
+    ],
+)
+def test_what_fails_as_several_ranks_evaluate_is_refused(
+    stack: Stack, name: str, given: dict[str, object], ranks: int, refused: bool
+) -> None:
+    try:
+        assert check_given(find_task(name), given, Image(stack, {}), ranks) == []
+    except Refusal as refusal:
+        assert refused and f"{ranks} ranks" in refusal.value
+    else:
+        assert not refused
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "nltk", "refused"),
+    [
+        ({"predict_with_generate": True}, "", "nltk-3.9.1", True),
+        ({"predict_with_generate": True}, "tokenizers/punkt", "nltk-3.9.1", True),
+        ({"predict_with_generate": True}, "tokenizers/punkt_tab.zip", "nltk-3.9.1", False),
+        ({"predict_with_generate": True}, "tokenizers/punkt", "nltk-3.8.1", False),
+        ({"predict_with_generate": "False", "seed": 1}, "", "nltk-3.9.1", False),
+    ],
+)
+def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
+    stack: Stack, tmp_path: Path, given: dict[str, object], there: str, nltk: str, refused: bool
+) -> None:
+    (tmp_path / "site/nltk-3.9.1.dist-info").rename(tmp_path / f"site/{nltk}.dist-info")
+    brought = tmp_path / "hf/nltk_data"
+    (brought / there).mkdir(parents=True)
+    environ = {"HF_HOME": str(tmp_path / "hf")}
+    try:
+        found = check_given(find_task("summarization"), given, Image(stack, environ), 1)
+        assert [(each.name, each.value) for each in found] == [("NLTK_DATA", str(brought))]
+        own = check_given(find_task("summarization"), given, Image(stack, {**environ, "NLTK_DATA": str(brought)}), 1)
+        assert own == []
+    except Refusal as refusal:
+        assert refused and "prefetch summarization" in refusal.remedy
+    else:
+        assert not refused
+
+
+def test_one_of_two_packages_is_enough_to_report(stack: Stack) -> None:
+    image = Image(stack, {"PATH": "/nowhere"})
+    image.asked = True
+    assert check_given(find_task("glue"), {"report_to": "tensorboard"}, image, 1) == []
+    with pytest.raises(Refusal) as caught:
+        check_given(find_task("glue"), {"report_to": ["tensorboard", "azure_ml"]}, image, 1)
+    assert caught.value.value == "azure_ml" and "pip install azureml-core" in caught.value.remedy
+
+
+def test_the_scripts_of_the_image_are_listed_with_what_it_lacks(stack: Stack) -> None:
+    Path(f"{stack.examples}/examples/pytorch/{MEDIA}/requirements.txt").write_text("jiwer\n")
+    rows = list_tasks(stack, {"PATH": "/bin:/usr/bin"}).splitlines()
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == [
+        "smoke", "glue", "speech-recognition-ctc", "examples:",
+    ]  # fmt: skip
+    assert "lacks jiwer" in rows[3] and f"    {TEXT}/run_glue.py --model_name_or_path google-bert" in rows[2]
