@@ -22,10 +22,10 @@ from entrypoint.tasks import job as jobs
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.bind import start_rank
 from entrypoint.tuning.starters import COUNTS
+from entrypoint.world import table
+from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPIJOB_LAUNCHER
-from entrypoint.world.signs import check_insisted
-from entrypoint.world.table import detect as find_launcher
-from entrypoint.world.table import read_world
+from entrypoint.world.table import find_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,9 +131,9 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
     files = Files(read_text)
-    world, stack = read_world(environ, find_launcher(environ), None), read_stack(files(f"{root}/stack.json"))
+    world, stack = table.detect(environ), read_stack(files(f"{root}/stack.json"))
     if environ.get(COUNTS):
-        check_insisted(forget(environ), world)
+        check_required_size(forget(environ), world)
     words = add_resume(words, environ, world, write_in_private)
     start_rank(words, environ, world, read_this_machine(files), stack)
 

@@ -24,8 +24,8 @@ from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.scene import Scene, is_isolated, is_training
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
-from entrypoint.world.signs import may_differ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -100,7 +100,7 @@ def short(value: str) -> str:
 def list_facts(plan: Plan) -> dict[str, object]:
     """Return everything for programs."""
     world, machine = plan.world, plan.machine
-    places = world._asdict()
+    places = {name: value for name, value in world._asdict().items() if name not in ("only", "around", "notes")}
     why = places.pop("why")
     launcher = places.pop("launcher")
     low, high = world.sizes

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.machine.files import file_system_size, read_file, read_text
+from entrypoint.machine.files import file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
@@ -14,9 +14,7 @@ from entrypoint.machine.network import Route, read_routes
 from entrypoint.machine.places import mount_points, settle_caches
 from entrypoint.machine.processors import Machine, read_machine
 from entrypoint.settings import Setting, forget, overlay
-from entrypoint.world.model import drop_links
-from entrypoint.world.mpi import read_proxy
-from entrypoint.world.schedulers import read_files
+from entrypoint.world.table import complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,8 +71,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
     Raise Refusal where the image's own files are damaged. Private files of an unknown user are written on the way.
     """
     files = Files(read_text)
-    environ = drop_links(forget(environ))
-    environ = {**read_files(environ, read_file), **environ, **read_proxy(environ, files)}
+    environ = complete(forget(environ), lambda path: files(path) if os.path.isfile(path) else None)
     stack = read_stack(files(f"{root}/stack.json"))
     identity = find_identity(environ)
     return Facts(

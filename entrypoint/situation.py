@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.torchrun import check_way, find_here
+from entrypoint.rendezvous.torchrun import check_way
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World, name_job
-from entrypoint.world.signs import check_alone, check_mpijob, check_typed, warn_indexed
-from entrypoint.world.table import detect as find_launcher
-from entrypoint.world.table import read_world
-from entrypoint.world.torchrun import check_loopback, check_meeting, check_options
+from entrypoint.world import alone, table
+from entrypoint.world.alone import SIZE
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,8 +27,6 @@ RANKS_ELSEWHERE = {
     "mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "launch", "accelerate-launch", "deepspeed", "horovodrun",
     "multinode",
 }  # fmt: skip
-# How many ranks somebody insists on.
-WORLD_SIZE = "MULTINODE_WORLD_SIZE"
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
@@ -64,22 +60,18 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     """
     environ = facts.environ
     start = find_start(job, environ, launcher, nproc)
-    described, count = (environ, nproc) if start is None else (start.environ, start.each)
-    if start is not None and start.program == TORCHRUN:
-        launcher = find_launcher(described)  # its options describe the world that it starts
+    described = environ if start is None else start.environ
     starts = job.trains or (start is not None and start.program == TORCHRUN)
-    world, notes = find_world(described, launcher, count, strict=starts)
-    if starts and world.launcher in (ALONE, TORCHRUN):
-        check_options(described, world.nodes[1])
+    world, notes = find_world(job, environ, launcher, start, nproc)
     if starts:
-        world = name_job(find_here(world), {**environ, **described}, name_task(job))
         check_way(world, described)
     threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [
-        *check_world(job, described, world, typed=start is not None and start.program == TORCHRUN),
+        *world.notes,
+        *check_world(job, described, world),
         *warn_shared_cores(world, facts.machine, threads),
         *warn_idle_cores(world, facts.machine, environ),
     ]
@@ -103,13 +95,16 @@ def find_start(
 
 
 def find_world(
-    environ: Mapping[str, str], launcher: Launcher, nproc: int | None, *, strict: bool
+    job: jobs.Job, environ: Mapping[str, str], launcher: Launcher, start: starters.Start | None, nproc: int | None
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
+    typed = start.environ if start is not None and start.program == TORCHRUN else None
+    nproc = nproc if start is None else start.each
+    task = name_task(job) if job.trains or typed is not None else ""
     try:
-        return read_world(environ, launcher, nproc), []
+        return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
     except Refusal as refusal:
-        if strict:
+        if task:
             raise
         return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
 
@@ -123,10 +118,7 @@ def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str]
     """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
     script = find_script(job.words) or "SCRIPT.py"
     if start.program in (TORCHRUN, starters.ACCELERATE):
-        check_mpijob(environ, start.program, script)
-    if start.program == TORCHRUN:
-        check_typed(environ, world, script)
-        check_meeting(start.environ, world)
+        alone.check_typed(environ, world, start.program, script)
 
 
 def find_script(words: Iterable[str]) -> str:
@@ -134,23 +126,15 @@ def find_script(words: Iterable[str]) -> str:
     return next((word for word in words if word.endswith(".py")), "")
 
 
-def check_world(job: jobs.Job, environ: Mapping[str, str], world: World, *, typed: bool = False) -> list[str]:
-    """Return notes on a world in which this process would train apart from others; a training of ours is refused.
-
-    typed: whether a torchrun was typed.
-    """
+def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
+    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
     python = is_python(job)
-    notes = note_refusal(job, lambda: check_loopback(environ, world, typed=typed))
-    alone = note_refusal(job, lambda: check_alone(environ, world)) if job.trains or python else []
-    if alone:
-        return notes + alone
-    notes += warn_indexed(environ, world) if job.trains or python else []
+    found = note_refusal(job, lambda: alone.check(environ, world)) if job.trains or python else []
+    if found:
+        return found
+    notes = alone.warn_indexed(environ, world) if job.trains or python else []
     notes += [] if job.trains else check_launcher(job, world, environ)
-    notes += check_python(job, world, environ) if python and world.launcher == TORCHRUN else []
-    if world.rank is not None and world.nodes[0] < world.nodes[1]:
-        unknown = "nothing says how many ranks this node has, so each gets its share of all"
-        notes.append(f"{unknown}: export LOCAL_WORLD_SIZE")
-    return notes
+    return notes + (check_python(job, world, environ) if python and world.launcher == TORCHRUN else [])
 
 
 def note_refusal(job: jobs.Job, check: Callable[[], None]) -> list[str]:
@@ -178,10 +162,8 @@ def check_launcher(job: jobs.Job, world: World, environ: Mapping[str, str]) -> l
         "a script in the launcher of an MPIJob runs there alone, without the workers",
         f"{script} without python3",
     )
-    if is_python(job) and environ.get(WORLD_SIZE) != "1":
-        remedy = (
-            f"{instead} is started on the hosts of the hostfile; {WORLD_SIZE}=1 where it is meant to run here alone"
-        )
+    if is_python(job) and environ.get(SIZE) != "1":
+        remedy = f"{instead} is started on the hosts of the hostfile; {SIZE}=1 where it is meant to run here alone"
         raise Refusal(fact, script, remedy)
     return [f"{fact}: {script}; {instead} is started on the hosts of the hostfile"]
 
@@ -209,8 +191,8 @@ def check_python(job: jobs.Job, world: World, environ: Mapping[str, str]) -> lis
         "c": f"as a file, FILE.py without {job.name} is started by torchrun",
     }.get(letter, f"{code} without {job.name} is started by torchrun, as ranks of one training")
     fact = f"{job.name} starts one process on every node, each by itself"
-    if not letter and world.several_nodes and environ.get(WORLD_SIZE) != "1":
-        remedy = f"{instead}; {WORLD_SIZE}=1 where every node is meant to run it by itself"
+    if not letter and world.several_nodes and environ.get(SIZE) != "1":
+        remedy = f"{instead}; {SIZE}=1 where every node is meant to run it by itself"
         raise Refusal(fact, f"{code} on {world.nodes[1]} nodes", remedy)
     return [f"{fact}; {instead}"]
 

@@ -17,10 +17,9 @@ from entrypoint.rendezvous.wait import MASTER_SECONDS
 from entrypoint.tasks.job import SMOKE
 from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
 from entrypoint.tuning.threads import divide_cores
+from entrypoint.world.alone import check_required_size, read_required_size
 from entrypoint.world.model import ALONE, TORCHRUN, World
-from entrypoint.world.signs import check_insisted, read_insisted
-from entrypoint.world.table import detect, read_world
-from entrypoint.world.torchrun import check_loopback, check_options
+from entrypoint.world.table import detect
 from manifests.request import PYTORCHJOB, RUNTIME, Job, Shape
 from manifests.task import read_task
 
@@ -91,7 +90,7 @@ def make_scene(job: Job, environ: Mapping[str, str], backend: str) -> Scene:
     """Return what the entrypoint finds in a pod that has these variables from its operator, beside the user's."""
     environ = {**environ, **job.pod.environ}
     machine = make_machine(job.pod.cpus, job.shape)
-    world = spread_processes(read_world(environ, detect(environ), None), machine, read_threads(environ))
+    world = spread_processes(detect(environ), machine, read_threads(environ))
     return Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
 
 
@@ -106,18 +105,11 @@ def check_values(job: Job, scene: Scene) -> None:
     if not read_task(job.words).trains:
         return
     if scene.world.launcher in (ALONE, TORCHRUN):
-        check_meeting(scene.environ, scene.world)
+        check_way(scene.world, scene.environ)
     if job.kind == RUNTIME:
-        read_insisted(scene.environ)  # how many nodes there are is said by its TrainJobs
+        read_required_size(scene.environ)  # how many nodes there are is said by its TrainJobs
     else:
-        check_insisted(scene.environ, find_bounds(job, scene))
-
-
-def check_meeting(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for variables of torchrun that the entrypoint refuses in every pod, whatever its network is."""
-    check_options(environ, world.nodes[1])
-    check_way(world, environ)
-    check_loopback(environ, world)
+        check_required_size(scene.environ, find_bounds(job, scene))
 
 
 def find_bounds(job: Job, scene: Scene) -> World:

@@ -31,7 +31,7 @@ from entrypoint.tasks import job as jobs
 from entrypoint.tasks.preflight import Image, check_image
 from entrypoint.tasks.table import find_task
 from entrypoint.world import model as launchers
-from entrypoint.world.signs import check_insisted
+from entrypoint.world.alone import check_required_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -216,7 +216,7 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     world of another size than MULTINODE_WORLD_SIZE.
     """
     given = forget(environ)
-    check_insisted(given, launchers.World(launchers.MPI, "launch", size=ranks))
+    check_required_size(given, launchers.World(launchers.MPI, "launch", size=ranks))
     master = given.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
     return {
         "MASTER_ADDR": master,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
 from entrypoint.settings import Setting
-from entrypoint.world.model import HERE, TORCHRUN
+from entrypoint.world.model import TORCHRUN
 from entrypoint.world.torchrun import C10D_PORT
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 # How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it
 # (torch/distributed/launcher/api.py; elastic/rendezvous/dynamic_rendezvous.py). Of other backends nothing is known.
 LIMITS = {"static": ("timeout", "900"), "c10d": ("join_timeout", "600")}
-
-
-def find_here(world: World) -> World:
-    """Return the world with an address in the place of a master that is this node itself."""
-    return world._replace(master=own_address(None) or socket.gethostname()) if world.master == HERE else world
 
 
 def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:

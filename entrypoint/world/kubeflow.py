@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from entrypoint.world import torchrun
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER, Launcher, World, all_set
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import make_rendezvous, read_count
+from entrypoint.world.torchrun import AT_ENDPOINT, make_rendezvous, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +39,8 @@ def make_mpijob(kind: str, role: str) -> Launcher:
     )  # fmt: skip
 
 
-ELASTIC = make_rendezvous("PET_RDZV_ENDPOINT is set", all_set("PET_RDZV_ENDPOINT"))
-WITH_MASTER = make_rendezvous("a master and PET_NNODES are set", has_master)
+ELASTIC = make_rendezvous(AT_ENDPOINT, all_set("PET_RDZV_ENDPOINT"))
+WITH_MASTER = make_rendezvous(torchrun.WITH_MASTER, has_master)
 LAUNCHER = make_mpijob(MPIJOB_LAUNCHER, "launcher")
 WORKER = make_mpijob(MPIJOB_WORKER, "worker")
 TRAINJOB_LAUNCHER = Launcher(

@@ -26,6 +26,8 @@ PORT = 29500
 # Where the port of a job is chosen from that says who it is. Above the ports that programs are known for, below those
 # of NodePorts of Kubernetes (30000-32767) and those that Linux gives to connections (ip_local_port_range, 32768-60999).
 PORTS = range(20000, 29000)
+NO_LAUNCHER = "no launcher's variables are set"
+UNCOUNTED = "nothing says how many ranks this node has, so each gets its share of all: export LOCAL_WORLD_SIZE"
 # A master that is this node itself, whose address on the network nothing has said.
 HERE = "this node"
 
@@ -41,7 +43,9 @@ class World(NamedTuple):
     A node's rank and a process's rank are None where torchrun hands them out later; so is the number of processes on
     a node (local_size) until the machine is known. job: what only the processes of this job share, empty where nothing
     says so; guessed: `master` where it is the first of a list of hosts, on which rank 0 usually is, and `local_size`
-    where the cores of this machine were counted, while those of other nodes may be more or fewer.
+    where the cores of this machine were counted, while those of other nodes may be more or fewer. only: an mpirun has
+    started this process as its only one; around: what has started this process, in which a torchrun is typed that has a
+    world of its own; notes: what may be wrong with this world.
     """
 
     launcher: str
@@ -56,6 +60,9 @@ class World(NamedTuple):
     port: int | None = None
     job: str = ""
     guessed: tuple[str, ...] = ()
+    only: bool = False
+    around: Launcher | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -70,6 +77,11 @@ class World(NamedTuple):
         """Return the size as it is asked for: `2`, or `1:4` where nodes may come and go."""
         low, high = self.sizes
         return str(low) if low == high else f"{low}:{high}"
+
+    @property
+    def started(self) -> bool:
+        """Return whether a launcher has made this process one of its ranks, and is told how many there are."""
+        return self.rank is not None and not self.only
 
     @property
     def several_nodes(self) -> bool:
@@ -136,8 +148,21 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
     job = names.job(environ)
     master, guessed = read_master(environ, names, nodes[1])
     port = read_master_port(environ.get("MASTER_PORT", "").strip()) or choose_port(job)
-    guesses = ("master",) if guessed else ()
-    return World(kind, why, nodes, None, local_size, rank, local_rank, size, master, port, job, guesses)
+    return World(
+        kind,
+        why,
+        nodes,
+        None,
+        local_size,
+        rank,
+        local_rank,
+        size,
+        master,
+        port,
+        job,
+        guessed=("master",) if guessed else (),
+        notes=(UNCOUNTED,) if nodes[0] < nodes[1] else (),
+    )
 
 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
@@ -239,7 +264,7 @@ def name_job(world: World, environ: Mapping[str, str], task: str) -> World:
 
     Only what is the same on all nodes is in it: nodes may have several names for the master.
     """
-    if world.launcher != TORCHRUN or world.job or not world.several_nodes:
+    if world.launcher != TORCHRUN or world.job or not world.several_nodes or not task:
         return world
     slurm = environ.get("SLURM_HET_JOB_ID") or environ.get("SLURM_JOB_ID", "")
     return world._replace(job=environ.get("PET_RDZV_ID", "") or "-".join(part for part in (task, slurm) if part))

@@ -112,7 +112,10 @@ def make_one(ranks: Ranks) -> Launcher:
     """Return an MPI that has started one process, which may start others itself."""
     why = f"{ranks.size} is 1"
     return Launcher(
-        MPI, why, lambda environ: is_one(environ, ranks), lambda environ: read_rank(environ, MPI, why, ranks)
+        MPI,
+        why,
+        lambda environ: is_one(environ, ranks),
+        lambda environ: read_rank(environ, MPI, why, ranks)._replace(only=True),
     )
 
 

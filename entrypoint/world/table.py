@@ -1,18 +1,19 @@
-"""The order in which launchers are looked for, with its reasons: who started this process, and in which world."""
+"""Who started this process, and in which world: the order in which launchers are looked for, with its reasons."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
-from entrypoint.world import kubeflow, mpi, schedulers, slurm, torchrun
-from entrypoint.world.model import ALONE, SLURM, Launcher, World
+from entrypoint.machine.network import own_address
+from entrypoint.world import kubeflow, mpi, others, slurm, torchrun
+from entrypoint.world.model import ALONE, HERE, NO_LAUNCHER, SLURM, Launcher, World, drop_links, name_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SRUN = "srun --ntasks-per-node N"
-NO_LAUNCHER = "no launcher's variables are set"
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
 # inherits the variables of the pod it runs in: torchrun and mpirun are used inside pods and Slurm allocations, never
@@ -22,39 +23,77 @@ ORDER = (
     torchrun.WORKER,
     slurm.STEP_WITH_PMI,
     *mpi.SEVERAL,
-    schedulers.FLUX_TASK,
-    schedulers.HOROVODRUN,
+    others.FLUX_TASK,
+    others.HOROVODRUN,
     slurm.STEP,
     kubeflow.ELASTIC,
     kubeflow.WITH_MASTER,
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
     torchrun.WORKER_BY_HAND,
     torchrun.BY_HAND,
-    schedulers.AWS_BATCH,
-    schedulers.SAGEMAKER_JOB,
-    schedulers.VOLCANO,
+    *others.NODES,
     *mpi.ONE,
     # The role in an MPIJob is a variable of the pod; a rank in it has been found above.
     kubeflow.LAUNCHER,
     kubeflow.WORKER,
     kubeflow.TRAINJOB_LAUNCHER,
     Launcher(
-        ALONE, NO_LAUNCHER, lambda environ: True,
+        ALONE,
+        NO_LAUNCHER,
+        lambda environ: True,
         lambda environ: World(ALONE, NO_LAUNCHER, local_size=torchrun.read_count(environ)),
     ),
-)  # fmt: skip
+)
 
 
-def detect(environ: Mapping[str, str]) -> Launcher:
+def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
+    """Return the variables by which launchers are known: without Kubernetes's own, with what others say in files.
+
+    read: the text of a regular file, or None.
+    """
+    environ = drop_links(environ)
+    return {**others.read_files(environ, read), **environ, **mpi.read_proxy(environ, read)}
+
+
+def find_here() -> str:
+    """Return the address by which other nodes reach this one, or its name."""
+    return own_address(None) or socket.gethostname()
+
+
+def find_launcher(environ: Mapping[str, str]) -> Launcher:
     """Return the first launcher in the order whose variables are there; the last one needs none."""
     return next(launcher for launcher in ORDER if launcher.proof(environ))
 
 
-def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
-    """Return the world of a launcher; nproc is what the user asked for with --nproc, over PET_NPROC_PER_NODE.
+def detect(
+    environ: Mapping[str, str],
+    nproc: int | None = None,
+    *,
+    launcher: Launcher | None = None,
+    typed: Mapping[str, str] | None = None,
+    task: str = "",
+    here: Callable[[], str] = find_here,
+) -> World:
+    """Return the world of this process, whole: its place, its master, and the name of its job.
 
-    Raise Refusal where the launcher's variables contradict each other, or where it has counted the processes already.
+    nproc: what the user asked for with --nproc, over PET_NPROC_PER_NODE; launcher: what has started this process, if
+    that is known already; typed: the PET_ variables of a typed torchrun, which has a world of its own; task: what is
+    trained, by which a rendezvous is named; here: finds this node's address. Raise Refusal where variables contradict
+    each other, or where a launcher has counted the processes already.
     """
+    launcher = launcher or find_launcher(environ)
+    if typed is not None:
+        world = torchrun.read_typed(typed, nproc)._replace(around=launcher)
+        environ = {**environ, **typed}
+    else:
+        world = read_world(environ, launcher, nproc)
+    if world.master == HERE:
+        world = world._replace(master=here())
+    return name_job(world, environ, task)
+
+
+def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
+    """Return the world of a launcher, with a number of processes that was asked for; raise Refusal as `detect`."""
     if nproc is None:
         return launcher.world(environ)
     if launcher.started:
@@ -63,5 +102,5 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
     world = launcher.world({**environ, torchrun.COUNT: ""})
     if world.rank is not None:  # of a world of one, which starts others
-        return World(ALONE, launcher.why, local_size=nproc)
+        return World(ALONE, launcher.why, local_size=nproc, only=True)
     return world._replace(local_size=nproc)

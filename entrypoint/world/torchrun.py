@@ -8,6 +8,8 @@ from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
 from entrypoint.world.model import (
+    ALONE,
+    NO_LAUNCHER,
     PORT,
     TORCHRUN,
     TORCHRUN_WORKER,
@@ -33,6 +35,8 @@ COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_ST
 RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
+AT_ENDPOINT, WITH_MASTER = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
+EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
 AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master_port {PORT}"
 
 
@@ -76,7 +80,10 @@ def read_count(environ: Mapping[str, str], *, typed: bool = False) -> int | None
 
 
 def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
-    """Return the world that PyTorchJob, Trainer v2 or the user describes to torchrun."""
+    """Return the world that PyTorchJob, Trainer v2 or the user describes to torchrun.
+
+    Raise Refusal for nodes that would not meet, or each train alone.
+    """
     nodes = read_nodes(environ)
     elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
     node_rank = None if elastic else read_node_rank(environ, nodes[1])
@@ -93,27 +100,57 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv_endpoint {host}:{PORT}"
     number_of_port = read_master_port(port, at_endpoint if elastic else AT_MASTER) or PORT
     each = read_count(environ)
+    check_options(environ, nodes[1])
     return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
 
 
-def check_loopback(environ: Mapping[str, str], world: World, *, typed: bool = False) -> None:
-    """Raise Refusal where several nodes are to meet at an address at which each of them finds only itself.
+def read_pod(environ: Mapping[str, str], why: str) -> World:
+    """Return the world that variables describe, where nobody is there to see that nodes find only themselves."""
+    world = read_rendezvous(environ, why)
+    found = explain_loopback(environ, world)
+    if found:
+        raise found
+    return world
+
+
+def read_typed(typed: Mapping[str, str], each: int | None) -> World:
+    """Return the world of a typed torchrun, from its PET_ variables; each: how many processes were asked for.
+
+    All agents that somebody has typed may be on this machine, so a master on loopback gets a note. Raise Refusal for
+    several nodes without a place to meet: torchrun would take this node for it, and some agents wait without end for
+    others, some train a model each.
+    """
+    each = read_count(typed) if each is None else each
+    nodes = parse_nodes(typed.get("PET_NNODES", "1"))[1]
+    if typed.get("PET_RDZV_ENDPOINT") or typed.get("PET_MASTER_ADDR"):
+        why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else WITH_MASTER
+        world = read_rendezvous({**typed, COUNT: ""}, why)._replace(local_size=each)
+        found = explain_loopback(typed, world)
+        return world._replace(notes=(found.note,) if found else ())
+    check_options(typed, nodes)
+    if nodes > 1:
+        remedy = (
+            "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+            f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
+        )
+        fact = "nothing says where the nodes of this torchrun meet"
+        raise Refusal(fact, f"--nnodes {typed['PET_NNODES']}", remedy)
+    return World(ALONE, NO_LAUNCHER, local_size=each)
+
+
+def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None:
+    """Return why several nodes do not meet at an address at which each of them finds only itself; None if they do.
 
     In an elastic rendezvous each would train alone. MASTER_ADDR may be on loopback: somebody may start several
-    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master. So may all agents
-    be that somebody has typed: check_meeting names that way.
+    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master.
     """
     name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
     here = is_loopback(world.master or "") or world.master in ANYWHERE
-    if not here or not name or world.launcher != TORCHRUN or not world.several_nodes or world.node_rank == 0:
-        return
-    if typed:
-        fact = "the nodes meet on loopback, where only those on this machine find each other"
-        remedy = f"--master_addr NODE0, or --rdzv_endpoint NODE0:{C10D_PORT}, where they are on several machines"
-        raise Refusal(fact, world.master, remedy)
-    where = f"{name}=node0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}"
-    remedy = f"export {where}, the name or address of one node"
-    raise Refusal("the nodes meet on loopback, where each of them finds only itself", world.master, remedy)
+    if not here or not name or not world.several_nodes or world.node_rank == 0:
+        return None
+    fact = "the nodes meet on loopback, where only those on this machine find each other"
+    remedy = f"{name}=NODE0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}, the name or address of one node"
+    return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
 
 
 def is_standalone(environ: Mapping[str, str]) -> bool:
@@ -130,21 +167,6 @@ def check_options(environ: Mapping[str, str], nodes: int) -> None:
     if nodes > 1 and is_standalone(environ):
         remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
         raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
-
-
-def check_meeting(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a typed torchrun of several nodes that has no place to meet; environ: its PET_ variables.
-
-    It would take this node for the place: some agents wait without end for others, some train a model each.
-    """
-    text = environ.get("PET_NNODES", "1")
-    if world.launcher == TORCHRUN or parse_nodes(text)[1] < 2:
-        return
-    remedy = (
-        "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
-        f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
-    )
-    raise Refusal("nothing says where the nodes of this torchrun meet", f"--nnodes {text}", remedy)
 
 
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
@@ -199,7 +221,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
 
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
     """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
-    return Launcher(TORCHRUN, why, proof, lambda environ: read_rendezvous(environ, why))
+    return Launcher(TORCHRUN, why, proof, lambda environ: read_pod(environ, why))
 
 
 WORKER = make_launcher(TORCHRUN_WORKER, "TORCHELASTIC_RUN_ID is set", PLAIN, all_set("TORCHELASTIC_RUN_ID"))

@@ -258,6 +258,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("socket.getaddrinfo", look_up),
             ("entrypoint.machine.network.is_free", lambda _: True),
             ("entrypoint.rendezvous.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("entrypoint.world.table.own_address", lambda _: "192.0.2.2"),
             ("entrypoint.rendezvous.torchrun.is_here", lambda host: host == "192.0.2.2"),
             ("entrypoint.rendezvous.torchrun.split_addresses", lambda _: ([], [])),
             ("entrypoint.rendezvous.torchrun.is_free", lambda _: True),

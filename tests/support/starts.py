@@ -16,7 +16,7 @@ from entrypoint.machine.network import Route
 from entrypoint.machine.places import settle_caches
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.job import Job
-from entrypoint.world.table import detect as find_launcher
+from entrypoint.world.table import find_launcher
 from tests.support.machines import Box, look_at
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from entrypoint.tasks import job
-from entrypoint.world.table import detect, read_world
+from entrypoint.world.table import detect
 from manifests.options import of_kind as options_of_kind
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
@@ -123,7 +123,7 @@ def test_the_pods_of_the_indexed_job_find_each_other() -> None:
     spec, name = indexed["spec"], indexed["metadata"]["name"]
     [container] = spec["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}
-    world = read_world(pod := {**variables, "JOB_COMPLETION_INDEX": "1"}, detect(pod), None)
+    world = detect({**variables, "JOB_COMPLETION_INDEX": "1"})
 
     assert service["spec"] == {"clusterIP": "None", "selector": {"batch.kubernetes.io/job-name": name}}
     assert spec["template"]["spec"]["subdomain"] == service["metadata"]["name"]

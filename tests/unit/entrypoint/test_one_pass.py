@@ -59,7 +59,7 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
         mock.patch.object(os, "execvpe", replace),
         mock.patch("entrypoint.__main__.detect", wraps=situation.detect) as detected,
         mock.patch("entrypoint.__main__.decide", wraps=decide.decide) as decided,
-        mock.patch("entrypoint.__main__.find_launcher", wraps=table.detect) as found,
+        mock.patch("entrypoint.__main__.find_launcher", wraps=table.find_launcher) as found,
         pytest.raises(Replaced),
     ):
         program.main(argv, environ, str(tmp_path))

@@ -353,7 +353,7 @@ def test_who_asks_prefetch_for_its_arguments_fetches_nothing(start: Start, line:
         ({"MULTINODE_WORLD_SIZE": "3:"}, "smaller than MULTINODE_WORLD_SIZE: 2 of 3\n  try: start 3 processes"),
         (
             {"MULTINODE_WORLD_SIZE": "8"},
-            "2 of 8\n  try: start 8 processes, in an elastic job by PET_NNODES=4, torchrun",
+            "2 of 8\n  try: start 8 processes in all: PET_NNODES=4, torchrun --nnodes 4",
         ),
         ({"MULTINODE_WORLD_SIZE": "1"}, "larger than MULTINODE_WORLD_SIZE: 2 of 1\n"),
         # What the entrypoint has set is right for the node where it did.
@@ -477,11 +477,11 @@ def test_a_node_says_for_whom_it_is_going_to_wait(
 @pytest.mark.parametrize(
     ("words", "variables", "found"),
     [
-        ("smoke", {"PET_NNODES": "1:2", "PET_RDZV_ENDPOINT": "localhost:29400"}, "each of them finds only itself"),
+        ("smoke", {"PET_NNODES": "1:2", "PET_RDZV_ENDPOINT": "localhost:29400"}, "only those on this"),
         (
             "torchrun --nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint localhost:29400 x.py",
             {},
-            "only those on this machine find each other",
+            "only those on this",
         ),
     ],
 )
@@ -491,7 +491,7 @@ def test_a_typed_torchrun_may_meet_others_on_this_machine(
     done = start(*words.split(), **variables)
 
     assert done.code == (2 if words == "smoke" else None)
-    assert f"the nodes meet on loopback, where {found}: localhost" in done.err
+    assert f"the nodes meet on loopback, where {found} machine find each other: localhost" in done.err
     assert done.code or "one of 1 to 2 nodes" in done.err
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from entrypoint.errors import USER, Refusal
 from entrypoint.rendezvous import torchrun as rendezvous
-from entrypoint.rendezvous.torchrun import check_way, describe_meeting, describe_wait, find_here, name_run
-from entrypoint.world.model import HERE, World
+from entrypoint.rendezvous.torchrun import check_way, describe_meeting, describe_wait, name_run
+from entrypoint.world.model import World
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 STATIC = World("torchrun", "", (2, 2), 0, 1, master="m", port=29500)
@@ -114,11 +114,6 @@ def test_an_endpoint_of_several_nodes_is_refused(world: World, more: dict[str, s
         describe_meeting(world, environ)
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
     assert "headless service" in caught.value.remedy
-
-
-def test_a_master_that_is_this_node_gets_its_address() -> None:
-    assert find_here(AGENT._replace(master=HERE)).master == "10.77.0.1"
-    assert find_here(AGENT) == AGENT
 
 
 def test_the_name_of_a_run_has_no_separators() -> None:

@@ -21,7 +21,7 @@ from entrypoint.tuning.starters import (
     replace_auto,
 )
 from entrypoint.world.model import World
-from entrypoint.world.table import detect, read_world
+from entrypoint.world.table import detect
 from tests.support.launchers import left_by
 
 
@@ -121,7 +121,7 @@ def test_where_the_ranks_of_a_typed_torchrun_meet(
 ) -> None:
     start = read_start(line.split(), left_by(*left))
     assert start is not None
-    world = read_world(start.environ, detect(start.environ), start.each)
+    world = detect(start.environ, start.each)
     assert (world.launcher, world.nodes, world.master) == (kind, nodes, master)
 
 
@@ -176,7 +176,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 def test_ranks_that_may_be_started_again_get_a_new_store(line: str, environ: dict[str, str], new: bool) -> None:
     start = read_start(line.split(), environ)
     assert start is not None
-    world = read_world(start.environ, detect(start.environ), start.each)._replace(local_size=start.each)
+    world = detect(start.environ, start.each)._replace(local_size=start.each)
 
     assert renew_store(world, start.environ) == ([NEW_STORE] if new else [])
 

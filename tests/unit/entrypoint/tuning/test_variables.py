@@ -9,7 +9,7 @@ from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
 from entrypoint.world.model import World
-from entrypoint.world.table import detect, read_world
+from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/local/lib/python3.11/dist-packages")
@@ -299,6 +299,4 @@ def test_a_launcher_may_say_whose_cores_they_are(
 )
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
-    assert {
-        each.name: each.value for each in set_rank_variables(read_world(environ, detect(environ), None), environ)
-    } == found
+    assert {each.name: each.value for each in set_rank_variables(detect(environ), environ)} == found

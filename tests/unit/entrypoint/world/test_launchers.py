@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.world.signs import check_alone
-from entrypoint.world.table import detect, read_world
+from entrypoint.world import alone
+from entrypoint.world.model import HERE
+from entrypoint.world.table import detect
 from tests.support.launchers import Case, describe, read_cases
 
 CASES = read_cases()
@@ -15,8 +16,8 @@ CASES = read_cases()
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.launcher}: {case.form} -> {case.world or 'refused'}")
 def test_each_form_of_a_launcher_is_a_world_or_a_refusal(case: Case) -> None:
     try:
-        world = read_world(case.environ, detect(case.environ), case.nproc)
-        check_alone(case.environ, world)
+        world = detect(case.environ, case.nproc, here=lambda: HERE)
+        alone.check(case.environ, world)
     except Refusal as refusal:
         assert (refusal.fact, refusal.code) == (case.refused, 2)
         return

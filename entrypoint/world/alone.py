@@ -1,0 +1,199 @@
+"""One rule for a process that is alone by mistake: a variable says that there are several nodes, ranks or tasks.
+
+The rule knows the words in a variable's name, and few products. It leaves out words that have another meaning in CI
+systems, in notebooks and in services: `CI_NODE_TOTAL` and `SLURM_ARRAY_TASK_COUNT` count jobs that have nothing to do
+with each other, `NUM_WORKERS` those of a data loader, `ALLOWED_HOSTS` and `ELASTICSEARCH_HOSTS` name no ranks.
+MULTINODE_WORLD_SIZE=1 says that one process is right, whatever they say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from entrypoint.addresses import is_loopback
+from entrypoint.errors import Refusal
+from entrypoint.numbers import explain_reference, number, read_range, whole
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, unbracket
+from entrypoint.world.others import split_hosts
+from entrypoint.world.slurm import is_in_step
+from entrypoint.world.torchrun import EVERY_NODE, INDEX, parse_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.world.model import World
+
+SIZE = "MULTINODE_WORLD_SIZE"
+# How many there are, from two on: NNODES, SLURM_JOB_NUM_NODES, DSTACK_NODES_NUM, OMPI_COMM_WORLD_SIZE, N_TASKS.
+COUNT = re.compile(
+    r"(.*_)?((N|N_|NUM_|TOTAL_)(NODES|RANKS|TASKS|HOSTS|MACHINES)|TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
+    r"|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
+    r"|(PMI|HOROVOD|FLUX_JOB|LWS_GROUP)_SIZE|AZUREML_NODE_COUNT"
+)
+# Which of several this one is, from one on; the rank of LORA_RANK is none.
+RANK = re.compile(
+    r"RANK|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMI|PMIX|PALS|HOROVOD)_RANK(ID)?|SLURM_PROCID"
+    r"|PBS_VNODENUM"
+)
+# Who they are, if more than one: SKYPILOT_NODE_IPS, TPU_WORKER_HOSTNAMES, VC_WORKER_HOSTS, SM_HOSTS.
+HOSTS = re.compile(
+    r"(.*_)?((NODE|WORKER|TASK|TRAINER|MACHINE)S?_(IPS|HOSTS|HOSTNAMES|ADDRS|ADDRESSES)|NODE_?LIST|HOST_?LIST)"
+    r"|SM_HOSTS|LSB_(MCPU_)?HOSTS"
+)
+# mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
+STARTED = {"PMI_PORT": re.compile(r".*:[1-9][0-9]*"), "PRTE_LAUNCHED": re.compile("1")}
+# What is said of an allocation, or of the slots of an mpirun, within which somebody has started one process.
+ALLOCATION = ("SLURM_", "PBS_", "LSB_", "PRTE_", "OMPI_", "FLUX_", "NHOSTS")
+# What somebody sets by hand in a pod, where Kubernetes leaves `$(N)` as it is if N is not defined: it has to be a
+# number. -1 meant alone before torchrun.
+STRICT = ("PET_NODE_RANK", "RANK", "WORLD_SIZE")
+MASTER = (
+    "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
+)
+MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
+# How ranks are started, by the beginning of the variable's name.
+WAYS = {
+    "PET_": f"{EVERY_NODE}; a PyTorchJob needs a Master replica or an elasticPolicy",
+    "SLURM_": "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
+    "PBS_": f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
+    "LSB_": f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {MPIRUN}; or with blaunch, and {EVERY_NODE}",
+    "FLUX_": "start the ranks with flux run, which gives each a rank and a size",
+    **dict.fromkeys(("PMI", "PALS_", "PRTE_", "OMPI_", "MV2_"), MPIRUN),
+    **dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK"), MASTER),
+    "TF_CONFIG": f"use a PyTorchJob in place of a TFJob, or {EVERY_NODE}",
+    "": f"start the ranks with the launcher that has set this; or {EVERY_NODE}",
+}
+
+
+def check(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for training alone, or in a world of another size, where a variable says how many there should be.
+
+    A process that mpirun has started as the only one counts as alone. That was asked for, whatever the size of the
+    allocation around it.
+    """
+    check_required_size(environ, world)
+    if not (world.launcher == ALONE or world.only) or read_required_size(environ) == (1, 1):
+        return
+    names = list_variables(environ, allocated=world.only or is_in_step(environ))
+    if names:
+        way = next(way for start, way in WAYS.items() if names[0].startswith(start))
+        remedy = f"{way}; or unset {' '.join(names)}, or export {SIZE}=1, to train alone"
+        value = f"{names[0]}={environ[names[0]]}"
+        raise Refusal("this process is alone, but was meant to be one of many", value, remedy)
+
+
+def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> list[str]:
+    """List the variables which say that a process on its own was meant to be one of many, those that count them first.
+
+    allocated: somebody has started one process within an allocation, whose variables are left out. Raise Refusal for a
+    number that cannot be read.
+    """
+    for name in STRICT:
+        if environ.get(name, "").strip() != "-1":
+            number(environ, name)
+    found = ["RANK"] if is_first_of_many(environ) else []
+    for name in sorted(environ, key=lambda name: (not COUNT.fullmatch(name), not RANK.fullmatch(name), name)):
+        if not (allocated and name.startswith(ALLOCATION)) and says_several(name, environ[name]):
+            found.append(name)
+    return found
+
+
+def says_several(name: str, text: str) -> bool:
+    """Return whether a variable says that there are several nodes, ranks or tasks."""
+    if name == SIZE or not text.strip():
+        return False
+    if name == "PET_NNODES":
+        return parse_nodes(text)[1] > 1
+    if COUNT.fullmatch(name) or RANK.fullmatch(name):
+        if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
+            raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
+        return (whole(text) or 0) > (1 if COUNT.fullmatch(name) else 0)
+    if HOSTS.fullmatch(name):
+        return sum(not host.isdigit() for host in split_hosts(text)) > 1  # LSF writes a number behind each host
+    if name == "TF_CONFIG":
+        return count_tf_tasks(text) > 1
+    return name in STARTED and bool(STARTED[name].fullmatch(text.strip()))
+
+
+def is_first_of_many(environ: Mapping[str, str]) -> bool:
+    """Return whether RANK is 0, the master is somewhere on the network, and nothing says how many there are."""
+    host = unbracket(environ.get("MASTER_ADDR", ""))
+    silent = not host or is_loopback(host) or bool(environ.get("WORLD_SIZE", "").strip())
+    return not silent and whole(environ.get("RANK", "")) == 0
+
+
+def count_tf_tasks(text: str) -> int:
+    """Count the tasks that train in TF_CONFIG: {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": ...}."""
+    try:
+        cluster = json.loads(text)["cluster"]
+        return sum(len(tasks) for name, tasks in cluster.items() if name not in ("ps", "evaluator"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return 0
+
+
+def check_typed(environ: Mapping[str, str], world: World, program: str, script: str) -> None:
+    """Raise Refusal for a typed torchrun, or accelerate, whose world is not the one that was meant.
+
+    Below mpirun or srun one torchrun for each node is right if they meet; those that do not meet train a model each. In
+    the launcher of an MPIJob the workers wait for ranks.
+    """
+    around = world.around
+    if MPIJOB_LAUNCHER in (world.launcher, around.kind if around else ""):
+        fact = f"{program} would train in the launcher of an MPIJob, without its workers"
+        remedy = f"multinode {script} without {program}, which starts ranks on the hosts of the hostfile"
+        value = around.why if around else world.why
+        raise Refusal(fact, value, f"{remedy}; or unset what is named to train in this pod alone")
+    if program != TORCHRUN:
+        return
+    check_required_size(environ, world)
+    if around and around.started and around.kind != TORCHRUN_WORKER and not world.several_nodes:
+        ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
+        nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
+        remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"
+        raise Refusal("torchrun would train a model of its own in each process of a launcher", around.why, remedy)
+
+
+def check_required_size(environ: Mapping[str, str], world: World) -> None:
+    """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE.
+
+    An elastic world gets its size where its nodes meet, and is refused by its ranks (`may_differ`).
+    """
+    (least, most), (low, high) = read_required_size(environ), world.sizes
+    if least <= high and (most is None or low <= most):
+        return
+    word, least = ("smaller", least) if most is None or high < least else ("larger", most)
+    remedy = f"start {least} processes"
+    if world.launcher == ALONE and not world.around:
+        remedy = f"{MASTER}, or --nproc {least} for all on this one"
+    elif world.around or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
+        each = world.local_size or 1
+        count = -(-least // each)
+        remedy += f" in all: PET_NNODES={count}, torchrun --nnodes {count} or --elastic {count}:{count}, of {each} each"
+    raise Refusal(f"the world is {word} than {SIZE}", f"{world.asked} of {least}", f"{remedy}, or unset {SIZE}")
+
+
+def may_differ(environ: Mapping[str, str], world: World) -> bool:
+    """Return whether a world that passes may still become smaller or larger than MULTINODE_WORLD_SIZE."""
+    (least, most), (low, high) = read_required_size(environ), world.sizes
+    return low < least or (most is not None and high > most)
+
+
+def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2`, `1:4` or `2:`, which has no largest."""
+    text = environ.get(SIZE, "").strip() or "1:"
+    size = read_range(text)
+    if size is None:
+        remedy = f"export {SIZE}=2, or 1:4, or unset it"
+        raise Refusal(f"{SIZE} is neither a number above 0 nor a range", repr(text), remedy)
+    return size
+
+
+def warn_indexed(environ: Mapping[str, str], world: World) -> list[str]:
+    """Return a note for the pods of an Indexed Job but the first: a sweep may be meant, or one training."""
+    index = whole(environ.get(INDEX, ""))
+    if world.launcher != ALONE or not index:
+        return []
+    together = "to train together export PET_NNODES and PET_MASTER_ADDR=<name of the first pod>.<name of the service>"
+    return [f"pod {index} of an Indexed Job trains alone; {together}"]

@@ -1,0 +1,201 @@
+"""Other schedulers, one row each: by which variables they tell a node, or a process, of its place in a job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.errors import Refusal
+from entrypoint.numbers import number, whole
+from entrypoint.world.model import (
+    FLUX,
+    HERE,
+    HOROVOD,
+    TORCHRUN,
+    Launcher,
+    Ranks,
+    World,
+    all_set,
+    choose_port,
+    make_launcher,
+    read_host,
+    read_master_port,
+)
+from entrypoint.world.slurm import find_first_host
+from entrypoint.world.torchrun import EVERY_NODE, read_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Where SageMaker says which hosts there are, also to images that are not its own.
+SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
+# What stands between the hosts of a list, beside blanks.
+BETWEEN = str.maketrans(dict.fromkeys('[]",;', " "))
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """The variables of a scheduler that starts one process on every node, where torchrun has to start the ranks.
+
+    count: how many nodes there are, or the list of them, which is `master` then, too; rank: the number of this node, or
+    its name in the list; master: the address of the first node, or a list that begins with it, whose name may have a
+    `*`; job: what only the nodes of this job share, up to a `#`; first: the number of the node that is the master, for
+    a scheduler that does not tell this one its own address.
+    """
+
+    count: str
+    rank: str
+    master: str
+    job: str = ""
+    first: str = ""
+
+    @property
+    def why(self) -> str:
+        """Return the fact that proves this scheduler."""
+        return f"{self.count} and {self.rank} are set"
+
+
+# A scheduler with variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
+SCHEDULERS = (
+    # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
+    Scheduler(
+        count="AWS_BATCH_JOB_NUM_NODES",
+        rank="AWS_BATCH_JOB_NODE_INDEX",
+        master="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+        job="AWS_BATCH_JOB_ID",
+        first="AWS_BATCH_JOB_MAIN_NODE_INDEX",
+    ),
+    # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
+    Scheduler(count="SM_HOSTS", rank="SM_CURRENT_HOST", master="SM_HOSTS", job="TRAINING_JOB_NAME"),
+    # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
+    Scheduler(count="VC_*_HOSTS", rank="VC_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
+    Scheduler(count="VC_*_HOSTS", rank="VK_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
+    # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
+    Scheduler("SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", "SKYPILOT_TASK_ID"),
+    # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
+    Scheduler("DSTACK_NODES_NUM", "DSTACK_NODE_RANK", "DSTACK_MASTER_NODE_IP", "DSTACK_RUN_ID"),
+    # LeaderWorkerSet (kubernetes-sigs/lws)
+    Scheduler("LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
+    # Instant clusters of RunPod (docs.runpod.io, instant-clusters/configuration), and names that scripts use
+    Scheduler("NUM_NODES", "NODE_RANK", "MASTER_ADDR"),
+)
+
+
+def make_nodes(row: Scheduler) -> Launcher:
+    """Return a scheduler whose nodes are to meet by torchrun."""
+    return Launcher(
+        TORCHRUN, row.why, lambda environ: has_several(environ, row), lambda environ: read_nodes(environ, row)
+    )
+
+
+def has_several(environ: Mapping[str, str], row: Scheduler) -> bool:
+    """Return whether a job has several nodes, and says all that they need to meet; else `alone` refuses it.
+
+    A count that is no number is several as well, so that it is refused when it is read.
+    """
+    if not all_set(row.rank)(environ) or not (row.first or find_lists(environ, row.master)):
+        return False
+    if row.count == row.master:
+        return sum(map(len, find_lists(environ, row.count).values())) > 1
+    return all_set(row.count)(environ) and whole(environ[row.count]) != 1
+
+
+def read_nodes(environ: Mapping[str, str], row: Scheduler) -> World:
+    """Return the world of a job; raise Refusal where its variables do not say which of its nodes this one is."""
+    lists = find_lists(environ, row.master)
+    hosts = next(iter(lists.values()), [])
+    here = environ[row.rank].strip()
+    if row.count == row.master and here in hosts:
+        hosts = sorted(hosts)  # in one order on all nodes
+        nodes, rank = len(hosts), hosts.index(here)
+    else:
+        nodes = len(hosts) if row.count == row.master else number(environ, row.count) or 0
+        rank = number(environ, row.rank) or 0
+    if rank >= nodes or len(lists) > 1:
+        names = ", ".join(lists) if row.count == row.master else row.count
+        value = f"{row.rank}={here} of {nodes} in {names}"
+        remedy = f"{row.count} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"
+        raise Refusal("the job does not say which of its nodes this one is", value, remedy)
+    rank = (rank - (number(environ, row.first) or 0)) % nodes if row.first else rank
+    host = HERE if row.first and rank == 0 else read_host("".join(hosts[:1]), row.master)
+    if not host:
+        value = f"node {rank} of {nodes}"
+        raise Refusal("the job gives no address of its first node", value, f"export {row.master}=HOST")
+    job = f"{row.job}={environ[row.job].partition('#')[0]}" if environ.get(row.job) else ""
+    port = read_master_port(environ.get("MASTER_PORT", "").strip()) or choose_port(job)
+    return World(TORCHRUN, row.why, (nodes, nodes), rank, read_count(environ), master=host, port=port, job=job)
+
+
+def find_lists(environ: Mapping[str, str], pattern: str) -> dict[str, list[str]]:
+    """Return the hosts in each variable of a name, in which `*` is for any letters; without those that have none."""
+    names = [name for name in sorted(environ) if fnmatchcase(name, pattern)]
+    return {name: hosts for name in names if (hosts := split_hosts(environ[name]))}
+
+
+def split_hosts(text: str) -> list[str]:
+    """List the hosts of `["a", "b"]`, of `a,b`, of `a b` or of lines, each once; without reading JSON."""
+    return list(dict.fromkeys(text.translate(BETWEEN).split()))
+
+
+def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
+    """Return as variables what two schedulers say in files; read returns the text of a file, or None.
+
+    PBS lists its nodes in PBS_NODEFILE, one line for each rank; SageMaker its hosts in a file of JSON.
+    """
+    found: dict[str, str] = {}
+    if environ.get("PBS_NODEFILE") and not environ.get("PBS_NUM_NODES"):
+        text = read(environ["PBS_NODEFILE"])
+        if text is not None:
+            found["PBS_NUM_NODES"] = str(len(set(text.split())))
+    text = None if environ.get("SM_HOSTS") else read(SAGEMAKER)
+    if text is not None:
+        try:
+            hosts, here = json.loads(text)["hosts"], json.loads(text)["current_host"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return found
+        found.update(SM_HOSTS=",".join(map(str, hosts)) if isinstance(hosts, list) else "", SM_CURRENT_HOST=str(here))
+    return found
+
+
+def has_size(rank: str, size: str) -> Callable[[Mapping[str, str]], bool]:
+    """Return a proof: both are set, and the size is not 1; one that is no number is refused when the world is read."""
+    return lambda environ: all_set(rank, size)(environ) and whole(environ[size]) != 1
+
+
+def find_flux_job(environ: Mapping[str, str]) -> str:
+    """Return what only the tasks of a job of Flux share."""
+    return f"FLUX_JOB_ID={environ['FLUX_JOB_ID']}" if environ.get("FLUX_JOB_ID") else ""
+
+
+# flux-environment(7)
+FLUX_TASK = make_launcher(
+    FLUX,
+    "FLUX_TASK_RANK and FLUX_JOB_SIZE are set",
+    Ranks(
+        "FLUX_TASK_RANK",
+        "FLUX_JOB_SIZE",
+        ("FLUX_TASK_LOCAL_ID",),
+        nodes=("FLUX_JOB_NNODES",),
+        host=find_first_host,
+        job=find_flux_job,
+        remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
+    ),
+    has_size("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+)
+# horovod/runner/gloo_run.py
+HOROVODRUN = make_launcher(
+    HOROVOD,
+    "HOROVOD_RANK and HOROVOD_SIZE are set",
+    Ranks(
+        "HOROVOD_RANK",
+        "HOROVOD_SIZE",
+        ("HOROVOD_LOCAL_RANK",),
+        ("HOROVOD_LOCAL_SIZE",),
+        host=find_first_host,
+        remedy="MASTER_ADDR=node0 horovodrun ...",
+    ),
+    has_size("HOROVOD_RANK", "HOROVOD_SIZE"),
+)
+NODES = tuple(make_nodes(row) for row in SCHEDULERS)

@@ -1,0 +1,139 @@
+"""A process that was meant to be one of many, and machines on which it was not."""
+
+from __future__ import annotations
+
+import pytest
+
+from entrypoint.errors import USER, Refusal
+from entrypoint.world import alone
+from entrypoint.world.model import World
+from entrypoint.world.table import detect
+from tests.support.launchers import left_by
+
+ALONE = "this process is alone, but was meant to be one of many"
+TF = '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}}'
+TYPED = {"PET_NPROC_PER_NODE": "2"}
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "name"),
+    [
+        ((), {"WORLD_SIZE": "1", "RANK": "0", "PET_NNODES": "1", "SLURM_NTASKS": "1"}, None),
+        ((), {"RANK": "-1", "LOCAL_RANK": "-1", "WORLD_SIZE": "-1"}, None),  # alone, before torchrun
+        ((), {"PMI_PORT": "none", "TF_CONFIG": "none", "NUM_NODES": "two", "SLURM_PROCID": "x"}, None),
+        (("slurm-one-task",), {}, None),
+        (("slurm-one-task",), {"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}, None),
+        (("slurm-one-task",), {"SLURM_JOB_NUM_NODES": "2", "ENVIRONMENT": "BATCH"}, None),  # srun -n1 in a batch script
+        (("slurm-one-task",), {"SLURM_NTASKS": "2", "SLURM_NNODES": "2"}, "SLURM_NNODES"),  # sbatch within a step
+        (("slurm-one-task",), {"SLURM_STEP_ID": "4294967291", "SLURM_NNODES": "2"}, "SLURM_NNODES"),
+        (("slurm-batch",), {}, "SLURM_JOB_NUM_NODES"),
+        ((), {"PET_NODE_RANK": "1"}, "PET_NODE_RANK"),
+        ((), {"PET_NNODES": "1:4"}, "PET_NNODES"),
+        ((), {"RANK": "1"}, "RANK"),
+        ((), {"RANK": "0", "MASTER_ADDR": "job-0.job"}, "RANK"),
+        ((), {"RANK": "0", "MASTER_ADDR": "localhost"}, None),
+        ((), {"RANK": "0", "MASTER_ADDR": "job-0.job", "WORLD_SIZE": "1"}, None),
+        ((), {"LOCAL_RANK": "1"}, "LOCAL_RANK"),
+        ((), {"PMI_RANK": "1"}, "PMI_RANK"),
+        ((), {"PMI_SIZE": "2"}, "PMI_SIZE"),
+        ((), {"HOROVOD_SIZE": "2"}, "HOROVOD_SIZE"),
+        ((), {"MV2_COMM_WORLD_SIZE": "2"}, "MV2_COMM_WORLD_SIZE"),
+        ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063", "MPI_LOCALRANKID": "0"}, "PMI_PORT"),
+        (("slurm-pmix",), {}, "PMIX_RANK"),
+        (("prterun-0",), {}, "PRTE_LAUNCHED"),
+        (("aws-batch-node",), {"AWS_BATCH_JOB_NODE_INDEX": ""}, "AWS_BATCH_JOB_NUM_NODES"),
+        (("sagemaker",), {"SM_CURRENT_HOST": ""}, "SM_HOSTS"),
+        ((), {"TF_CONFIG": TF}, None),
+        ((), {"PBS_VNODENUM": "1"}, "PBS_VNODENUM"),
+        ((), {"LSB_MCPU_HOSTS": "h1 8"}, None),
+        ((), {"MULTINODE_WORLD_SIZE": "1", "PET_NNODES": "2", "SLURM_NTASKS": "8"}, None),
+        ((), {"MULTINODE_WORLD_SIZE": "1:4", "NUM_NODES": "2"}, "NUM_NODES"),
+    ],
+)
+def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
+    left: tuple[str, ...], more: dict[str, str], name: str | None
+) -> None:
+    environ = {**left_by(*left), **more}
+    world = detect(environ)
+    if name is None:
+        return alone.check(environ, world)
+    with pytest.raises(Refusal) as caught:
+        alone.check(environ, world)
+    refusal = caught.value
+    assert (refusal.fact, refusal.value, refusal.code) == (ALONE, f"{name}={environ[name]}", USER)
+    assert f"unset {name}" in refusal.remedy
+
+
+@pytest.mark.parametrize(
+    ("environ", "fact"),
+    [
+        ({"PET_NNODES": "$(N)"}, "PET_NNODES is neither a number nor a range"),
+        ({"PET_NNODES": "2:x"}, "PET_NNODES is neither a number nor a range"),
+        ({"WORLD_SIZE": "2x"}, "WORLD_SIZE is not a number"),
+        ({"RANK": "$(N)"}, "RANK is not a number"),
+        ({"MY_NUM_NODES": "$(N)"}, "MY_NUM_NODES is not a number"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "1", "WORLD_SIZE": "2x"}, "WORLD_SIZE is not a number"),
+    ],
+)
+def test_a_number_that_cannot_be_read_is_not_taken_for_none(environ: dict[str, str], fact: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        alone.check(environ, detect(environ))
+    assert (caught.value.fact, caught.value.code) == (fact, USER)
+
+
+@pytest.mark.parametrize(
+    ("left", "nproc", "size", "word"),
+    [
+        ("intel-mpi-1", None, "2", None),
+        ("intel-mpi-1", None, "1:4", None),
+        ("intel-mpi-1", None, "3:4", "smaller"),
+        ("intel-mpi-1", None, "1", "larger"),
+        ("", None, "2", "smaller"),
+        ("", 2, "2", None),
+        ("", 2, "1", "larger"),
+        ("trainer-v2", None, "8:", None),
+        ("trainer-v2", None, "9:", "smaller"),
+        ("pytorchjob-elastic-master", None, "4", None),
+        ("pytorchjob-elastic-master", None, "9", "smaller"),
+        *(("", None, text, "neither") for text in ("x", "2:x", "4:2", ":", "-1", "\u00b2")),
+    ],
+)
+def test_a_world_of_another_size_than_required_is_refused(
+    left: str, nproc: int | None, size: str, word: str | None
+) -> None:
+    environ = {**left_by(*filter(None, [left])), "MULTINODE_WORLD_SIZE": size}
+    world = detect(environ, nproc)
+    if word is None:
+        return alone.check(environ, world)
+    with pytest.raises(Refusal, match=word):
+        alone.check(environ, world)
+
+
+@pytest.mark.parametrize(
+    ("left", "typed", "program", "fact"),
+    [
+        (("slurm-step",), TYPED, "torchrun", "torchrun would train a model of its own in each process"),
+        (("slurm-step",), {**TYPED, "PET_NNODES": "2", "PET_RDZV_ENDPOINT": "m:1"}, "torchrun", None),
+        (("slurm-one-task",), TYPED, "torchrun", None),
+        (("torchrun-worker",), TYPED, "torchrun", None),
+        (("mpijob-launcher-open",), TYPED, "torchrun", "torchrun would train in the launcher of an MPIJob"),
+        (("mpijob-launcher-open",), None, "accelerate", "accelerate would train in the launcher of an MPIJob"),
+        (("pytorchjob-master",), None, "accelerate", None),
+    ],
+)
+def test_a_typed_program_trains_in_the_world_that_was_meant(
+    left: tuple[str, ...], typed: dict[str, str] | None, program: str, fact: str | None
+) -> None:
+    environ = left_by(*left)
+    world = detect(environ, typed=typed)
+    if fact is None:
+        return alone.check_typed(environ, world, program, "x.py")
+    with pytest.raises(Refusal, match=fact):
+        alone.check_typed(environ, world, program, "x.py")
+
+
+@pytest.mark.parametrize(("index", "notes"), [("", 0), ("0", 0), ("3", 1), ("x", 0)])
+def test_a_pod_of_an_indexed_job_gets_a_note(index: str, notes: int) -> None:
+    environ = {"JOB_COMPLETION_INDEX": index}
+    assert len(alone.warn_indexed(environ, detect(environ))) == notes
+    assert alone.warn_indexed(environ, World("torchrun", "")) == []

@@ -1,0 +1,415 @@
+"""What the table of launchers lacks: contradictions, launchers inside each other, layouts, and any environment."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entrypoint.errors import USER, Refusal
+from entrypoint.machine.image import Stack
+from entrypoint.machine.processors import Machine
+from entrypoint.numbers import whole
+from entrypoint.tuning.scene import Scene, is_training, spread_processes
+from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.world import alone
+from entrypoint.world.model import ALONE, HERE, PORT, PORTS, Ranks, choose_port, read_layout
+from entrypoint.world.others import SAGEMAKER
+from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
+from entrypoint.world.table import complete, detect
+from tests.support.environments import ENVIRONMENTS
+from tests.support.launchers import left_by
+
+INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+APART = {**INTEL, "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
+OPEN = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+ONE = {"PMI_RANK": "0", "PMI_SIZE": "1"}
+ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
+MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
+SECOND = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m"}
+BY_HAND = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.77.0.1"}
+BATCH, MAIN = left_by("aws-batch-node"), "AWS_BATCH_JOB_MAIN_NODE_"
+
+
+@pytest.mark.parametrize(
+    ("environ", "fact"),
+    [
+        # Numbers, ports and hosts that are none.
+        ({**ELASTIC, "PET_NNODES": "4:1"}, "PET_NNODES is neither a number nor a range"),
+        ({**ELASTIC, "PET_NNODES": "2:"}, "PET_NNODES is neither a number nor a range"),
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "two"}, "PET_NPROC_PER_NODE is not a number"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "a:65536"}, "the master's port is not a number"),
+        ({**SECOND, "PET_MASTER_PORT": "0"}, "the master's port is not a number"),
+        ({**INTEL, "MASTER_PORT": "70000"}, "the master's port is not a number"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": ":23456"}, "the rendezvous names no host"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": '"w-0:23456"'}, "the rendezvous names no host"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "http://w-0:23456"}, "the rendezvous names no host"),
+        ({**SECOND, "PET_MASTER_ADDR": "m:29500"}, "PET_MASTER_ADDR is neither a name nor an address"),
+        ({**SECOND, "PET_MASTER_ADDR": "$(MASTER)"}, "PET_MASTER_ADDR is neither a name nor an address"),
+        ({**MASTER, "MASTER_ADDR": "'m'"}, "MASTER_ADDR is neither a name nor an address"),
+        ({**APART, "MASTER_ADDR": "[fd00::1]:29500"}, "MASTER_ADDR is neither a name nor an address"),
+        ({**INTEL, "PMI_SIZE": "x"}, "PMI_SIZE is not a number"),
+        ({"WORLD_SIZE": "abc", "MASTER_ADDR": "m", "RANK": "0"}, "WORLD_SIZE is not a number"),
+        # What is left of another job, and what does not fit.
+        ({**INTEL, "PMI_RANK": "2"}, "the rank is not below the size of the world"),
+        ({**MASTER, "RANK": "2"}, "the node's rank is not below the number of nodes"),
+        (
+            {**INTEL, "MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "2"},
+            "two launchers give this process",
+        ),
+        ({**ELASTIC, "PET_NNODES": ""}, "nothing says how many nodes meet there"),
+        ({"PET_MASTER_ADDR": "m"}, "nothing says how many nodes meet there"),
+        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "2"}, "no variable tells which node this is"),
+        ({**SECOND, "PET_STANDALONE": "1"}, "a standalone torchrun meets no other node"),
+        # Several nodes that would each find only themselves.
+        ({**APART, "MASTER_ADDR": "localhost"}, "the ranks are on several nodes and MASTER_ADDR is this node only"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "localhost:29400"}, "the nodes meet on loopback"),
+        ({**ELASTIC, "PET_RDZV_ENDPOINT": "[::]:29400"}, "the nodes meet on loopback"),
+        ({**SECOND, "PET_MASTER_ADDR": "127.0.0.1"}, "the nodes meet on loopback"),
+        # Schedulers that do not say enough.
+        ({**BATCH, "AWS_BATCH_JOB_NODE_INDEX": "4"}, "the job does not say which of its nodes this one is"),
+        ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}, "the job does not say which of its nodes this one is"),
+        ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "x"}, "AWS_BATCH_JOB_NUM_NODES is not a number"),
+        ({**BATCH, f"{MAIN}PRIVATE_IPV4_ADDRESS": ""}, "the job gives no address of its first node"),
+        ({**left_by("sagemaker"), "SM_CURRENT_HOST": "algo-3"}, "SM_CURRENT_HOST is not a number"),
+        ({**left_by("volcano"), "VC_TASK_INDEX": "2"}, "the job does not say which of its nodes this one is"),
+        ({**left_by("dstack"), "DSTACK_NODE_RANK": "2"}, "the job does not say which of its nodes this one is"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(environ: dict[str, str], fact: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        detect(environ)
+    assert caught.value.fact.startswith(fact) and caught.value.code == USER
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "kind", "place"),
+    [
+        ((), {"RANK": "0", "MASTER_ADDR": "127.0.0.1"}, "alone", (None, None)),
+        # One inside the other, the innermost last: its variables are the ones that count.
+        (("mpijob-worker", "intel-mpi-two-hosts-1"), {}, "mpi", (1, 2)),
+        (("mpijob-launcher-open", "open-mpi-1"), {}, "mpi", (1, 2)),
+        (("pytorchjob-elastic-master", "mpich-1"), {}, "mpi", (1, 2)),
+        (("trainer-v2", "open-mpi-0"), {}, "mpi", (0, 2)),
+        (("slurm-batch", "open-mpi-1"), {}, "mpi", (1, 2)),
+        (("slurm-step", "slurm-pmi2"), {"MPI_LOCALNRANKS": "2", "PMI_RANK": "1"}, "mpi", (1, 4)),
+        (("pytorchjob-master", "torchrun-worker"), {}, "torchrun-worker", (1, 2)),
+        (("intel-mpi-two-hosts-1", "torchrun-worker"), {}, "torchrun-worker", (1, 2)),
+        (("slurm-one-task", "pytorchjob-elastic"), {}, "torchrun", (None, None)),
+        (("skypilot", "open-mpi-1"), {}, "mpi", (1, 2)),
+        # A world of one proves nothing.
+        ((), ONE, "mpi", (0, 1)),
+        ((), {**ONE, **OPEN}, "mpi", (3, 4)),
+        (("slurm-one-task",), ONE, "alone", (None, None)),
+        (("slurm-one-task",), {**ONE, "MPI_LOCALNRANKS": "1"}, "mpi", (0, 1)),
+        (("slurm-step",), ONE, "slurm", (3, 4)),
+        (("trainer-v2",), ONE, "torchrun", (None, None)),
+        ((), {**ONE, "FLUX_JOB_SIZE": "1"}, "alone", (None, None)),
+    ],
+)
+def test_the_innermost_launcher_counts(
+    left: tuple[str, ...], more: dict[str, str], kind: str, place: tuple[int | None, int | None]
+) -> None:
+    world = detect({**left_by(*left), "MASTER_ADDR": "n03", **more})
+    assert (world.launcher, (world.rank, world.size)) == (kind, place)
+
+
+@pytest.mark.parametrize(
+    ("environ", "nproc", "nodes", "asked"),
+    [
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "2"}, None, (1, 4), "2:8"),
+        ({**ELASTIC, "PET_NPROC_PER_NODE": "auto"}, 3, (1, 4), "3:12"),
+        ({"PET_MASTER_ADDR": "m", "PET_NNODES": "1:2", "PET_NODE_RANK": "1"}, 3, (2, 2), "6"),
+        ({"PET_MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), "2"),
+        ({"MASTER_ADDR": "m", "WORLD_SIZE": "2", "RANK": "0"}, 3, (2, 2), "6"),
+        # On one node only if something says so.
+        ({**BY_HAND, "LOCAL_WORLD_SIZE": "2"}, None, (2, 2), "4"),
+        ({**BY_HAND, "NODE_RANK": "1"}, None, (2, 2), "4"),
+        ({**BY_HAND, "NODE_RANK": "3"}, None, (1, 4), "4"),
+        ({**BY_HAND, "MASTER_ADDR": "127.0.0.1"}, None, (1, 1), "4"),
+        ({**SECOND, "PET_MASTER_ADDR": "localhost", "PET_NODE_RANK": "0"}, None, (2, 2), "2"),  # an older PyTorchJob
+        ({"MASTER_ADDR": "localhost", "WORLD_SIZE": "2", "RANK": "1"}, None, (2, 2), "2"),  # two on one machine
+        (ONE, 2, (1, 1), "2"),
+    ],
+)
+def test_nodes_and_processes_are_counted(
+    environ: dict[str, str], nproc: int | None, nodes: tuple[int, int], asked: str
+) -> None:
+    world = detect(environ, nproc)
+    assert (world.nodes, world.asked) == (nodes, asked)
+
+
+@pytest.mark.parametrize(
+    ("local", "count", "around", "size", "nodes", "found"),
+    [
+        ("", "", "", 4, (1, 4), 4),
+        ("9", "", "", 4, (1, 1), 4),
+        ("2", "", "", 5, (3, 3), 2),
+        ("", "2", "", 5, (2, 2), 3),
+        ("", "9", "", 4, (4, 4), 1),
+        ("2", "3", "", 8, (3, 3), 2),  # the nodes have not all as many
+        ("2", "1", "", 8, (2, 2), 2),  # a number that is left over: there are more ranks than here
+        ("2", "9", "", 4, (4, 4), 2),  # nodes without a rank
+        ("4", "", "9", 8, (2, 2), 4),  # mpirun on a part of the allocation
+        ("4", "", "1", 16, (4, 4), 4),  # mpirun typed in a step of one node
+        ("3", "", "3", 8, (3, 3), 3),  # 3, 3 and 2, as mpirun and srun put them, seen from each of the nodes
+        ("2", "", "3", 8, (3, 3), 2),
+        ("1", "", "4", 5, (4, 4), 1),  # 2, 1, 1 and 1
+        ("4", "", "2", 5, (2, 2), 4),  # 4 and 1: a node that is full, and another
+        ("", "", "4", 6, (4, 4), 2),  # mpirun says nothing of this node
+    ],
+)
+def test_the_ranks_of_this_node_and_the_nodes_are_counted(
+    local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
+) -> None:
+    names = Ranks("RANK", "SIZE", (), ("LOCAL",), nodes=("NODES",), around=("AROUND",))
+    assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, names, size) == (nodes, found)
+
+
+@pytest.mark.parametrize(
+    ("index", "first", "rank"),
+    [("0", "0", 0), ("2", "0", 2), ("2", "2", 0), ("3", "2", 1), ("0", "2", 2)],
+)
+def test_a_node_that_is_the_master_without_an_address_is_rank_0(index: str, first: str, rank: int) -> None:
+    environ = {**BATCH, "AWS_BATCH_JOB_NODE_INDEX": index, f"{MAIN}INDEX": first}
+    world = detect(environ, here=lambda: HERE)
+    assert (world.node_rank, world.master) == (rank, HERE if rank == 0 else "10.0.2.163")
+
+
+@pytest.mark.parametrize(
+    ("more", "rank"),
+    [
+        ({"JOB_COMPLETION_INDEX": "2", "PET_NODE_RANK": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "2", "PET_NODE_RANK": " "}, 2),
+        ({"JOB_COMPLETION_INDEX": "0", "RANK": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "3", "PET_NNODES": "1"}, None),
+    ],
+)
+def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int | None) -> None:
+    assert detect({"PET_NNODES": "3", "PET_MASTER_ADDR": "qa-0.qa", **more}).node_rank == rank
+
+
+@pytest.mark.parametrize(
+    ("left", "more", "job"),
+    [
+        (("slurm-batch", "intel-mpi-1"), {}, "I_MPI_HYDRA_UUID=18680000-7a56-82ca-c460-06002718c871"),
+        (("slurm-batch", "mpich-1"), {}, "SLURM_JOB_ID=7"),
+        (("mpich-1",), {"PALS_APID": "6a"}, "PALS_APID=6a"),
+        (("mpich-1",), {}, ""),
+        (("slurm-step",), {}, "SLURM_JOB_ID=7.0"),
+        (("slurm-step",), {"SLURM_HET_JOB_ID": "6"}, "SLURM_HET_JOB_ID=6"),
+        (("aws-batch-main",), {}, "AWS_BATCH_JOB_ID=6fb5c6d2-4b3a-4a05-8d37-1f6a5f3a3a51"),
+        (("pytorchjob-elastic",), {}, "qa"),
+        (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7"}, "qa-7"),
+        (("pytorchjob-elastic",), {"PET_RDZV_ID": "mine"}, "mine"),
+        ((), {"PET_MASTER_ADDR": "m", "PET_NNODES": "1"}, ""),
+    ],
+)
+def test_a_job_has_the_name_that_only_its_ranks_share(left: tuple[str, ...], more: dict[str, str], job: str) -> None:
+    assert detect({**left_by(*left), **more}, task="qa").job == job
+
+
+def test_two_jobs_on_one_node_have_two_ports() -> None:
+    assert min(PORTS) > 10000 and max(PORTS) < PORT < 30000
+    assert len({choose_port(f"SLURM_JOB_ID={job}.0") for job in range(1000)}) > 900
+    assert choose_port("") == PORT and choose_port("FLUX_JOB_ID=\udcc6\u0192") in PORTS
+    step = left_by("slurm-step")
+    ports = [detect({**step, **more}).port for more in ({}, {"SLURM_PROCID": "0"}, {"SLURM_STEP_ID": "1"})]
+    assert ports[0] == ports[1] != ports[2]
+    assert detect({**step, "MASTER_PORT": "1234"}).port == 1234
+
+
+@pytest.mark.parametrize(
+    ("typed", "around", "world"),
+    [
+        ({"PET_NPROC_PER_NODE": "2"}, (), ("alone", (1, 1), None)),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m"}, ("slurm-step",), ("torchrun", (2, 2), 1)),
+        ({"PET_NNODES": "1:2", "PET_RDZV_ENDPOINT": "m:7"}, ("intel-mpi-1",), ("torchrun", (1, 2), None)),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "1"}, (), None),
+        ({"PET_NNODES": "2", "PET_STANDALONE": "1"}, (), None),
+    ],
+)
+def test_a_typed_torchrun_has_a_world_of_its_own(
+    typed: dict[str, str], around: tuple[str, ...], world: tuple[str, tuple[int, int], int | None] | None
+) -> None:
+    if world is None:
+        with pytest.raises(Refusal):
+            detect(left_by(*around), 2, typed=typed)
+        return
+    found = detect(left_by(*around), 2, typed=typed)
+    assert (found.launcher, found.nodes, found.node_rank, found.local_size) == (*world, 2)
+    assert found.around is not None and found.around.started == bool(around)
+
+
+def test_a_typed_torchrun_may_meet_others_on_this_machine() -> None:
+    typed = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "127.0.0.1"}
+    assert [note.partition(",")[0] for note in detect({}, 1, typed=typed).notes] == ["the nodes meet on loopback"]
+
+
+@pytest.mark.parametrize(("left", "way"), [("slurm-step", "srun --ntasks-per-node N"), ("intel-mpi-1", "mpirun -n N")])
+def test_the_number_of_processes_is_for_the_launcher_that_started_them(left: str, way: str) -> None:
+    with pytest.raises(Refusal, match="--nproc has no meaning") as caught:
+        detect(left_by(left), 2)
+    assert way in caught.value.remedy
+
+
+# Slurm's lists.
+NUMBERS = st.integers(0, 120)
+RANGE = st.builds(lambda low, more, width: (low, low + more, width), NUMBERS, st.integers(0, 3), st.integers(0, 4))
+RANGES = st.lists(RANGE, min_size=1, max_size=3)
+NAMES = st.from_regex(r"[a-z]([a-z-]{0,3}[a-z])?", fullmatch=True)
+HOSTS = st.lists(st.tuples(NAMES, st.lists(st.tuples(RANGES, NAMES | st.just("")), max_size=3)), min_size=1, max_size=3)
+Ranges = list[tuple[int, int, int]]
+
+
+def write_ranges(ranges: Ranges) -> str:
+    return ",".join(f"{low:0{width}}" + ("" if low == high else f"-{high:0{width}}") for low, high, width in ranges)
+
+
+def expand(hosts: list[tuple[str, list[tuple[Ranges, str]]]]) -> list[str]:
+    """List every host of lists that are known by their parts, as scontrol show hostnames does."""
+    found = []
+    for name, parts in hosts:
+        numbers = [
+            [f"{number:0{width}}{rest}" for low, high, width in ranges for number in range(low, high + 1)]
+            for ranges, rest in parts
+        ]
+        found += [name + "".join(each) for each in itertools.product(*numbers)]
+    return found
+
+
+@given(HOSTS)
+def test_the_first_host_is_that_of_the_whole_list(hosts: list[tuple[str, list[tuple[Ranges, str]]]]) -> None:
+    text = ",".join(name + "".join(f"[{write_ranges(each)}]{rest}" for each, rest in parts) for name, parts in hosts)
+    assert first_host(text) == expand(hosts)[0]
+
+
+@given(st.text(alphabet="n[]-,01 x", max_size=30))
+def test_any_list_has_a_first_host(text: str) -> None:
+    assert "," not in first_host(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "size", "count"),
+    [
+        ("3,1", "1", 4, 1),
+        ("2(x2),1", "2", 5, 1),
+        ("2(x2),1", "3", 5, None),
+        ("3,1", "0", 5, None),  # a component of a heterogeneous step has a list of its own
+        ("x", "0", 4, None),
+        ("1(x999999999)", "7", 999999999, 1),
+    ],
+)
+def test_the_tasks_of_a_node_of_slurm_are_counted(text: str, node: str, size: int, count: int | None) -> None:
+    assert count_tasks({"SLURM_STEP_TASKS_PER_NODE": text, "SLURM_NODEID": node}, size) == count
+
+
+HET = {
+    "SLURM_HET_SIZE": "2",
+    "SLURM_STEP_NODELIST": "n[03-04]",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "n04",
+    "SLURM_JOB_NODELIST_HET_GROUP_1": "n03",
+    "SLURM_JOB_NUM_NODES_HET_GROUP_0": "1",
+    "SLURM_JOB_NUM_NODES_HET_GROUP_1": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("environ", "host"),
+    [
+        (HET, "n04"),
+        ({name.replace("LIST_HET", "LIST_PACK"): value for name, value in HET.items()}, "n04"),
+        ({**HET, "SLURM_STEP_NODELIST": "n03", "SLURM_STEP_NUM_NODES": "1"}, "n03"),  # --het-group=1
+        ({**HET, "SLURM_JOB_NUM_NODES_HET_GROUP_1": "4"}, ""),  # some components of several
+        ({"SLURM_STEP_NODELIST": "n[03-04]"}, "n03"),
+        ({"SLURM_STEP_NODELIST": "n[03-04]", "SLURM_HOSTFILE": "/hosts"}, ""),
+        ({"SLURM_STEP_NODELIST": "n[03-04]", "SLURM_ARBITRARY_NODELIST": "n04,n03"}, ""),
+    ],
+)
+def test_the_node_of_rank_0_is_guessed_only_where_the_order_is_known(environ: dict[str, str], host: str) -> None:
+    assert find_first_host(environ) == host
+
+
+# What stands in files.
+PROXY = "/usr/bin/hydra_pmi_proxy\0--control-port\0node0:43943\0--rmk\0user\0"
+TREE = {
+    "/proc/self/status": "Name:\tpython3\nPPid:\t12\n",
+    "/proc/12/cmdline": "bash\0-c\0multinode smoke\0",
+    "/proc/12/status": "PPid:\t11\n",
+    "/proc/11/cmdline": PROXY,
+    "/proc/11/status": "PPid:\t1\n",
+}
+LOOP = {"/proc/self/status": "PPid:\t9\n", "/proc/9/status": "PPid:\t9\n"}
+HOSTS_OF_JOB = '{"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "network_interface_name": "eth0"}'
+
+
+@pytest.mark.parametrize(
+    ("environ", "files", "found"),
+    [
+        (left_by("mpich-1"), TREE, {"HYDRA_CONTROL_PORT": "node0:43943"}),
+        (left_by("intel-mpi-1"), TREE, {}),
+        ({}, TREE, {}),
+        (left_by("mpich-1"), LOOP, {}),
+        (left_by("mpich-1"), {**TREE, "/proc/11/cmdline": "x\0--control-port"}, {}),
+        ({"PBS_NODEFILE": "/n"}, {"/n": "a\na\nb\n"}, {"PBS_NUM_NODES": "2"}),
+        ({"PBS_NODEFILE": "/n", "PBS_NUM_NODES": "3"}, {"/n": "a\n"}, {}),
+        ({}, {SAGEMAKER: HOSTS_OF_JOB}, {"SM_HOSTS": "algo-1,algo-2", "SM_CURRENT_HOST": "algo-2"}),
+        ({"SM_HOSTS": "a"}, {SAGEMAKER: HOSTS_OF_JOB}, {}),
+        ({}, {SAGEMAKER: "[]"}, {}),
+    ],
+)
+def test_what_files_say_counts_as_variables(
+    environ: dict[str, str], files: dict[str, str], found: dict[str, str]
+) -> None:
+    assert complete(environ, lambda path: files.get(path)) == {**environ, **found}
+
+
+@given(st.text() | st.recursive(st.none() | st.text(), lambda each: st.dictionaries(st.text(), each)).map(repr))
+def test_any_file_of_sagemaker_can_be_read(text: str) -> None:
+    assert set(complete({}, {SAGEMAKER: text}.get)) <= {"SM_HOSTS", "SM_CURRENT_HOST"}
+
+
+def test_ports_of_services_are_dropped_and_others_stay() -> None:
+    link = "tcp://10.0.0.1:80"
+    kept = {"PMI_PORT": "node0:39063", "MASTER_PORT": "29500", "QA_PORT": link}
+    assert complete({**kept, "MULTINODE_SSH_PORT": link, "PET_MASTER_PORT": link}, lambda path: None) == kept
+
+
+# Any environment.
+SIZES = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS",
+         "SLURM_STEP_NUM_TASKS", "SLURM_JOB_NUM_NODES", "SKYPILOT_NUM_NODES", "DSTACK_NODES_NUM")  # fmt: skip
+RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+         "PMIX_RANK", "SLURM_PROCID")  # fmt: skip
+STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
+MACHINES = st.sampled_from(
+    [
+        Machine(frozenset({0, 1}), 2, 1, 1, (frozenset({0, 1}),), 1.5, False),
+        Machine(frozenset(range(56)), 56, 56, 2, (frozenset(range(28)), frozenset(range(28, 56))), None, False),
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(ENVIRONMENTS, MACHINES, st.sampled_from([None, 1, 3]))
+def test_any_environment_gives_a_decision_or_the_one_error(
+    environ: dict[str, str], machine: Machine, nproc: int | None
+) -> None:
+    try:
+        world = spread_processes(detect(environ, nproc, here=lambda: "here"), machine)
+        alone.check(environ, world)
+        scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
+        rows = [*tune_variables(scene), *set_rank_variables(world, environ)]
+    except Refusal as refusal:
+        assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
+        return
+    assert all(row.name and row.value for row in rows)
+    low, high = world.sizes
+    assert 1 <= low <= high
+    assert world.rank is None or 0 <= world.rank < high
+    if world.launcher == ALONE and environ.get("MULTINODE_WORLD_SIZE", "").strip() != "1":
+        box = is_in_step(environ) or world.only
+        counted = [name for name in (*SIZES, *RANKS) if not (box and name.startswith("SLURM_"))]
+        assert not [name for name in counted if (whole(environ.get(name, "")) or 0) > (name in SIZES)]
