@@ -11,15 +11,15 @@ from entrypoint.decide import Plan, decide, prepare_program
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, Files, read_this_machine, snapshot
-from entrypoint.machine.files import read_text, which, write_in_private
+from entrypoint.machine.files import read_text, which
 from entrypoint.machine.image import read_stack
-from entrypoint.printing.streams import print_error, print_output
+from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.run import carry_out, wait
-from entrypoint.runs.rank import add_resume
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.preflight import list_tasks
+from entrypoint.tasks.resume import resume_rank
 from entrypoint.tuning.bind import start_rank
 from entrypoint.tuning.starters import COUNTS
 from entrypoint.world import table
@@ -134,8 +134,8 @@ def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoRe
     world, stack = table.detect(environ), read_stack(files(f"{root}/stack.json"))
     if environ.get(COUNTS):
         check_required_size(forget(environ), world)
-    words = add_resume(words, environ, world, write_in_private)
-    start_rank(words, environ, world, read_this_machine(files), stack)
+    words, resumed = resume_rank(words, environ, world, print_note)
+    start_rank(words, {**environ, **resumed}, world, read_this_machine(files), stack)
 
 
 def shell() -> list[str]:

@@ -14,11 +14,11 @@ from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, 
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import describe_meeting
-from entrypoint.runs.task import prepare_run, saves_ranks
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.tasks import arguments, command
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.arguments import find_output, read_batch, read_program
+from entrypoint.tasks.arguments import read_batch, read_program
+from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from entrypoint.machine.identity import Identity
     from entrypoint.machine.processors import Machine
-    from entrypoint.runs.output import Run
     from entrypoint.situation import Situation
+    from entrypoint.tasks.resume import Run
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Program:
 def prepare_program(here: Situation, facts: Facts) -> Program:
     """Return the program of a command; raise Refusal if this image lacks what it needs, or refuses its arguments."""
     made = read_program(here.job, facts.stack, facts.known, here.world, facts.root)
-    if here.job.kind != jobs.TASK or here.job.helps:
+    if here.job.kind not in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN) or here.job.helps:
         return Program(made, None)
-    return Program(*prepare_run(here.job, made, here.world, facts.known, facts.stack))
+    return Program(*plan_run(here.job, made, here.world, facts.known, facts.stack))
 
 
 def decide(here: Situation, program: Program, facts: Facts) -> Plan:
@@ -193,14 +193,20 @@ def check_places(here: Situation, made: arguments.Program, environ: Mapping[str,
 
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
     """
-    world, output = here.world, find_output(made.given) if made.given else None
-    if output is None or (world.rank and (world.local_rank or not all_write(here.job, made.given, output))):
+    job, world, mounts = here.job, here.world, list(facts.mounts)
+    output, usual = find_results(job, made.given, environ) if job.kind in (jobs.TASK, jobs.SCRIPT) else (None, False)
+    if output is None or (world.rank and (world.local_rank or not all_write(job, made.given, output))):
         return []
-    check_output(output, can_write)
-    if world.rank:
+    stays = is_mounted(os.path.realpath(output), mounts)
+    if stays or not usual:
+        check_output(output, can_write)
+    if world.rank or (usual and stays):
         return []
+    if usual:
+        elsewhere = "where a script writes elsewhere, name that in MULTINODE_OUTPUT"
+        return [f"nothing is mounted at {output}: results there are lost with the container; {elsewhere}"]
     caches = list_caches(environ, facts.stack.transformers)
-    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), list(facts.mounts))]
+    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), mounts)]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
 

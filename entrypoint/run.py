@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from entrypoint.faults.interfaces import check_interfaces
@@ -13,15 +12,12 @@ from entrypoint.machine.limits import read_memory_limit
 from entrypoint.printing.streams import print_note
 from entrypoint.processes.child import watch_training
 from entrypoint.processes.programs import execute
-from entrypoint.programs.at_end import end_keeper
 from entrypoint.rendezvous.master import check_master, warn_choice
 from entrypoint.rendezvous.torchrun import describe_wait
 from entrypoint.rendezvous.wait import wait_for_master
-from entrypoint.runs.lease import Clock
-from entrypoint.runs.output import open_run
-from entrypoint.runs.rank import add_resume
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.command import find_torchrun
+from entrypoint.tasks.resume import open_run
 from entrypoint.tuning.starters import read_start
 from entrypoint.world.model import TORCHRUN
 
@@ -73,13 +69,11 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
         argv, environ = connect(job.words, environ)
     elif plan.meets_others:
         check_meeting(plan)
-    lease = {} if plan.run is None else open_run(plan.run, Clock(), print_note)
+    resumed: Mapping[str, str] = {}
+    if plan.run is not None:
+        argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     kills = remember_kills(plan.facts.files) if plan.starts else {}
-    try:
-        return train(job, add_checkpoint(argv, plan), {**environ, **lease, **kills}, plan)
-    finally:  # where the training was a process of its own, or could not be started
-        if lease:
-            end_keeper(lease, time.sleep, time.monotonic)
+    return train(job, argv, {**environ, **resumed, **kills}, plan)
 
 
 def check_meeting(plan: Plan) -> None:
@@ -105,10 +99,3 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], plan: Plan
     if job.trains and read_memory_limit(plan.facts.files) is not None:
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)
-
-
-def add_checkpoint(argv: list[str], plan: Plan) -> list[str]:
-    """Return the command line of a rank with the checkpoint that it goes on from; torchrun starts its ranks itself."""
-    if plan.run is None or plan.world.rank is None:
-        return argv
-    return add_resume(argv, plan.prepared.environ, plan.world, write_in_private)

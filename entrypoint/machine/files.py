@@ -127,47 +127,9 @@ def make_private(directory: str, base: str = TEMPORARY) -> str:
     return path
 
 
-def make_shared(directory: str) -> None:
-    """Make a directory that the group may write too: a job that starts again may have another uid."""
-    os.makedirs(directory, exist_ok=True)
-    found = os.stat(directory)
-    if found.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
-        os.chmod(directory, stat.S_IMODE(found.st_mode) | 0o775)
-
-
 def name_aside(path: str) -> str:
     """Return a name beside a path that no other process takes: containers that share a directory have equal numbers."""
     return f"{path}.{os.urandom(8).hex()}"
-
-
-def write_whole(path: str, text: str) -> None:
-    """Replace a file: who opens it finds the whole old text or the whole new one."""
-    aside = name_aside(path)
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(aside, path)
-    except OSError:
-        remove(aside)
-        raise
-
-
-def create(path: str, text: str) -> bool:
-    """Write a file unless it is there already, and return whether it was written.
-
-    A full disk may have room for its name alone: then it is removed, for nobody would renew it.
-    """
-    try:
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o664)
-    except FileExistsError:
-        return False
-    try:
-        with open(opened, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError:
-        remove(path)
-        raise
-    return True
 
 
 def remove(path: str) -> None:

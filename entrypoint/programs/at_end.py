@@ -12,8 +12,7 @@ have left. A rank that waits in a collective for rank 0 never leaves, so a rank 
 launcher would learn of it. So a group of oneCCL is kept, and ends with the process.
 
 No other rank is waited for, and the exit code stays the program's own. Before all this, what ended a program by an
-error is said in words (faults/words.py): the last row of a log is what people read first. After all this, the lease of
-its directory for results is released.
+error is said in words (faults/words.py): the last row of a log is what people read first.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ LIMIT = 2.0
 # A thread that spins (a worker of oneCCL) never rests. Dropping a tensor takes far less than two ticks of a core.
 TICKS = 2
 DISTRIBUTED = "torch.distributed.distributed_c10d"
-KEEPER = "MULTINODE_KEEPER"  # as in runs/keeper.py; at its end a Python imports as little as it can
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 
@@ -121,20 +119,6 @@ def say(error: BaseException | None, root: str) -> None:
         print_error(reason)
 
 
-def end_keeper(environ: Mapping[str, str], sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
-    """End the process that renews a lease (runs/keeper.py), if it is a child of this one, and wait until it has.
-
-    Left to itself it ends after this one, when the container may be gone with its processes: the lease would stay.
-    """
-    try:
-        keeper, until = int(environ.get(KEEPER, "0")), clock() + LIMIT
-        while keeper > 0 and not os.waitpid(keeper, os.WNOHANG)[0] and clock() < until:
-            os.kill(keeper, 15)  # another process may have sent it before: of two that wait, the kernel keeps one
-            sleep(PAUSE)
-    except (ValueError, OSError):  # no number, or that of no child of ours
-        return
-
-
 def interrupt_again(error: BaseException | None) -> None:
     """Let Python end by SIGINT where ^C ended the program: it does so only if the last text that it ran ended by ^C.
 
@@ -148,13 +132,12 @@ def interrupt_again(error: BaseException | None) -> None:
 
 
 def main(modules: Mapping[str, Any], error: BaseException | None, root: str) -> None:
-    """Say what ended the program, wait for other threads, keep the groups of oneCCL, release the lease; keep ^C."""
+    """Say what ended the program, wait for other threads, keep the groups of oneCCL and ^C."""
     with contextlib.suppress(Exception):  # the program's own error is what counts
         say(error, root)
     settle(look_around, time.sleep, time.monotonic)
     for group in groups_of_oneccl(modules):
         keep(group)
-    end_keeper(os.environ, time.sleep, time.monotonic)
     interrupt_again(error)
 
 

@@ -334,7 +334,7 @@ def test_who_asks_a_script_for_its_arguments_starts_no_training(
     task = TASKS.get(words[0])
     script = f"{home}/examples/pytorch/text/{task.file}" if task else f"{home}/smoke.py"
     assert (done.argv, done.code) == (["python3", script, "--help"], None)
-    assert not done.environ.keys() & {"MULTINODE_KEEPER", "MULTINODE_RESUME"}
+    assert not done.environ.keys() & {"MULTINODE_RUN", "MULTINODE_RESUME"}
 
 
 @pytest.mark.parametrize("line", ["prefetch --help", "prefetch -h", "prefetch qa --help", "--nproc 2 prefetch qa -h"])

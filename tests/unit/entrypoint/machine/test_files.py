@@ -16,13 +16,11 @@ from entrypoint.machine.files import (
     explain_closed,
     find_closed,
     make_private,
-    make_shared,
     read_file,
     read_text,
     which,
     write_in_private,
     write_private,
-    write_whole,
 )
 
 
@@ -39,16 +37,6 @@ def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
 def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert read_file(str(tmp_path / "pipe")) is None
-
-
-@pytest.mark.parametrize(("mode", "expected"), [(0o2775, 0o2775), (0o700, 0o775), (0o777, 0o777)])
-def test_a_shared_directory_keeps_the_bits_of_its_volume(tmp_path: Path, mode: int, expected: int) -> None:
-    """Below a directory with the bit of a group, as a pod's fsGroup sets it, everything has that group."""
-    place = tmp_path / "shared"
-    place.mkdir()
-    place.chmod(mode)
-    make_shared(str(place))
-    assert stat.S_IMODE(place.stat().st_mode) == expected
 
 
 def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
@@ -126,22 +114,16 @@ def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("write", [write_whole, write_private])
-def test_processes_of_one_number_do_not_write_into_one_file(
-    write: Callable[[str, str], object], tmp_path: Path
-) -> None:
+def test_processes_of_one_number_do_not_write_into_one_file(tmp_path: Path) -> None:
     (tmp_path / f"file.{os.getpid()}").mkdir()  # another container is writing it
-    write(f"{tmp_path}/file", "text")
+    write_private(f"{tmp_path}/file", "text")
     assert (tmp_path / "file").read_text() == "text"
 
 
-@pytest.mark.parametrize("write", [write_whole, write_private])
-def test_what_cannot_be_written_leaves_nothing(
-    write: Callable[[str, str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
-    with pytest.raises((OSError, Refusal), match=r"[Nn]o space"):
-        write(f"{tmp_path}/file", "text")
+    with pytest.raises(Refusal, match=r"[Nn]o space"):
+        write_private(f"{tmp_path}/file", "text")
     assert list(tmp_path.iterdir()) == []
 
 

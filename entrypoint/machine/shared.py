@@ -1,0 +1,184 @@
+"""A directory of ours on a volume that other users may write to: no link is followed, and only plain files are opened.
+
+One job at a time has it, by a lock of fcntl(2): the kernel drops the lock when its process ends, however that ends, and
+keeps it while the process becomes another program. Its children do not have it, and nothing has to be renewed. What
+that cannot see: a file system that has no locks (a note says so) or keeps them to one machine, as NFS mounted with
+`nolock` or `local_lock`, Lustre with `localflock`, SMB with `nobrl`, and most that show an object store; and a program
+that opens the file of the lock itself, which frees it. A server of NFS 4 frees it 90 seconds after its machine is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import LATER, WORLD, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK = "lock"
+# Seconds between two tries for a lock, and after which a server of locks that does not answer counts as none.
+PAUSE, SILENT = 0.5, 20.0
+# More than a file of ours has.
+MOST = 1 << 24
+# A pipe or a device that is opened without O_NONBLOCK may wait for ever.
+SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Busy(Refusal):
+    """Another job has the directory."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Our directory, by its path and its open descriptor."""
+
+    path: str
+    descriptor: int
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file; None if there is none. Raise Refusal for what is no plain file."""
+        try:
+            opened = self._open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        with open(opened, encoding="utf-8", errors="replace") as file:
+            return file.read(MOST)
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file: who opens it finds the whole old text or the whole new one."""
+        aside = f"{name}.{os.urandom(8).hex()}"
+        with open(self._open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.replace(aside, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+            except OSError:
+                self.remove(aside)
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there and that is possible."""
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def read_time(self, name: str) -> int:
+        """Return when a file was written, in whole seconds; -1 if there is none."""
+        try:
+            return int(os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mtime)
+        except OSError:
+            return -1
+
+    def set_time(self, name: str, seconds: int) -> None:
+        """Say when a file was written."""
+        os.utime(name, (seconds, seconds), dir_fd=self.descriptor, follow_symlinks=False)
+
+    def lock(self, seconds: float) -> int | None:
+        """Take the lock for this process, and wait for it some seconds; return the descriptor that holds it.
+
+        None where the file system has no locks. Raise Busy where another job has it.
+        """
+        opened = self._open(LOCK, os.O_RDWR | os.O_CREAT)
+        end = time.monotonic() + seconds
+        while (taken := try_lock(opened)) is False and time.monotonic() < end:
+            time.sleep(PAUSE)
+        if taken:
+            os.ftruncate(opened, 0)
+            os.pwrite(opened, os.uname().nodename.encode(), 0)
+            return opened
+        other = os.pread(opened, 255, 0).decode(errors="replace") or "an unknown host"
+        os.close(opened)
+        if taken is None:
+            return None
+        remedy = "another directory for this job, or wait until that one has ended"
+        raise Busy("another job writes to the directory for results", f"{self.path}: a job on {other}", remedy, LATER)
+
+    def _open(self, name: str, flags: int) -> int:
+        """Open a plain file that has no other name; raise Refusal for anything else that is there."""
+        path = f"{self.path}/{name}"
+        try:
+            opened = os.open(name, flags | SAFELY, 0o664, dir_fd=self.descriptor)
+            found = os.fstat(opened)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise explain_foreign(path) from None
+            raise OSError(error.errno, error.strerror, path) from None
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            os.close(opened)
+            raise explain_foreign(path)
+        if found.st_uid == os.getuid() and flags & os.O_CREAT:
+            os.fchmod(opened, 0o664)  # whatever the umask: the next job may have another uid of this group
+        return opened
+
+
+def try_lock(opened: int) -> bool | None:
+    """Return whether the lock of a file is ours now; None where there are no locks, or where nobody answers for them.
+
+    A machine whose server of locks cannot be reached waits for ever (NFS 3), so another thread asks.
+    """
+    answers: list[bool | None] = []
+
+    def ask() -> None:
+        try:
+            fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            answers.append(True)
+        except OSError as error:
+            answers.append(False if error.errno in (errno.EAGAIN, errno.EACCES) else None)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(SILENT)
+    return answers[0] if answers else None
+
+
+@contextlib.contextmanager
+def open_shared(path: str) -> Iterator[Shared | None]:
+    """Lend our directory to read it; None if it is not there. Raise Refusal for a link, or a stranger's directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | SAFELY)
+    except (FileNotFoundError, PermissionError):
+        yield None
+        return
+    except OSError:
+        raise explain_foreign(path) from None
+    try:
+        if not is_trusted(path, os.fstat(descriptor)):
+            raise explain_foreign(path)
+        yield Shared(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def make_shared(path: str) -> Iterator[Shared]:
+    """Lend our directory to write it, and make it where it is missing; the group may write too, whatever the umask."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    with open_shared(path) as found:
+        if found is None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        status = os.fstat(found.descriptor)
+        if status.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
+            os.fchmod(found.descriptor, stat.S_IMODE(status.st_mode) | 0o775)
+        yield found
+
+
+def is_trusted(path: str, found: os.stat_result) -> bool:
+    """Return whether a directory is this user's, root's, that of the owner of what it is in, or one of our group's."""
+    owners, groups = {os.getuid(), 0, os.stat(os.path.dirname(path)).st_uid}, {os.getgid(), *os.getgroups()}
+    return found.st_uid in owners or (bool(found.st_mode & stat.S_IWGRP) and found.st_gid in groups)
+
+
+def explain_foreign(path: str) -> Refusal:
+    """Return the error of something in the place of what is ours, as only somebody makes it who means harm."""
+    fact = "what should be ours is a link, a pipe or a device, or belongs to another user"
+    return Refusal(fact, path, f"rm -r {path}, or another directory for results", WORLD)

@@ -1,0 +1,483 @@
+"""Go on from the last checkpoint of a run: a task's, or that of a user's script which reads MULTINODE_RESUME.
+
+A run is a program, its arguments and its directory for results. What it was started with is left in the directory, in
+`_multinode` (what begins with `_` is not uploaded: transformers/trainer.py, push_to_hub), so that
+
+- the same command goes on from its last whole checkpoint, and never from one that was there before it;
+- another run is refused there, and so is a second job at the same time (machine/shared.py has what that cannot see);
+- ranks on several nodes go on from one step: rank 0 chooses it, and the others show that they see its directory
+  (rendezvous/agree.py). Where not all do, all begin at step 0.
+
+`plan_run` says what is asked, and touches nothing. `open_run` does it right before the command starts, and
+`resume_rank` in each rank that torchrun starts, again after one has died: torchrun repeats its first command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable
+
+from entrypoint.errors import Refusal
+from entrypoint.faults.disks import explain_full
+from entrypoint.machine.files import read_file, read_text, write_in_private
+from entrypoint.machine.image import release
+from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
+from entrypoint.numbers import is_true
+from entrypoint.printing.secrets import hide_text, is_secret
+from entrypoint.printing.streams import quote
+from entrypoint.rendezvous.agree import agree
+from entrypoint.settings import Setting
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.aliases import spell_out
+from entrypoint.tasks.arguments import Program, find_output, read_given, set_argument
+from entrypoint.tasks.checkpoints import PREFIX, STATE, Mark, find_last, list_steps, mark, read_object
+from entrypoint.tasks.command import load_loosely
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
+from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
+from entrypoint.tuning.starters import BINDABLE, RANK, find_code, find_starter
+from entrypoint.world.model import ALONE, TORCHRUN, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from entrypoint.machine.image import Stack
+
+OWN, RECORD = "_multinode", "run.json"
+FLAG, OVERWRITE, PUSH, MAX_STEPS = "resume_from_checkpoint", "overwrite_output_dir", "push_to_hub", "max_steps"
+# What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
+RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
+OUTPUTS = (OUTPUT_DIR, "out_dir", "save_dir", "results_dir")
+# By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
+RUN = "MULTINODE_RUN"
+AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
+# Seconds until a job that is just ending has freed its directory.
+PATIENCE = 20.0
+# How many of the checkpoints that are passed over a note names.
+SHOWN = 3
+# What a file system has of its own.
+IGNORED = (OWN, "lost+found", ".snapshot")
+# Arguments that change nothing in what is trained: where results go, what is said of them, how fast they are made, and
+# which node this is (transformers/training_args.py, and the arguments of the examples).
+OTHER = {
+    FLAG, "overwrite_output_dir", "cache_dir", "overwrite_cache", "use_auth_token", *OUTPUTS,
+    "enable_jit_checkpoint", "save_total_limit", "save_on_each_node", "disable_tqdm",
+    "report_to", "run_name", "project", "with_tracking", "skip_memory_metrics", "include_num_input_tokens_seen",
+    "include_tokens_per_second", "use_cpu", "no_cuda", "xpu_backend",
+    "preprocessing_num_workers", "dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers",
+    "dataloader_prefetch_factor", "dataloader_multiprocessing_context", "per_device_eval_batch_size",
+    "eval_accumulation_steps", "torch_empty_cache_steps", "rank", "local_rank", "node_rank", "master_addr",
+    "master_port",
+}  # fmt: skip
+OTHERS = ("hub_", "logging_", "log_", "push_to_hub", "trackio_", "ddp_", "gradient_checkpointing", "activation_check")
+# Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
+# any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
+LOOKS_ITSELF = (5, 0)
+# Before this release the Trainer empties the directory for results for a clone of the repository that it pushes to
+# (transformers/trainer.py, init_git_repo).
+PUSHES_FILES = (4, 32)
+# From here on the Trainer reads no state of an optimizer with a torch before 2.6
+# (transformers/utils/import_utils.py, check_torch_load_is_safe; huggingface/transformers#37785).
+REFUSES_OLD_TORCH, OLD_TORCH = (4, 52), (2, 6)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training and its directory for results.
+
+    begins_at: a checkpoint that the user names; anew: whether he wants nothing of what is there; hands: how its program
+    gets a checkpoint; starts: whether torchrun starts its ranks.
+    """
+
+    directory: str
+    task: str
+    arguments: Mapping[str, str]
+    begins_at: str
+    anew: bool
+    hands: str
+    starts: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run has left: its program and arguments, the checkpoint that was named, and those that were there before.
+
+    time: when it was written, as the file itself says too unless it is a copy; 0 where the file cannot.
+    """
+
+    task: str
+    arguments: Mapping[str, str]
+    begins_at: str = ""
+    before: list[Mark] = field(default_factory=list)
+    time: int = 0
+
+
+def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[str, str]) -> tuple[str | None, bool]:
+    """Return the directory for results, and whether it is only the usual one, of which nobody has spoken.
+
+    None for a URL, what cannot be a path, and for a command that trains nothing.
+    """
+    names = (OUTPUT_DIR,) if job.kind != jobs.SCRIPT else OUTPUTS
+    for value in (*(given.get(name) for name in names), environ.get(RESULTS) if job.kind != jobs.TASK else None):
+        if isinstance(value, str) and value:
+            return find_output({OUTPUT_DIR: value}), False
+    return (OUTPUT, True) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else (None, False)
+
+
+def plan_run(
+    job: jobs.Job, program: Program, world: World, environ: Mapping[str, str], stack: Stack
+) -> tuple[Program, Run | None]:
+    """Return the run of a job, and its program with what that needs; None for what has no run.
+
+    Raise Refusal for a release of the Trainer that empties the directory.
+    """
+    run = plan_task(job, program, world) if job.kind == jobs.TASK else plan_script(job, world, environ)
+    if run is None:
+        return program, None
+    if job.kind == jobs.TASK and find_task(job.name).kind == TRAINER:
+        program = prepare_trainer(job.name, program, environ, stack)
+    if run.hands != NEVER and release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH:
+        notes = [] if run.begins_at else [warn_refused(stack)]
+        run, program = replace(run, hands=NEVER), program._replace(notes=[*program.notes, *notes])
+    typed, defaults = list_settings(run)
+    return program._replace(typed=(*program.typed, *typed), defaults=(*program.defaults, *defaults)), run
+
+
+def plan_task(job: jobs.Job, program: Program, world: World) -> Run | None:
+    """Return the run of a task; None where it trains nothing."""
+    given, trainer = program.given, find_task(job.name).kind == TRAINER
+    directory, _ = find_results(job, given, {})
+    if not job.trains or directory is None or (trainer and not is_true(given.get("do_train"))):
+        return None
+    typed = read_given(job.words, read_file, strict=True)
+    anew = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
+    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if trainer else NEVER
+    return Run(directory, job.name, keep_arguments(given), begins_at, anew, hands, starts_ranks(job, world))
+
+
+def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run | None:
+    """Return the run of a user's script that reads the variable for it; None for any other.
+
+    Whatever starts ranks elsewhere hands them no variable that is right there.
+    """
+    script, words = find_script(job)
+    starts = starts_ranks(job, world)
+    if RESUME not in (read_file(script) or "") or (world.several_nodes and world.rank is None and not starts):
+        return None
+    given = read_given(words, read_file, strict=False)
+    directory, _ = find_results(jobs.Job(jobs.SCRIPT, script, words), given, environ)
+    asked = environ.get(RESUME, "")
+    if directory is None:
+        return None
+    begins_at = "" if asked == ANEW else asked
+    name = os.path.basename(script)
+    return Run(directory, name, keep_arguments(given), begins_at, asked == ANEW, AS_VARIABLE, starts)
+
+
+def find_script(job: jobs.Job) -> tuple[str, list[str]]:
+    """Return the user's script that a command line starts, and its arguments; empty for other commands."""
+    if job.kind == jobs.SCRIPT:
+        return job.name, job.words
+    words = job.words
+    if job.kind == jobs.PLAIN and job.name in BINDABLE:
+        starter, words = find_starter([job.name, *words])
+        if not starter:
+            letter, _, words = find_code(words)
+            words = [] if letter else words
+        place = next((place for place, word in enumerate(words) if word.endswith(".py")), len(words))
+        if words and starter in ("", TORCHRUN):
+            return "".join(words[place : place + 1]), words[place + 1 :]
+    return "", []
+
+
+def starts_ranks(job: jobs.Job, world: World) -> bool:
+    """Return whether torchrun starts the ranks of a job, by our program that takes the place of Python."""
+    if world.rank is not None or not os.path.exists(RANK):
+        return False
+    typed = job.kind == jobs.PLAIN and find_starter([job.name, *job.words])[0] == TORCHRUN
+    return typed or (job.trains and (world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)))
+
+
+def prepare_trainer(name: str, program: Program, environ: Mapping[str, str], stack: Stack) -> Program:
+    """Return the program of a task with what its release needs so that it leaves checkpoints to us."""
+    if is_true(program.given.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
+        remedy = f"leave --{PUSH} out and upload the results at the end, or an image with transformers 4.32 or later"
+        value = f"--{PUSH}, transformers {stack.transformers}"
+        raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
+    if release(stack.transformers) < LOOKS_ITSELF and not is_true(program.given.get(OVERWRITE)):
+        program = set_argument(name, program, OVERWRITE, True)
+    return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
+
+
+def warn_refused(stack: Stack) -> str:
+    """Return the note that a run begins at step 0 whenever it is started."""
+    pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
+    return f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
+
+
+def list_settings(run: Run) -> tuple[list[Setting], list[Setting]]:
+    """Return the variables of a run: those that are forced, and those that a user may set."""
+    typed, defaults = [], []
+    if run.hands == AS_VARIABLE:
+        typed.append(Setting(RESUME, run.begins_at, "the checkpoint to go on from; a start sets it if there is one"))
+    if run.starts:
+        why = "each start of a rank looks for the last checkpoint"
+        typed.append(Setting(RUN, f"{run.hands}:{run.directory}", why))
+        defaults.append(Setting("PYTHON_EXEC", RANK, why))
+    return typed, defaults
+
+
+def keep_arguments(given: Mapping[str, object]) -> dict[str, str]:
+    """Return the arguments by which a run is known: those that change the training, without secrets."""
+    kept = {name: str(value) for name, value in given.items() if not changes_nothing(name)}
+    return {name: hide_text(value) for name, value in kept.items() if not is_secret(name, value)}
+
+
+def changes_nothing(name: str) -> bool:
+    """Return whether a run is the same one with another value of an argument."""
+    return name in OTHER or name.startswith(OTHERS)
+
+
+def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
+    """Return whether ranks other than 0 write into the directory for results, or make it where it is not there.
+
+    Each rank leaves its random state in every checkpoint (transformers/trainer.py, _save_rng_state;
+    accelerate/checkpointing.py). With accelerate the model is saved by a call of all ranks, which makes the directory
+    on each of them (transformers/modeling_utils.py, save_pretrained).
+    """
+    if kind == TRAINER:
+        without = given.get("save_strategy") == "no" or is_true(given.get("save_only_model"))
+        return is_true(given.get("do_train")) and not without
+    return kind == ACCELERATE and (not is_there or "checkpointing_steps" in given)
+
+
+def open_run(
+    run: Run, argv: list[str], world: World, environ: Mapping[str, str], say: Say
+) -> tuple[list[str], dict[str, str]]:
+    """Take the directory of a run; return the command line and the variables with which it goes on.
+
+    Raise Refusal if another job writes there, or it holds another run.
+    """
+    with explain_errors(run.directory):
+        if world.rank or world.node_rank:
+            with open_shared(f"{run.directory}/{OWN}") as own:
+                check_run(run, read_record(own))
+        else:
+            begin(run, world, say)
+        if run.starts:
+            return argv, {}
+        return hand_over(run.hands, run.directory, argv, world, environ, say)
+
+
+def begin(run: Run, world: World, say: Say) -> None:
+    """Take the lock of the directory where rank 0 is, or may be, and leave the record of the run.
+
+    A process that becomes torchrun lets the lock go: rank 0 takes it again, wherever that will be.
+    """
+    elastic = world.several_nodes and world.rank is None and world.node_rank is None
+    with make_shared(f"{run.directory}/{OWN}") as own:
+        try:
+            lock = own.lock(0 if elastic else PATIENCE)
+        except Busy:
+            if not elastic:
+                raise
+            check_run(run, read_record(own))
+            return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 will find
+        if lock is None:
+            say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
+        old = read_record(own)
+        check_run(run, old)
+        if old is None or is_new(run, old):
+            leave_record(run, own)
+    if lock is not None and run.starts:
+        os.close(lock)
+    elif lock is not None:
+        os.set_inheritable(lock, True)
+
+
+def resume_rank(
+    words: list[str], environ: Mapping[str, str], world: World, say: Say
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line and the variables of a rank that torchrun starts, with the last checkpoint of its run."""
+    hands, _, directory = environ.get(RUN, "").partition(":")
+    if not directory:
+        return words, {}
+    with explain_errors(directory):
+        if not world.rank:
+            with make_shared(f"{directory}/{OWN}") as own:
+                lock = own.lock(PATIENCE)
+            if lock is not None:
+                os.set_inheritable(lock, True)
+        return hand_over(hands, directory, words, world, environ, say)
+
+
+def hand_over(
+    hands: str, directory: str, words: list[str], world: World, environ: Mapping[str, str], say: Say
+) -> tuple[list[str], dict[str, str]]:
+    """Return a command line and variables with the checkpoint that all ranks go on from."""
+    step = None if hands == NEVER else choose_together(directory, world, say)
+    if hands == AS_VARIABLE:
+        return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
+    return (words if step is None else add_flags(words, directory, step, world, say)), {}
+
+
+def choose_together(directory: str, world: World, say: Say) -> int | None:
+    """Return the step from which all ranks go on; None where they begin at step 0."""
+    if world.rank and world.several_nodes:
+        return read_offer(agree(world, "", partial(sees, directory)))
+    step, note = find_step(directory)
+    if world.several_nodes:
+        with leave_word(directory) if step is not None else contextlib.nullcontext("") as word:
+            agreed = read_offer(agree(world, "" if step is None else f"{step} {word}", lambda _: True))
+        if agreed != step:
+            why = "not all nodes see this directory, so all ranks begin at step 0"
+            note = f"{directory}/{PREFIX}{step} is not used: {why}; to go on from it, mount one directory on all nodes"
+            step = None
+    if note and not world.rank:
+        say(note)
+    return step
+
+
+@contextlib.contextmanager
+def leave_word(directory: str) -> Iterator[str]:
+    """Leave a file for a moment whose name nobody knows who does not see this directory."""
+    word = f"here.{os.urandom(16).hex()}"
+    with make_shared(f"{directory}/{OWN}") as own:
+        own.write(word, "")
+        try:
+            yield word
+        finally:
+            own.remove(word)
+
+
+def sees(directory: str, offer: str) -> bool:
+    """Return whether this rank sees the file that rank 0 has left for it."""
+    with open_shared(f"{directory}/{OWN}") as own:
+        return own is not None and own.read_time(offer.partition(" ")[2]) >= 0
+
+
+def read_offer(offer: str) -> int | None:
+    """Return the step in an offer, which may come from anybody; None in an empty one."""
+    step = offer.partition(" ")[0]
+    return int(step) if step.isdecimal() else None
+
+
+def find_step(directory: str) -> tuple[int | None, str]:
+    """Return the step of the last whole checkpoint of the run in a directory, and a note for the log."""
+    with open_shared(f"{directory}/{OWN}") as own:
+        record = read_record(own)
+        copied = own is not None and record is not None and record.time not in (0, own.read_time(RECORD))
+    if record is None:
+        return None, ""
+    # The times of a copy are its own.
+    before = {(each.name, each.digest, 0 if copied else each.written) for each in record.before}
+    step, faults = find_last(directory, lambda each: (each.name, each.digest, 0 if copied else each.written) in before)
+    then = "begins at step 0" if step is None else f"goes on from {directory}/{PREFIX}{step}"
+    # With --save_only_model all checkpoints have a fault.
+    shown = [*faults[:SHOWN], *([f"and {len(faults) - SHOWN} others"] if len(faults) > SHOWN else [])]
+    return step, f"{', '.join(shown)}: {then}" if faults else "" if step is None else then
+
+
+def add_flags(words: list[str], directory: str, step: int, world: World, say: Say) -> list[str]:
+    """Return the command line of a task with a checkpoint, and with the steps that the run has in all.
+
+    The Trainer counts in steps, and computes how many there are from the epochs and the ranks of this start. Another
+    number of ranks would follow another schedule of the learning rate (transformers/trainer.py, _init_training_state).
+    """
+    place = f"{directory}/{PREFIX}{step}"
+    begin = next((number for number, word in enumerate(words) if word.endswith(".py")), 0)
+    given = read_given(words[begin + 1 :], read_text, strict=False)
+    program = set_argument(FLAG, Program(words[begin:], [], given), FLAG, place)
+    total = read_object(Path(place, STATE)).get(MAX_STEPS)
+    if str(given.get(MAX_STEPS) or "-1").strip().startswith("-") and isinstance(total, int) and total > 0:
+        program = set_argument(FLAG, program, MAX_STEPS, total)
+        wrote, ranks = max(1, sum(name.startswith("rng_state_") for name in os.listdir(place))), world.sizes[1]
+        if wrote != ranks and not world.rank:
+            then = f"the training keeps its {total} steps, and each takes the examples of {ranks}"
+            say(f"{PREFIX}{step} has the states of {wrote} ranks: {then}; for another end: --{MAX_STEPS} N")
+    for path, text in program.files.items():
+        write_in_private(path, text)
+    return [*words[:begin], *program.words]
+
+
+def read_record(own: Shared | None) -> Record | None:
+    """Return the record in our directory; None if there is none, or none that can be read."""
+    try:
+        found = json.loads((own.read(RECORD) if own else None) or "")
+        before = [Mark(str(each["name"]), int(each["written"]), str(each["digest"])) for each in found["before"]]
+        arguments = {str(name): str(value) for name, value in found["arguments"].items()}
+        return Record(str(found["task"]), arguments, str(found["begins_at"]), before, int(found.get("time", 0)))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def leave_record(run: Run, own: Shared) -> None:
+    """Write the record of a run that begins now."""
+    before = [found for step in list_steps(run.directory) if (found := mark(run.directory, step))]
+    record = Record(run.task, run.arguments, run.begins_at, before, int(time.time()))
+    own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
+    try:
+        own.set_time(RECORD, record.time)
+    except OSError:  # the volume of another user, or one that keeps no times
+        own.write(RECORD, json.dumps(asdict(replace(record, time=0)), indent=1, sort_keys=True))
+
+
+def is_new(run: Run, old: Record) -> bool:
+    """Return whether a run begins here; one that names the same checkpoint at each start goes on."""
+    return run.anew or run.begins_at not in ("", old.begins_at) or bool(compare(run, old))
+
+
+def compare(run: Run, old: Record) -> list[str]:
+    """List the arguments in which a run differs from what was there, as they are typed."""
+    if run.task != old.task:
+        return [f"{old.task} there, {run.task} here"]
+    there = {name: value for name, value in old.arguments.items() if not changes_nothing(name)}
+    names = sorted({*there, *run.arguments})
+    values = [(name, there.get(name, "not set"), run.arguments.get(name, "not set")) for name in names]
+    return [f"--{name} {before} there, {now} here" for name, before, now in values if before != now]
+
+
+def check_run(run: Run, old: Record | None) -> None:
+    """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
+    names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
+    there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
+    differences = ["it left no record of its arguments"] if old is None else compare(run, old)
+    if run.anew or run.begins_at or not differences or not (steps if old is None else there):
+        return
+    last = f"{PREFIX}{steps[0]}" if steps else there[0]
+    value = f"{run.directory} with {last}: {', '.join(differences)}"
+    raise Refusal("the directory for results holds another run", value, write_remedy(run))
+
+
+def write_remedy(run: Run) -> str:
+    """Return what to type where the directory holds another run."""
+    step, _ = find_last(run.directory, lambda _: False)
+    place = quote(f"{run.directory}/{PREFIX}{step}")
+    if run.hands == AS_VARIABLE:
+        ways = [f"{RESULTS}=ANOTHER, or the argument of the script", f"{RESUME}={ANEW} to begin anew there"]
+        return ", or ".join([*ways, *([f"{RESUME}={place}"] if step is not None else [])])
+    ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
+    return ", or ".join([*ways, *([f"--{FLAG} {place}"] if step is not None else [])])
+
+
+@contextlib.contextmanager
+def explain_errors(directory: str) -> Iterator[None]:
+    """Raise Refusal for what the file system of the results refuses."""
+    try:
+        yield
+    except PermissionError as error:
+        remedy = f"another directory for results, or as the user who made it: chmod -R g+w {directory}/{OWN}"
+        value = error.filename or directory
+        raise Refusal("the directory for results belongs to another user", value, remedy) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise explain_full(directory) from None

@@ -1,0 +1,407 @@
+"""Where a run goes on: what a start and a rank find in a directory, and which run may have it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import write_in_private
+from entrypoint.machine.image import Stack
+from entrypoint.tasks import resume
+from entrypoint.tasks.arguments import Program, complete
+from entrypoint.tasks.job import PLAIN, SCRIPT, TASK, Job
+from entrypoint.tasks.resume import RESUME, RUN, Run, find_results, open_run, plan_run, resume_rank, saves_ranks
+from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER, find_task
+from entrypoint.world.model import ALONE, MPI, TORCHRUN, TORCHRUN_WORKER, World
+from tests.support.runs import archive, checkpoint
+
+STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
+ONE, TWO = World(ALONE, "", local_size=1, size=1), World(ALONE, "", local_size=2, size=2)
+NODES = World(TORCHRUN, "", (2, 2), 0, 1)
+SNIPPET = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)'
+
+Variables = Mapping[str, str]
+NONE: Variables = {}
+# Two tests at once need ports of their own.
+NEXT = count(10000 + os.getpid() * 16 % 30000)
+
+
+@dataclass
+class Start:
+    """Starts a task, or a script of the user's, into one directory."""
+
+    directory: Path
+    script: Path
+    said: list[str] = field(default_factory=list)
+
+    def plan(
+        self, *words: str, job: Job | None = None, world: World = ONE, stack: Stack = STACK, variables: Variables = NONE
+    ) -> tuple[Program, Run | None]:
+        """Return what is planned."""
+        job = job or Job(TASK, "qa", [*words, "--output_dir", str(self.directory)])
+        own = Program([job.name, *job.words], [], {})
+        made = complete(find_task(job.name), "x.py", job.words, stack, many=False) if job.kind == TASK else own
+        return plan_run(job, made, world, variables, stack)
+
+    def task(self, *words: str, stack: Stack = STACK) -> str | None:
+        """Start a task and return the checkpoint that it goes on from."""
+        program, run = self.plan(*words, stack=stack)
+        assert run is not None
+        self.said.extend(program.notes)
+        argv, variables = open_run(run, ["python3", *program.words], ONE, {}, self.said.append)
+        assert variables == {}
+        assert argv.count("--resume_from_checkpoint") <= 1
+        return value(argv, "--resume_from_checkpoint")
+
+    def own(self, *words: str, variables: Variables = NONE) -> str | None:
+        """Start the script and return what its variable says."""
+        job = Job(SCRIPT, str(self.script), [*words, "--output_dir", str(self.directory)])
+        program, run = self.plan(job=job, variables=variables)
+        assert run is not None
+        environ = {**variables, **{each.name: each.value for each in program.typed}}
+        argv, handed = open_run(run, ["python3", *program.words], ONE, environ, self.said.append)
+        assert argv == ["python3", *program.words]
+        return handed[RESUME] or None
+
+    def save(self, step: int) -> str:
+        """Leave a checkpoint."""
+        return str(checkpoint(self.directory, step))
+
+
+def value(argv: list[str], flag: str) -> str | None:
+    return argv[argv.index(flag) + 1] if flag in argv else None
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    (tmp_path / "train.py").write_text(SNIPPET)
+    return Start(tmp_path / "output", tmp_path / "train.py")
+
+
+@pytest.fixture(params=["task", "own"])
+def kind(request: pytest.FixtureRequest, start: Start) -> Callable[..., str | None]:
+    """Return how a task is started, or a script: what holds for one holds for the other."""
+    return start.task if request.param == "task" else start.own
+
+
+def test_the_same_command_goes_on_from_its_last_whole_checkpoint(start: Start, kind: Callable[..., str | None]) -> None:
+    assert kind("--seed", "1") is None
+    first, second = start.save(4), start.save(8)
+    assert kind("--seed", "1") == second
+    (Path(second) / "optimizer.pt").write_bytes(b"")
+    assert kind("--seed", "1", "--logging_steps", "1", "--save_total_limit", "2") == first
+    assert start.said[-1] == f"checkpoint-8 is damaged (optimizer.pt): goes on from {first}"
+
+
+@pytest.mark.parametrize("words", [["--seed", "2"], [], ["--seed", "1", "--lr", "1"]])
+def test_another_run_is_refused_as_long_as_there_is_something(
+    start: Start, kind: Callable[..., str | None], words: list[str]
+) -> None:
+    kind("--seed", "1")
+    assert kind(*words) is None  # nothing was written yet
+    kind("--seed", "1")
+    place = start.save(4)
+    with pytest.raises(Refusal, match="holds another run") as error:
+        kind(*words)
+    assert place in error.value.remedy
+
+
+def test_another_program_is_refused(start: Start, tmp_path: Path) -> None:
+    start.own()
+    start.save(4)
+    (tmp_path / "other.py").write_text(SNIPPET)
+    for refused in (start.task, Start(start.directory, tmp_path / "other.py").own):
+        with pytest.raises(Refusal, match="there, "):
+            refused()
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"task": 1}', "x" * 99])
+def test_checkpoints_without_a_record_are_refused(
+    start: Start, kind: Callable[..., str | None], text: str | None
+) -> None:
+    start.save(4)
+    if text is not None:
+        (start.directory / "_multinode").mkdir()
+        (start.directory / "_multinode/run.json").write_text(text)
+    with pytest.raises(Refusal, match="no record"):
+        kind()
+
+
+def test_who_begins_anew_goes_on_from_nothing_that_was_there(start: Start) -> None:
+    start.task()
+    start.save(4)
+    assert start.task("--overwrite_output_dir", "--seed", "1") is None
+    assert start.task("--seed", "1") is None  # as a pod that starts again
+    later = start.save(8)
+    assert start.task("--seed", "1") == later
+    assert start.task("--overwrite_output_dir", "--seed", "1") is None
+
+
+def test_a_script_begins_anew_by_its_variable(start: Start) -> None:
+    start.own()
+    place = start.save(4)
+    assert start.own("--seed", "1", variables={RESUME: "no"}) is None
+    assert start.own("--seed", "2", variables={RESUME: place}) == place
+    later = start.save(8)
+    assert start.own("--seed", "2", variables={RESUME: place}) == later
+
+
+def test_a_copy_goes_on_from_nothing_that_was_there_either(start: Start, tmp_path: Path) -> None:
+    """As cp makes it, which keeps no times."""
+    start.task()
+    start.save(4)
+    start.task("--overwrite_output_dir")
+    other = Start(tmp_path / "copy", start.script)
+    shutil.copytree(start.directory, other.directory, copy_function=shutil.copyfile)
+    os.utime(other.directory / "_multinode/run.json", (1, 1))
+    assert other.task() is None
+    (other.directory / "checkpoint-8").mkdir()
+    later = other.save(12)
+    assert other.task() == later
+
+
+def test_a_pod_that_begins_at_a_checkpoint_of_the_user_goes_on_too(start: Start) -> None:
+    start.task()
+    named = start.save(4)
+    words = ["--seed", "1", "--resume_from_checkpoint", named]
+    assert start.task(*words) == start.task(*words) == named
+    later = start.save(8)
+    assert start.task(*words) == later == start.task("--seed", "1")
+    assert start.task(*words, "--overwrite_output_dir") == named == start.task(*words)
+    assert start.task("--seed", "1", "--resume_from_checkpoint", "/another") == "/another"
+
+
+def test_nothing_secret_is_left(start: Start) -> None:
+    words = ["--hub_token", "SECRET", "--api_key", "SECRET", "--file", "https://user:SECRET@host/a"]
+    start.task(*words)
+    start.save(4)
+    assert "SECRET" not in (start.directory / "_multinode/run.json").read_text()
+    assert start.task(*words) is not None
+
+
+@pytest.mark.parametrize("steps", [[], ["--max_steps", "-1"], ["--max_steps", "7"]])
+def test_a_task_keeps_the_steps_of_its_run(start: Start, steps: list[str]) -> None:
+    start.task(*steps)
+    place = Path(start.save(4))
+    (place / "trainer_state.json").write_text(json.dumps({"global_step": 4, "max_steps": 1000}))
+    for rank in (0, 1):
+        (place / f"rng_state_{rank}.pth").write_bytes(archive())
+    program, run = start.plan(*steps)
+    assert run is not None
+    argv, _ = open_run(run, program.words, ONE, {}, start.said.append)
+    assert value(argv, "--max_steps") == ("7" if "7" in steps else "1000")
+    assert ("2 ranks" in start.said[-1]) is ("7" not in steps)
+
+
+def test_a_file_of_arguments_gets_it_too(start: Start, tmp_path: Path) -> None:
+    given = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, "output_dir": str(start.directory)}
+    (tmp_path / "args.json").write_text(json.dumps(given))
+    job = Job(TASK, "qa", [str(tmp_path / "args.json")])
+    for step in (None, 4):
+        program, run = start.plan(job=job)
+        assert run is not None
+        for path, text in program.files.items():
+            write_in_private(path, text)
+        argv, _ = open_run(run, ["python3", *program.words], ONE, {}, start.said.append)
+        found = json.loads(Path(argv[-1]).read_text()).get("resume_from_checkpoint")
+        assert found == (step and f"{start.directory}/checkpoint-{step}")
+        start.save(4) if step is None else None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("qa", ["--do_train", "False"]),
+        ("qa", ["--do_tr", "n"]),
+        ("qa", ["--do_eval"]),
+        ("qa", ["--output_dir", "s3://bucket"]),
+        ("generation", []),
+    ],
+)
+def test_what_trains_nothing_has_no_run(start: Start, name: str, words: list[str]) -> None:
+    _, run = start.plan(job=Job(TASK, name, words))
+    assert run is None
+
+
+def test_a_script_without_the_trainer_is_guarded_and_begins_anew(start: Start) -> None:
+    job = Job(TASK, "qa-no-trainer", ["--output_dir", str(start.directory)])
+    program, run = start.plan(job=job)
+    assert run is not None
+    open_run(run, program.words, ONE, {}, start.said.append)
+    start.save(4)
+    assert open_run(run, program.words, ONE, {}, start.said.append) == (program.words, {})
+    with pytest.raises(Refusal, match="holds another run"):
+        start.task()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("{script} --save_dir {out}/a", "{out}/a"),
+        ("torchrun --nproc_per_node 2 {script} --output-dir {out}/a", "{out}/a"),
+        ("python3 -u {script} --output_dir={out}/a", "{out}/a"),
+        ("python3 -m torch.distributed.run {script}", "/mine"),
+        ("{script} --lr 1", "/mine"),
+        ("{script} --output_dir s3://bucket", None),
+        ("accelerate launch {script}", None),  # its ranks have no variables of ours
+        ("mpirun -n 2 python3 {script}", None),
+        ("python3 -m {script}", None),
+        ("{other} --output_dir {out}/a", None),  # which does not read it
+        ("bash {script}", None),
+    ],
+)
+def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path, line: str, found: str | None) -> None:
+    (tmp_path / "other.py").write_text("print()")
+    names = {"script": start.script, "out": tmp_path, "other": tmp_path / "other.py"}
+    name, *words = line.format(**names).split()
+    job = Job(SCRIPT if name.endswith(".py") else PLAIN, name, words)
+    _, run = start.plan(job=job, variables={"MULTINODE_OUTPUT": "/mine"})
+    assert (run.directory if run else None) == (found and found.format(**names))
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "expected"),
+    [
+        (Job(TASK, "qa", []), {"output_dir": "/a"}, ("/a", False)),
+        (Job(SCRIPT, "x.py", []), {"output_dir": "/a"}, ("/a", False)),
+        (Job(SCRIPT, "x.py", []), {"lr": "1"}, ("/mine", False)),
+        (Job(SCRIPT, "x.py", []), {"output_dir": "s3://a"}, (None, False)),
+        (Job(SCRIPT, "x.py", []), {"output_dir": True}, ("/mine", False)),
+    ],
+)
+def test_results_are_where_the_arguments_say_or_the_variable(
+    job: Job, given: dict[str, object], expected: tuple[str | None, bool]
+) -> None:
+    assert find_results(job, given, {"MULTINODE_OUTPUT": "/mine"}) == expected
+    assert find_results(Job(SCRIPT, "x.py", []), {}, {}) == ("/workspace/output", True)
+
+
+@pytest.mark.parametrize("world", [TWO, NODES, World(TORCHRUN, "", (1, 2), None, 1)])
+@pytest.mark.parametrize("script", [True, False])
+def test_ranks_of_torchrun_look_for_themselves_at_each_start(
+    start: Start, monkeypatch: pytest.MonkeyPatch, world: World, script: bool
+) -> None:
+    monkeypatch.setattr(resume, "RANK", str(start.script))  # it is there only in an image
+    job = Job(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
+    program, run = start.plan(job=job, world=world)
+    assert run is not None
+    argv = ["torchrun", *program.words]
+    assert open_run(run, argv, world, {}, start.said.append) == (argv, {})
+    environ = {each.name: each.value for each in (*program.typed, *program.defaults)}
+    assert environ["PYTHON_EXEC"] == str(start.script)
+    rank = World(TORCHRUN_WORKER, "", (1, 1), 0, 1, 0, 0, 1)
+    assert resume_rank(program.words, environ, rank, start.said.append) == (
+        program.words, {RESUME: ""} if script else {},
+    )  # fmt: skip
+    place = start.save(4)
+    words, variables = resume_rank(program.words, environ, rank, start.said.append)
+    assert (variables.get(RESUME) if script else value(words, "--resume_from_checkpoint")) == place
+    assert resume_rank(["x.py"], {}, rank, start.said.append) == (["x.py"], {})
+
+
+def ranks(hands: str, *directories: Path) -> list[str | None]:
+    """Start a rank on each of several nodes, and return what each goes on from."""
+    port = next(NEXT)
+
+    def one(rank: int) -> str | None:
+        size = len(directories)
+        world = World(MPI, "", (size, size), None, 1, rank, 0, size, "127.0.0.1", port)
+        words, variables = resume_rank(["x.py"], {RUN: f"{hands}:{directories[rank]}"}, world, lambda _: None)
+        return variables.get(RESUME) or value(words, "--resume_from_checkpoint")
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(one, range(len(directories))))
+
+
+@pytest.mark.parametrize("hands", ["flag", "variable"])
+def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> None:
+    shared, own, link = Start(tmp_path / "shared", tmp_path), Start(tmp_path / "own", tmp_path), tmp_path / "mount"
+    link.symlink_to(shared.directory)
+    assert ranks(hands, shared.directory, link) == [None, None]  # all are empty
+    for each in (shared, own):
+        each.task()
+    places = [shared.save(4), *[f"{link}/checkpoint-4"] * 2]
+    assert ranks(hands, shared.directory, link, link) == places
+    assert ranks(hands, shared.directory, link, own.directory) == [None] * 3
+    assert ranks(hands, own.directory, shared.directory) == [None] * 2
+    own.save(4)  # that of another job, or written by each node for itself
+    assert ranks(hands, own.directory, shared.directory) == [None] * 2
+    assert ranks(hands, shared.directory, tmp_path / "none") == [None] * 2
+    assert {each.name for each in (shared.directory / "_multinode").iterdir()} == {"lock", "run.json"}
+
+
+@pytest.mark.parametrize(
+    ("transformers", "torch", "words", "goes_on", "overwrites", "loose"),
+    [
+        ("5.23.0", "2.13.0", [], True, False, False),
+        ("4.57.6", "2.13.0", [], True, True, False),
+        ("4.57.6", "2.13.0", ["--overwrite_output_dir", "False"], True, True, False),
+        ("4.46.3", "2.13.0", [], True, True, True),
+        ("4.46.3", "2.4.0", [], True, True, False),
+        ("4.57.6", "2.4.0+cpu", [], False, True, False),
+    ],
+)
+def test_releases_are_told_to_go_on_in_their_own_words(
+    start: Start, transformers: str, torch: str, words: list[str], goes_on: bool, overwrites: bool, loose: bool
+) -> None:
+    stack = STACK._replace(transformers=transformers, torch=torch)
+    start.task(*words, stack=stack)
+    start.save(4)
+    assert (start.task(*words, stack=stack) is not None) is goes_on
+    assert any("begins at step 0" in note for note in start.said) is not goes_on
+    program, run = start.plan(*words, stack=stack)
+    assert run is not None and not run.anew
+    assert ("--overwrite_output_dir" in program.words and "False" not in program.words) is overwrites
+    assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
+
+
+@pytest.mark.parametrize(("transformers", "refused"), [("4.31.0", True), ("4.32.0", False)])
+def test_a_release_that_empties_the_directory_does_not_push(start: Start, transformers: str, refused: bool) -> None:
+    stack = STACK._replace(transformers=transformers)
+    start.plan("--push_to_hub", "False", stack=stack)
+    try:
+        start.plan("--push_to_hub", stack=stack)
+    except Refusal:
+        assert refused
+    else:
+        assert not refused
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is refused nothing, and gives files away")
+def test_a_full_disk_and_a_foreign_directory_are_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, run = start.plan()
+    assert run is not None
+    for number, fact in ((13, "belongs to another user"), (28, "no space is left")):
+
+        def fail(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number), str(start.directory))
+
+        monkeypatch.setattr(os, "mkdir", fail)
+        with pytest.raises(Refusal, match=fact):
+            open_run(run, [], ONE, {}, start.said.append)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "there", "all_ranks"),
+    [
+        (TRAINER, {"do_train": True}, True, True),
+        (TRAINER, {"do_train": True, "save_strategy": "no"}, True, False),
+        (TRAINER, {"do_train": True, "save_only_model": "True"}, True, False),
+        (TRAINER, {}, False, False),
+        (ACCELERATE, {}, True, False),
+        (ACCELERATE, {}, False, True),
+        (ACCELERATE, {"checkpointing_steps": "epoch"}, True, True),
+        (OTHER, {}, False, False),
+    ],
+)
+def test_which_ranks_write_results(kind: str, given: dict[str, object], there: bool, all_ranks: bool) -> None:
+    assert saves_ranks(kind, given, there) is all_ranks
