@@ -56,9 +56,13 @@ def is_mounted(path: str, points: list[str]) -> bool:
 
 def check_output(path: str, writable: Writable) -> None:
     """Raise Refusal if the directory for results cannot be written, before hours of training."""
-    if not writable(path):
-        remedy = "mount a directory that this user may write (docker run -v results:/workspace/output), or --output_dir"
-        raise Refusal("the directory for results cannot be written", path, remedy)
+    if writable(path):
+        return
+    remedy = "mount a directory that this user may write (docker run -v results:/workspace/output), or --output_dir"
+    if os.path.isdir(path) and os.stat(path).st_uid != os.getuid():
+        user = f"docker run --user {os.stat(path).st_uid}:0"
+        remedy = f"chown {os.getuid()} the directory on the host that is mounted there, or {user}, or --output_dir"
+    raise Refusal("the directory for results cannot be written", path, remedy)
 
 
 def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Exists) -> dict[str, str]:
