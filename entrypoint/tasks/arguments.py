@@ -16,7 +16,7 @@ from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spell_out, split_flags, translate
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import Image, check_given, check_image
+from entrypoint.tasks.preflight import Image, check_given, check_image, warn_failing
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ def read_task(job: jobs.Job, stack: Stack, environ: Mapping[str, str], ranks: in
     program = complete(task, script, job.words, stack, many=ranks > 1)
     program = expand_home(task.name, program, environ.get("HOME", ""))
     found = check_given(task, program.given, image, ranks)
-    return keep_own(program._replace(defaults=(*program.defaults, *found)), environ)
+    copy = f"; a corrected copy can be mounted at {script}"
+    notes = [*program.notes, *(f"{note}{copy}" for note in warn_failing(task, image))]
+    return keep_own(program._replace(notes=notes, defaults=(*program.defaults, *found)), environ)
 
 
 def keep_own(program: Program, environ: Mapping[str, str]) -> Program:

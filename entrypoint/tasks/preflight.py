@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_file
-from entrypoint.machine.image import BESIDE_TORCH, TORCH_INDEX, find_version, list_packages, list_sites, normalize
+from entrypoint.machine.image import (
+    BESIDE_TORCH,
+    TORCH_INDEX,
+    find_version,
+    list_packages,
+    list_sites,
+    normalize,
+    release,
+)
 from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
@@ -93,6 +101,15 @@ def list_lacking(script: str, image: Image) -> list[str]:
     return sorted({name for name in names if image.lacks(name)})
 
 
+def warn_failing(task: Task, image: Image) -> list[str]:
+    """Return a note on a script that was seen to fail with a package of the image."""
+    if task.fails is None:
+        return []
+    package, since, why = task.fails
+    version = find_version(image.sites, package) or ""
+    return [f"its script was seen to fail with {package} {version}: {why}"] if release(version) >= since else []
+
+
 def install(names: Iterable[str]) -> str:
     """Return how to install packages for all users of an image."""
     index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*names} else ""
@@ -160,7 +177,8 @@ def list_tasks(stack: Stack, environ: Mapping[str, str]) -> str:
     lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
     for name in names:
         task, lacking = find_task(name), list_lacking(scripts[name], image)
-        about = f"{task.about} (lacks {', '.join(lacking)})".strip() if lacking else task.about
+        notes = [*([f"lacks {', '.join(lacking)}"] if lacking else []), *warn_failing(task, image)]
+        about = f"{task.about} ({'; '.join(notes)})".strip() if notes else task.about
         flags = list_defaults(task, stack, many=False)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())
         place = "/".join(scripts[name].split("/")[-2:])

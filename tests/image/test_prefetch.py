@@ -112,7 +112,7 @@ def test_a_task_that_was_fetched_runs_without_a_network(prefetch: Prefetch, word
 def test_a_gated_repository_is_said(prefetch: Prefetch, hub: Hub) -> None:
     hub.gated = {"models/ours/bert"}
     for token in ((), ("--token", "hf_closed")):
-        assert_refused(prefetch(*QA, *token), 2, "is gated", "ask for access")
+        assert_refused(prefetch(*QA, *token), 2, "gives no such thing", "ask for access")
     assert any(headers.get("Authorization") == "Bearer hf_closed" for _, _, headers in hub.requests)
 
 
@@ -134,7 +134,7 @@ def test_a_name_that_nobody_has_is_said(prefetch: Prefetch) -> None:
 def test_a_hub_that_fails_is_said(prefetch: Prefetch, hub: Hub) -> None:
     hub.status = 503
     done = prefetch(*QA)
-    assert_refused(done, 1, "the hub failed", "run it again")
+    assert_refused(done, 1, "cannot be fetched", "run it again")
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
 @pytest.mark.slow
 def test_no_network_is_said(image: str) -> None:
     done = run(image, "prefetch", *QA, options=SCRIPTS)
-    assert_refused(done, 1, "cannot be reached", "HF_ENDPOINT")
+    assert_refused(done, 1, "cannot be fetched", "HF_ENDPOINT")
     assert f"nothing is mounted at {CACHE}: what is fetched is lost with the container" in done.err
 
 

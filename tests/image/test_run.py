@@ -196,24 +196,25 @@ def test_a_mounted_metric_hides_no_data_set_of_its_name(image: str) -> None:
     assert "Couldn't reach" in done.err and "Dataset scripts are no longer supported" not in done.err
 
 
-def test_a_metric_that_hides_the_data_set_of_its_name_is_refused(image: str) -> None:
-    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/accuracy:ro")
-
-    done = run(image, "qa", "--dataset_name", "accuracy", options=mounted)
-
-    assert done.code == 2
-    assert "this script hides the data set of its name: accuracy/accuracy.py" in done.err
-
-
 def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path) -> None:
-    (tmp_path / "ctc.py").touch()
-    script = "/workspace/transformers/examples/pytorch/speech-recognition/run_speech_recognition_ctc.py"
+    """Every script of the examples is a task, with the requirements beside it."""
+    (tmp_path / "run_speech_recognition_ctc.py").touch()
+    (tmp_path / "requirements.txt").write_text("datasets[audio] >= 1.18.0\ntorch >= 1.5\nlibrosa\njiwer\nevaluate\n")
+    tmp_path.chmod(0o755)
+    mounted = ("--volume", f"{tmp_path}:/workspace/transformers/examples/pytorch/speech-recognition:ro")
 
-    done = run(image, "ctc", options=("--volume", f"{tmp_path}/ctc.py:{script}:ro"))
+    done = run(image, "speech-recognition-ctc", options=mounted)
 
     assert done.code == 2
-    assert "no requirements for ctc, it lacks: jiwer, librosa, torchcodec\n" in done.err
-    assert "jiwer librosa torchcodec as USER root in an image FROM this one" in done.err
+    assert "lacks requirements of speech-recognition-ctc: jiwer, librosa\n" in done.err
+    assert "jiwer librosa as USER root in an image FROM this one" in done.err
+
+
+def test_what_is_reported_to_is_in_the_image(image: str) -> None:
+    done = run(image, "qa", "--report_to", "wandb")
+
+    assert done.code == 2
+    assert "what --report_to names: wandb\n" in done.err
 
 
 def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:

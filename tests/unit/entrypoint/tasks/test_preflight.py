@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import Image, check_given, check_image, list_tasks
+from entrypoint.tasks.preflight import Image, check_given, check_image, list_tasks, warn_failing
 from entrypoint.tasks.table import find_task
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
@@ -112,6 +112,21 @@ def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
         assert refused and "prefetch summarization" in refusal.remedy
     else:
         assert not refused
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "said"),
+    [
+        ("clm-no-trainer", "accelerate-1.15.0", "accelerate 1.15.0: it asks for DistributedType.TPU"),
+        ("clm-no-trainer", "accelerate-0.34.2", ""),
+        ("clm-no-trainer", "torch-2.4.0", ""),
+        ("clm", "accelerate-1.15.0", ""),
+    ],
+)
+def test_a_script_that_was_seen_to_fail_is_said(stack: Stack, tmp_path: Path, name: str, there: str, said: str) -> None:
+    (tmp_path / f"site/{there}.dist-info").mkdir()
+    notes = warn_failing(find_task(name), Image(stack, {}))
+    assert len(notes) == bool(said) and said in "".join(notes)
 
 
 def test_one_of_two_packages_is_enough_to_report(stack: Stack) -> None:
