@@ -30,8 +30,8 @@ from entrypoint.world.model import TORCHRUN, World
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from entrypoint.machine.cpus import Machine
     from entrypoint.machine.identity import Identity
-    from entrypoint.machine.processors import Machine
     from entrypoint.situation import Situation
     from entrypoint.tasks.resume import Run
 

@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable
 
+from entrypoint.machine.cpus import Machine, read_machine
 from entrypoint.machine.files import file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
 from entrypoint.machine.network import Route, read_routes
 from entrypoint.machine.places import mount_points, settle_caches
-from entrypoint.machine.processors import Machine, read_machine
 from entrypoint.settings import Setting, forget, overlay
 from entrypoint.world.table import complete
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from math import ceil
 
 from entrypoint.errors import Refusal
+from entrypoint.machine.cpus import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, write_size
-from entrypoint.machine.processors import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.numbers import seconds, whole
 from entrypoint.rendezvous.torchrun import check_way
 from entrypoint.rendezvous.wait import MASTER_SECONDS

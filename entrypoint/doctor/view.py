@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from entrypoint.decide import Plan
     from entrypoint.errors import Refusal
-    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.cpus import Files
     from entrypoint.machine.image import Stack
 
 # Importing torch takes seconds, tens of them from a slow disk.

@@ -12,7 +12,7 @@ from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import read_mounts
 
 if TYPE_CHECKING:
-    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.cpus import Files
 
 # Kinds of file systems that have no space to run out of.
 NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")

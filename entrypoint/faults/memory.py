@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.machine.cgroup import list_directories
+from entrypoint.machine.cpus import list_directories
 from entrypoint.machine.limits import read_limit, read_memory_limit, read_total, write_size
 from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.cpus import Files
 
 # Says to a training what there had been before it began, in a container that runs one job after the other: `2 1`.
 KILLS = "MULTINODE_KILLS"

@@ -21,7 +21,7 @@ from entrypoint.machine.limits import SHM, WITHOUT, write_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.cpus import Files
 
 MORE_SHM = (
     "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer DataLoader workers"

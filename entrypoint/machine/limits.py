@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.cgroup import list_directories
+from entrypoint.machine.cpus import list_directories
 from entrypoint.machine.image import release
 from entrypoint.numbers import is_true, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.machine.cgroup import Files
+    from entrypoint.machine.cpus import Files
     from entrypoint.machine.image import Stack
 
 SHM = "/dev/shm"

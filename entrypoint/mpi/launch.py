@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.decide import Plan
-    from entrypoint.machine.processors import Machine
+    from entrypoint.machine.cpus import Machine
     from entrypoint.world.model import World
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"

@@ -18,8 +18,8 @@ from entrypoint.tuning.threads import divide_cores
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from entrypoint.machine.cpus import Machine
     from entrypoint.machine.image import Stack
-    from entrypoint.machine.processors import Machine
     from entrypoint.world.model import World
 
 

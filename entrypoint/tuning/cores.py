@@ -13,7 +13,7 @@ from entrypoint.numbers import number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.machine.processors import Machine
+    from entrypoint.machine.cpus import Machine
 
 # Any of these says that the user pins ranks.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")

@@ -9,8 +9,8 @@ from entrypoint.world.model import ALONE, MPI, MPIJOB_LAUNCHER, MPIJOB_WORKER, T
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from entrypoint.machine.cpus import Machine
     from entrypoint.machine.image import Stack
-    from entrypoint.machine.processors import Machine
     from entrypoint.world.model import World
 
 # What a process becomes: the ranks of the world or what starts them, one program that computes, a shell or another

@@ -27,7 +27,7 @@ from entrypoint.world.torchrun import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from entrypoint.machine.processors import Machine
+    from entrypoint.machine.cpus import Machine
     from entrypoint.world.model import World
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"

@@ -7,9 +7,9 @@ from dataclasses import replace
 from entrypoint.decide import Plan
 from entrypoint.doctor.report import Row, examine
 from entrypoint.doctor.view import OK, Directory, Interface, Probe, View
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
-from entrypoint.machine.processors import Machine
 from entrypoint.settings import Prepared
 from entrypoint.world.model import World
 from tests.support.starts import make_facts

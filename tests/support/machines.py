@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from entrypoint.machine.processors import Machine, read_machine
+from entrypoint.machine.cpus import Machine, read_machine
 from entrypoint.numbers import read_cpus, write_cpus
 
 CPU = "/sys/devices/system/cpu"

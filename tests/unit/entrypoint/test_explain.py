@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint.decide import Plan
 from entrypoint.explain import one_line, plan_as_json, plan_as_text, print_start
-from entrypoint.machine.processors import Machine
+from entrypoint.machine.cpus import Machine
 from entrypoint.settings import Prepared
 from entrypoint.tasks.job import Job
 from entrypoint.world.model import World

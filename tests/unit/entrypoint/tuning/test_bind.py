@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.machine.processors import Machine
 from entrypoint.numbers import write_cpus
 from entrypoint.settings import MARK
 from entrypoint.tuning.bind import list_variables, narrow, start_rank

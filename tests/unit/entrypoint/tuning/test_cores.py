@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.machine.processors import Machine
+from entrypoint.machine.cpus import Machine
 from entrypoint.tuning.cores import domain, pin_ranks, split, worker_cpus
 from tests.support.machines import Box, look_at, pod
 

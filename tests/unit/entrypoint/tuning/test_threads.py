@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import Scene
 from entrypoint.tuning.threads import divide_cores, is_slurms_own
 from entrypoint.world.model import World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.machine.processors import Machine
 from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
 from entrypoint.world.model import World

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrypoint.errors import USER, Refusal
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.machine.processors import Machine
 from entrypoint.numbers import whole
 from entrypoint.tuning.scene import Scene, is_training, spread_processes
 from entrypoint.tuning.variables import set_rank_variables, tune_variables
