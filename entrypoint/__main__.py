@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 from entrypoint.decide import Plan, decide, prepare_program
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
-from entrypoint.facts import Facts, Files, read_this_machine, snapshot
-from entrypoint.machine.files import read_text, which
-from entrypoint.machine.image import read_stack
+from entrypoint.facts import Facts, snapshot
+from entrypoint.machine.files import which
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.run import carry_out, wait
 from entrypoint.settings import forget
@@ -20,8 +19,7 @@ from entrypoint.situation import Situation, detect
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tasks.resume import resume_rank
-from entrypoint.tuning.bind import start_rank
-from entrypoint.tuning.starters import COUNTS
+from entrypoint.tuning.bind import COUNTS, start_rank
 from entrypoint.world import table
 from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPIJOB_LAUNCHER
@@ -71,7 +69,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     What only one of our own commands needs is imported there: all of it would take 20 ms of every start.
     """
     if argv[:1] == [RANK]:
-        become_rank(argv[1:], environ, root)
+        become_rank(argv[1:], environ)
     options, words = jobs.read_options(argv)
     facts = snapshot(environ, root)
     job = jobs.read_job(words or shell(), facts.environ, which, facts.stack.examples)
@@ -125,17 +123,16 @@ def start(here: Situation, facts: Facts) -> int:
     return carry_out(here.job, plan)
 
 
-def become_rank(words: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
+def become_rank(words: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores.
 
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
-    files = Files(read_text)
-    world, stack = table.detect(environ), read_stack(files(f"{root}/stack.json"))
+    world = table.detect(environ)
     if environ.get(COUNTS):
         check_required_size(forget(environ), world)
     words, resumed = resume_rank(words, environ, world, print_note)
-    start_rank(words, {**environ, **resumed}, world, read_this_machine(files), stack)
+    start_rank(words, {**environ, **resumed}, world)
 
 
 def shell() -> list[str]:

@@ -22,8 +22,8 @@ from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
-from entrypoint.tuning.scene import Scene, is_isolated, is_training
-from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.tuning.threads import Role
+from entrypoint.tuning.variables import Tuned, is_isolated, is_training, set_rank_variables, tune
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
 
@@ -102,8 +102,9 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
     ]
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
-    defaults = [*(each for each in [*tuned, *trust] if each.name not in decided), *made.defaults]
-    prepared = assemble(command.clean(environ), facts.identity, forced, defaults)
+    defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *made.defaults]
+    given = {name: value for name, value in command.clean(environ).items() if name not in tuned.left_out}
+    prepared = assemble(given, facts.identity, forced, defaults)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
     return Plan(
         facts=facts,
@@ -116,6 +117,7 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
             *warn_hidden(stack, facts.known),
             *faults,
             *moved,
+            *tuned.notes,
             *made.notes,
             *warn_early(here, made, facts),
             *check_places(here, made, prepared.environ, facts),
@@ -136,28 +138,26 @@ def describe_node(here: Situation, environ: Mapping[str, str]) -> list[Setting]:
     return describe_meeting(here.world, {**environ, **here.described})
 
 
-def tune_ranks(here: Situation, facts: Facts) -> list[Setting]:
+def tune_ranks(here: Situation, facts: Facts) -> Tuned:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
-    job, world, environ, stack, machine = here.job, here.world, facts.environ, facts.stack, facts.machine
-    scene = Scene(
-        world,
-        machine,
-        stack,
-        is_training(world, job=here.starts),
-        lambda: choose_interface(list(facts.routes), world.master),
-        os.path.exists,
-        environ,
+    job, world, environ, stack = here.job, here.world, facts.environ, facts.stack
+    role = Role(
         here.kind,
-        is_isolated(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
+        here.starts or is_training(world),
+        program=TORCHRUN if job.trains else job.name,
+        starter=TORCHRUN if job.trains else here.start.program if here.start else "",
+        counts=here.starts and may_differ(environ, world),
+        interface=lambda: choose_interface(list(facts.routes), world.master),
+        exists=os.path.exists,
+        isolated=is_isolated(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
     )
-    counts = here.starts and may_differ(environ, world)
-    name = TORCHRUN if job.trains else job.name
-    tuned = [*tune_variables(scene), *starters.bind_ranks(name, world, machine, os.path.exists, counts=counts)]
+    tuned = tune(world, facts.machine, environ, stack, role)
     if not here.starts:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
     loose = command.load_loosely(stack, environ) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else ()
-    return [*tuned, *starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
+    more = [*starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
+    return tuned._replace(settings=[*tuned.settings, *more])
 
 
 def fix_words(made: arguments.Program, here: Situation) -> list[str]:

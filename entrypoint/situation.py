@@ -11,7 +11,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import check_way
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, spread_processes, warn_idle_cores, warn_shared_cores
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers, spread_processes, warn_cores
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
@@ -65,15 +65,14 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     world, notes = find_world(job, environ, launcher, start, nproc)
     if starts:
         check_way(world, described)
-    threads = whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    threads = check_numbers(environ) if starts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [
         *world.notes,
         *check_world(job, described, world),
-        *warn_shared_cores(world, facts.machine, threads),
-        *warn_idle_cores(world, facts.machine, environ),
+        *warn_cores(world, facts.machine, environ, threads),
     ]
     return Situation(job, world, start, described, find_kind(job, world, start), starts, tuple(notes))
 

@@ -11,12 +11,11 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import CPU, NODE, ONLINE, Machine, read_machine
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, write_size
-from entrypoint.numbers import seconds, whole
+from entrypoint.numbers import seconds
 from entrypoint.rendezvous.torchrun import check_way
 from entrypoint.rendezvous.wait import MASTER_SECONDS
 from entrypoint.tasks.job import SMOKE
-from entrypoint.tuning.scene import Scene, spread_processes, warn_shared_cores
-from entrypoint.tuning.threads import divide_cores
+from entrypoint.tuning.threads import Role, Scene, check_numbers, divide_cores, spread_processes, warn_shared_cores
 from entrypoint.world.alone import check_required_size, read_required_size
 from entrypoint.world.model import ALONE, TORCHRUN, World
 from entrypoint.world.table import detect
@@ -73,7 +72,7 @@ def divide(job: Job, environ: Mapping[str, str]) -> Division:
     """Return the division in a pod that has these variables from its operator; the user's are added."""
     scenes = {backend: make_scene(job, environ, backend) for backend in BACKENDS}
     scene = scenes[BACKENDS[0]]
-    typed = read_threads(scene.environ)
+    typed = check_numbers(scene.environ)
     found = {backend: typed or int(divide_cores(each).threads or 1) for backend, each in scenes.items()}
     check_cores(job, scene.machine, scene.world)
     check_memory(job, scene.world)
@@ -90,13 +89,8 @@ def make_scene(job: Job, environ: Mapping[str, str], backend: str) -> Scene:
     """Return what the entrypoint finds in a pod that has these variables from its operator, beside the user's."""
     environ = {**environ, **job.pod.environ}
     machine = make_machine(job.pod.cpus, job.shape)
-    world = spread_processes(detect(environ), machine, read_threads(environ))
-    return Scene(world, machine, make_stack(backend), True, lambda: None, lambda _: True, environ)
-
-
-def read_threads(environ: Mapping[str, str]) -> int | None:
-    """Return the number of threads that the user asks for."""
-    return whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    world = spread_processes(detect(environ), machine, check_numbers(environ))
+    return Scene(world, machine, environ, make_stack(backend), Role(exists=lambda _: True))
 
 
 def check_values(job: Job, scene: Scene) -> None:

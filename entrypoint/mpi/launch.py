@@ -204,7 +204,7 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
     counts = {host.slots or 1 for host in hosts}
     if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
         return {}
-    from entrypoint.tuning.cores import pin_ranks  # an image without oneCCL pays nothing for it
+    from entrypoint.tuning.threads import pin_ranks  # an image without oneCCL pays nothing for it
 
     return pin_ranks(machine, counts.pop(), environ) if any(is_here(host.name) for host in hosts) else {}
 

@@ -41,7 +41,8 @@ from entrypoint.tasks.checkpoints import PREFIX, STATE, Mark, find_last, list_st
 from entrypoint.tasks.command import load_loosely
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
-from entrypoint.tuning.starters import BINDABLE, RANK, find_code, find_starter
+from entrypoint.tuning.bind import BINDABLE, RANK
+from entrypoint.tuning.starters import find_code, find_starter
 from entrypoint.world.model import ALONE, TORCHRUN, World
 
 if TYPE_CHECKING:

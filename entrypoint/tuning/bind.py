@@ -1,65 +1,187 @@
-"""A rank of torchrun: it narrows itself to the cores of its own NUMA node before Python runs its script.
+"""The ranks of a torchrun: each takes its share of the node's cores, and the binding of threads that the user has set.
 
 Torchrun starts its ranks with the program in PYTHON_EXEC instead of Python (torch/distributed/run.py), and gives all of
-them its own mask.
+them its own mask. That is one core where OpenMP has bound the agent, so it gets no variable that binds threads: the
+plan of the node says which cores there are, and a rank resets its mask to its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.processes.programs import become
-from entrypoint.settings import MARK, read_list, write_list
-from entrypoint.tuning.cores import can_bind, split
-from entrypoint.tuning.scene import Scene
-from entrypoint.tuning.threads import divide_cores
+from entrypoint.settings import MARK, Setting, read_list, write_list
+from entrypoint.tuning.starters import MPIRUN, SHELLS
+from entrypoint.tuning.threads import (
+    RANKS,
+    becomes_torchrun,
+    can_bind,
+    count_lost,
+    count_workers,
+    has_own_cores,
+    may_bind_threads,
+    order_cores,
+    write_affinity,
+)
+from entrypoint.world.model import ALONE, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.machine.cpus import Machine
-    from entrypoint.machine.image import Stack
+    from entrypoint.tuning.threads import Scene
     from entrypoint.world.model import World
 
+# What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
+RANK = "/opt/multinode/rank"
+# What is typed with a directory may have a Python of its own, which stays. In a shell, or behind a program that only
+# starts another, any number of ranks may be started.
+BINDABLE = ("torchrun", "python3", "python")
+# By which a rank knows that it has to look how many they have become, which cores its node has, and which variables
+# that bind threads were kept from the agent.
+COUNTS, CORES, BINDING = "MULTINODE_COUNTS", "MULTINODE_CORES", "MULTINODE_BINDING"
+# Variables that bind threads to processors, and values of them that do not (OpenMP 5.2, 21.2; Intel's and GNU's).
+BINDINGS = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
+LOOSE = ("", "false", "none", "disabled")
 
-def narrow(machine: Machine, world: World) -> Machine:
-    """Return the cores of one rank, neighbours together; the whole machine where it cannot have any of its own.
+
+class Node(NamedTuple):
+    """The cores of a node, as its plan hands them on to ranks.
+
+    cores: their processors, neighbours together; most: how many may be kept busy; owned: no quota makes others share
+    them; narrowed: nor can a container beside this one; workers: those of oneCCL in each rank; fine: whether threads
+    of a rank with cores of its own may be bound.
+    """
+
+    cores: tuple[frozenset[int], ...]
+    most: int
+    owned: bool
+    narrowed: bool
+    workers: int
+    fine: bool
+
+
+def describe_node(scene: Scene) -> str:
+    """Return the cores of this node as a text for its ranks."""
+    machine = scene.machine
+    ranks = scene._replace(  # in a shell nobody knows yet how many there will be
+        world=scene.world._replace(size=max(2, scene.world.sizes[1])), role=scene.role._replace(kind=RANKS)
+    )
+    node = Node(
+        tuple(order_cores(machine)),
+        machine.cores,
+        machine.owned,
+        machine.narrowed,
+        count_workers(ranks),
+        may_bind_threads(ranks),
+    )
+    return json.dumps({**node._asdict(), "cores": " ".join(map(write_cpus, node.cores))})
+
+
+def read_node(text: str) -> Node | None:
+    """Return the node of a text of `describe_node`; None for any other text."""
+    try:
+        found = json.loads(text)
+        node = Node(**{**found, "cores": tuple(map(read_cpus, found["cores"].split()))})
+        whole = isinstance(node.most, int) and isinstance(node.workers, int)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+    return node if whole and node.cores and all(node.cores) else None
+
+
+def leave_out(scene: Scene) -> dict[str, str]:
+    """Return the variables that a process does not get: those by which ranks would all be bound to the same core."""
+    environ = scene.environ
+    found = {name: environ[name] for name in BINDINGS if environ.get(name, "").strip().lower() not in LOOSE}
+    return found if must_not_bind(scene) else {}
+
+
+def must_not_bind(scene: Scene) -> bool:
+    """Return whether a process may not bind its threads: it would hand that on to ranks, or is one that shares cores.
+
+    Ranks of an mpirun are pinned by it, but not under a quota.
+    """
+    if starts_ranks(scene):
+        return scene.role.starter != MPIRUN or not scene.machine.owned
+    alone = scene.world.rank is None or scene.world.sizes[1] < 2
+    return not alone and not (scene.machine.owned and has_own_cores(scene))
+
+
+def starts_ranks(scene: Scene) -> bool:
+    """Return whether a process is a program that starts ranks; a task is torchrun where there are several."""
+    return bool(scene.role.starter) and (scene.role.kind != RANKS or becomes_torchrun(scene.world))
+
+
+def give_back(scene: Scene) -> dict[str, str]:
+    """Return what was kept from the agent of a torchrun, and is right for ranks that have cores of their own."""
+    own = scene.world.local_size == 1 or can_bind(scene.machine, scene.world.local_size or 1)
+    ours = starts_ranks(scene) and scene.role.starter == TORCHRUN and scene.role.program in BINDABLE
+    return leave_out(scene) if ours and own and scene.machine.owned else {}
+
+
+def bind_ranks(scene: Scene) -> list[Setting]:
+    """Return the program by which a torchrun starts its ranks, so that each takes its own cores."""
+    role, held = scene.role, give_back(scene)
+    binds = role.counts or held or can_bind(scene.machine, scene.world.local_size or 1)
+    starts = os.path.basename(role.program) in SHELLS or (role.program in BINDABLE and binds)
+    if scene.world.launcher not in (ALONE, TORCHRUN) or not starts or not role.exists(RANK):
+        return []
+    found = [
+        Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node"),
+        Setting(CORES, describe_node(scene), "of which each rank takes its share"),
+    ]
+    if role.counts:
+        found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
+    return [*found, Setting(BINDING, write_list(held), "yours, for the ranks alone")] if held else found
+
+
+def warn_bindings(scene: Scene) -> list[str]:
+    """Return notes on variables that a process does not get: those for the ranks alone, and those for nobody."""
+    left, back = leave_out(scene), give_back(scene)
+    lost = " ".join(f"{name}={value}" for name, value in left.items() if name not in back)
+    kept = " ".join(f"{name}={value}" for name, value in back.items())
+    notes = [f"{kept} is for the ranks alone: it would bind torchrun, and all of them by that"] if kept else []
+    return [*notes, f"{lost} is left out: it would bind ranks that share cores to the same one"] if lost else notes
+
+
+def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[frozenset[int], dict[str, str]]:
+    """Return the processors of one rank, and its variables where it has cores of its own or shares them with others.
 
     With `--virtual-local-rank` LOCAL_RANK is 0 in all of them, but torchrun numbers the ranks of a node in a row.
     """
-    count = world.local_size or 1
-    if not can_bind(machine, count):
-        return machine
-    first = frozenset(split(machine, count)[(world.rank or 0) % count])
-    siblings = tuple(core for core in machine.siblings if core & first)
-    cpus = frozenset(cpu for core in siblings for cpu in core)
-    return machine._replace(
-        cpus=cpus,
-        physical=len(siblings),
-        cores=len(siblings),
-        nodes=tuple(node & cpus for node in machine.nodes if node & cpus),
-        pinned=True,
-        around=machine.cores,
-        siblings=siblings,
-    )
+    count, total = world.local_size or 1, len(node.cores)
+    own, place = node.owned and count <= total, (world.rank or 0) % count
+    cores = node.cores[total * place // count : total * (place + 1) // count] if own else node.cores
+    each = len(cores) if own else max(1, node.most // count)
+    several = world.sizes[1] > 1 and environ.get("CCL_WORKER_OFFLOAD") != "0"
+    workers = node.workers if several and node.workers < each else 0
+    busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
+    variables = {"OMP_NUM_THREADS": str(max(1, each - count_lost(cores, workers, busy, 1 if own else count)))}
+    if own and node.fine and (node.narrowed or not world.several_nodes):
+        variables["KMP_AFFINITY"] = write_affinity(cores, busy)
+    return frozenset(cpu for core in cores for cpu in core), variables
 
 
-def list_variables(scene: Scene) -> dict[str, str]:
-    """Return the variables of this rank, without those that the user has set, and the mark of all that we set."""
-    ours = {name: value for name, value in read_list(scene.environ, MARK) if scene.environ.get(name) == value}
-    cores = divide_cores(scene)
-    # What a rank with cores of its own has otherwise than the program that started it.
-    own = {"OMP_NUM_THREADS": cores.threads, "KMP_AFFINITY": cores.affinity}
-    free = [name for name in own if name in ours or not scene.environ.get(name)]
-    found = {name: value for name in free if (value := own[name]) is not None}
-    return {**found, MARK: write_list({**ours, **found})}
+def prepare_rank(environ: Mapping[str, str], world: World) -> tuple[frozenset[int], dict[str, str]]:
+    """Return the processors of a rank, none where no plan says so, and its environment: what the user has set wins."""
+    node = read_node(environ.get(CORES, ""))
+    if node is None:
+        return frozenset(), dict(environ)
+    cpus, variables = take_share(node, world, environ)
+    held = dict(read_list(environ, BINDING))
+    marked = {name: value for name, value in read_list(environ, MARK) if environ.get(name) == value}
+    yours = {*held, *(name for name in variables if environ.get(name) and name not in marked)}
+    ours = {name: value for name, value in variables.items() if name not in yours}
+    return cpus, {**environ, **held, **ours, MARK: write_list({**marked, **ours})}
 
 
-def start_rank(words: list[str], environ: Mapping[str, str], world: World, machine: Machine, stack: Stack) -> NoReturn:
+def start_rank(words: list[str], environ: Mapping[str, str], world: World) -> NoReturn:
     """Replace this process by Python with these words, on the cores of this rank."""
-    own = narrow(machine, world)
-    if own is not machine:
-        os.sched_setaffinity(0, own.cpus)
-    variables = list_variables(Scene(world, own, stack, True, lambda: None, os.path.exists, environ))
-    become("python3", ["python3", *words], {**environ, **variables})
+    cpus, environ = prepare_rank(environ, world)
+    with contextlib.suppress(OSError):  # none of them is left, if the container's cpuset has changed since
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+    become("python3", ["python3", *words], environ)

@@ -1,15 +1,16 @@
-"""Programs that start ranks themselves: how many on this node, and where these meet, as their command lines say."""
+"""Programs that start ranks themselves, as they are typed: how many on this node, and where these meet."""
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_file
+from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
-from entrypoint.tuning.cores import can_bind
-from entrypoint.tuning.options import FLAGS, VALUED, read_program_options, walk_options
 from entrypoint.world.model import ALONE, TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
 from entrypoint.world.torchrun import (
@@ -22,13 +23,15 @@ from entrypoint.world.torchrun import (
     is_standalone,
     parse_nodes,
     read_count,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from entrypoint.machine.cpus import Machine
     from entrypoint.world.model import World
+
+    # Returns the text of a file; None if there is no such file.
+    Read = Callable[[str], "str | None"]
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
@@ -39,14 +42,43 @@ MODULES = {
     "torch.distributed.run": TORCHRUN, "torch.distributed.launch": TORCHRUN,
     "accelerate.commands.launch": ACCELERATE, "deepspeed.launcher.runner": DEEPSPEED,
 }  # fmt: skip
-# Torchrun's options that say how its ranks meet (torch/distributed/run.py). Each option has a variable, PET_ and its
-# name, which counts where the option is not typed.
+SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
+# Python's options whose value follows them, in the same word or the next one.
+WITH_VALUE = "cmWX"
+
+# Torchrun's options without a value and with one (torch/distributed/run.py); --use_env is that of its older name.
+# Names are compared with underscores: older releases take no dashes.
+FLAGS = (
+    "--standalone", "-m", "--module", "--no_python", "--run_path", "--virtual_local_rank", "--use_env", "-h", "--help",
+)  # fmt: skip
+VALUED = (
+    "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port", "--local_addr", "--rdzv_backend",
+    "--rdzv_endpoint", "--rdzv_id", "--rdzv_conf", "--max_restarts", "--monitor_interval", "--start_method",
+    "--event_log_handler", "--role", "--log_dir", "--logs_specs", "-r", "--redirects", "-t", "--tee",
+    "--local_ranks_filter", "--duplicate_stdout_filters", "--duplicate_stderr_filters", "--numa_binding",
+    "--signals_to_handle", "--shutdown_timeout",
+)  # fmt: skip
+# Those that say how its ranks meet. Each option has a variable, PET_ and its name, which counts where the option is not
+# typed.
 MEETING = (
     "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port",
     "--rdzv_endpoint", "--rdzv_backend", "--rdzv_conf", "--standalone", "--max_restarts", "--monitor_interval",
 )  # fmt: skip
 HELP = frozenset({"-h", "--help"})
 NODE = "PET_NODE_RANK"
+
+# Options of `accelerate launch` by which it starts more than one process on a CPU (accelerate/commands/launch.py,
+# launch_command), its others without a value, and what in a configuration file does the same.
+KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
+ACCELERATE_FLAGS = (
+    "--cpu", *KINDS, "-m", "--module", "--no_python", "--debug", "-q", "--quiet", "-h", "--help", "--same_network",
+    "--enable_cpu_affinity", "--use_parallelism_config", "--downcast_bf16", "--fp8_use_autocast_during_eval",
+    "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation",
+    "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_sudo",
+)  # fmt: skip
+HOSTFILE, FILE = "--mpirun_hostfile", "--config_file"
+SEVERAL = re.compile(r"mpirun_hostfile[^\w\n]+\w|distributed_type[^\w\n]+(?!NO\b|MULTI_CPU\b)\w")
+
 # How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
@@ -61,14 +93,6 @@ NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are s
 # Else a worker that is started again before the old master has ended finds its number in the store of that one, and the
 # new master waits 900 s for what this worker has written there (elastic/agent/server/api.py, _assign_worker_ranks).
 ALIKE = Setting("TORCH_ELASTIC_WORKER_IDENTICAL", "1", "every pod has as many ranks, so agents need not ask each other")
-
-# What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
-RANK = "/opt/multinode/rank"
-COUNTS = "MULTINODE_COUNTS"  # by which a rank knows that it has to look how many they have become
-BINDABLE = ("torchrun", "python3", "python")
-SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
-# Python's options whose value follows them, in the same word or the next one.
-WITH_VALUE = "cmWX"
 
 
 class Start(NamedTuple):
@@ -96,15 +120,13 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """
     program, options = find_starter(words)
     if program == TORCHRUN:
-        typed = read_program_options(options, FLAGS, VALUED)
+        typed = {name: value for name, value, _ in walk_options(options, FLAGS, VALUED)}
         if not HELP.isdisjoint(typed):
             return None
         meeting = read_meeting(typed, environ, nproc)
         return Start(program, read_count(meeting, typed=EACH in typed), meeting, EACH in typed)
     if program == ACCELERATE:
-        from entrypoint.tuning.accelerate import count_processes, read_asked
-
-        return Start(program, count_processes(read_asked(options, environ, read_file)), {})
+        return Start(program, read_accelerate(options, environ, read_file).each, {})
     if program == MPIRUN:
         return Start(program, read_mpirun(options, environ), {})
     return Start(program, None, {}) if program else None
@@ -164,13 +186,83 @@ def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: in
     return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}
 
 
-def check_accelerate(words: list[str], environ: Mapping[str, str]) -> None:
-    """Raise Refusal for `accelerate launch` on a CPU with a number of processes, of which it starts one only."""
-    program, options = find_starter(words)
-    if program == ACCELERATE:
-        from entrypoint.tuning.accelerate import check_asked, read_asked  # no other command pays for it
+class Accelerate(NamedTuple):
+    """What `accelerate launch` is asked for.
 
-        check_asked(read_asked(options, environ, read_file))
+    one: whether one process is started on each machine, however many are asked for; file: its configuration, empty if
+    it has none.
+    """
+
+    processes: int
+    machines: int
+    one: bool
+    file: str
+
+    @property
+    def each(self) -> int | None:
+        """Return how many processes are started on this machine; None where nobody knows."""
+        if self.one:
+            return 1
+        return None if not self.processes or self.file else max(1, self.processes // self.machines)
+
+
+def read_accelerate(options: list[str], environ: Mapping[str, str], read: Read) -> Accelerate:
+    """Return what the options after `launch` ask for; what is typed comes before what is in the file."""
+    typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
+    path = typed.get(FILE) or ("" if "--cpu" in typed else f"{find_downloads(environ)}/accelerate/default_config.yaml")
+    text = read(path) if path else None
+    counts = []
+    for name in ("num_processes", "num_machines"):
+        found = re.search(rf"^\W*{name}[^\w\n]+(\d+)", text or "", re.MULTILINE)
+        counts.append(whole(typed.get(f"--{name}", "")) or (whole(found[1]) if found else 0) or 0)
+    several = HOSTFILE in typed or not typed.keys().isdisjoint(KINDS) or bool(SEVERAL.search(text or ""))
+    one = not several and (text is not None or FILE not in typed)
+    return Accelerate(counts[0], counts[1] or 1, one, "" if text is None else path)
+
+
+def check_accelerate(words: list[str], environ: Mapping[str, str], read: Read = read_file) -> None:
+    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
+    program, options = find_starter(words)
+    if program != ACCELERATE:
+        return
+    asked = read_accelerate(options, environ, read)
+    count = max(asked.processes, asked.machines)
+    if not asked.one or count < 2:
+        return
+    name = "--num_processes" if asked.processes > 1 else "--num_machines"
+    value = f"{name} {count}" + (f", with {asked.file}" if asked.file else "")
+    each = max(1, (asked.processes or asked.machines) // asked.machines)
+    several = "" if asked.machines < 2 else f"--nnodes {asked.machines} --node_rank R --master_addr HOST "
+    remedy = f"torchrun {several}--nproc_per_node {each} SCRIPT.py"
+    raise Refusal("accelerate launch starts one process on a CPU, however many are asked for", value, remedy)
+
+
+def walk_options(
+    words: list[str], flags: tuple[str, ...], valued: tuple[str, ...] | None = None
+) -> Iterator[tuple[str, str, int]]:
+    """Yield each option before a script with underscores, its value, and the place of the word in which that ends.
+
+    flags: the options without a value; valued: those with one, None where not all are known.
+    """
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        name, equals, value = words[place].partition("=")
+        name = name[:2] + name[2:].replace("-", "_")
+        name = name if valued is None else complete(name, (*flags, *valued))
+        # The value may follow a letter in the same word, as in -r3.
+        attached = len(name) > 2 and not name.startswith("--")
+        bare = name in flags or attached or (not equals and place + 1 == len(words))
+        if not bare and not equals:
+            place += 1
+            value = words[place]
+        yield name, "1" if bare else value, place
+        place += 1
+
+
+def complete(name: str, options: tuple[str, ...]) -> str:
+    """Return the only option that begins so, for which argparse takes a name; the name itself if that is not one."""
+    found = [each for each in options if each.startswith(name)] if name.startswith("--") else []
+    return found[0] if len(found) == 1 and name not in options else name
 
 
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
@@ -232,19 +324,3 @@ def number_ranks(world: World, environ: Mapping[str, str]) -> list[Setting]:
     pod = environ.get("KUBERNETES_SERVICE_HOST") and world.launcher == TORCHRUN
     given = whole(environ.get(COUNT, "")) == world.local_size
     return [ALIKE] if pod and given and world.several_nodes and world.node_rank is not None else []
-
-
-def bind_ranks(
-    name: str, world: World, machine: Machine, exists: Callable[[str], bool], *, counts: bool = False
-) -> list[Setting]:
-    """Return the program by which a torchrun starts its ranks, so that each takes its own cores; name: as it is typed.
-
-    What is typed with a directory may have a Python of its own, which stays. In a shell, or behind a program that only
-    starts another, any number may be started. counts: whether each rank has to look how many they have become.
-    """
-    binds = counts or can_bind(machine, world.local_size or 1)
-    starts = os.path.basename(name) in SHELLS or (name in BINDABLE and binds)
-    if world.launcher not in (ALONE, TORCHRUN) or not starts or not exists(RANK):
-        return []
-    program = Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node")
-    return [program, Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go")] if counts else [program]

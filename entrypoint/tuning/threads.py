@@ -1,22 +1,87 @@
-"""Threads of a rank and oneCCL's workers beside them: how many, and on which cores."""
+"""The cores of a node: how many ranks it gets, and what each of them has for its threads and for oneCCL's workers.
+
+The order of cores is that of IPEX's launcher (intel-extension-for-pytorch, cpu/launch/launcher_distributed.py): the
+first cores of a rank are for its workers, the others for its threads, one hardware thread of each.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import release
 from entrypoint.numbers import number, read_cpus, whole, write_cpus
-from entrypoint.tuning.scene import RANKS, SINGLE, UNKNOWN
-from entrypoint.world.model import MPI, SLURM
+from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
-    from entrypoint.tuning.scene import Scene
+    from collections.abc import Mapping, Sequence
+
+    from entrypoint.machine.cpus import Machine
+    from entrypoint.machine.image import Stack
+    from entrypoint.world.model import World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
+# What a process becomes: the ranks of the world or what starts them, one program that computes, a shell or another
+# program that may start any others, or a program that starts a number of ranks which nobody knows.
+RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
+# Up to here, a process for each core may be meant.
+MANY = 4
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
+# Slurm may give a job one core for each task, which no option of an mpirun inside makes more.
+ALLOCATIONS = (("SLURM_JOB_ID", "--cpus-per-task or --exclusive of the job"),)
+# By a variable that each MPI sets for its ranks, what leaves them unbound; the first that is set counts.
+UNBINDING = (
+    ("OMPI_COMM_WORLD_RANK", "mpirun --bind-to none (Open MPI)"),
+    ("I_MPI_HYDRA_UUID", "export I_MPI_PIN=0 (Intel MPI)"),
+    ("PMI_RANK", "mpirun -bind-to none (MPICH)"),
+)
+# Any of these says that the user pins the ranks of an mpirun.
+PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
+# Numbers that OpenMP reads, what they look like, and an example. It ignores any other text, with quotes for example,
+# and takes all processors that it sees (OpenMP 5.2, 21.1.2; Intel's runtime for KMP_BLOCKTIME).
+OPENMP_NUMBERS = (
+    ("OMP_NUM_THREADS", r"0*[1-9]\d*(\s*,\s*0*[1-9]\d*)*", "4"),
+    ("KMP_BLOCKTIME", r"\d+\s*(us|ms|s)?|infinite|infinity", "1"),
+)
+
+
+# By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
+OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
+
+
+class Role(NamedTuple):
+    """What a process becomes, and where it finds what it needs for that.
+
+    training: it is a rank or starts them, so that variables which are right for this world only do no harm; program:
+    the one that is started, as it is typed; starter: which program that starts ranks it is, empty for any other;
+    counts: whether each rank has to look how many they have become; interface: the one that leads to the master;
+    exists: whether the image has a file; isolated: there is no network but loopback.
+    """
+
+    kind: str = RANKS
+    training: bool = True
+    program: str = ""
+    starter: str = ""
+    counts: bool = False
+    interface: Callable[[], str | None] = lambda: None
+    exists: Callable[[str], bool] = lambda path: False
+    isolated: bool = False
+
+
+class Scene(NamedTuple):
+    """All that the variables of a process are worked out from.
+
+    environ: what is set already; role: what the process becomes.
+    """
+
+    world: World
+    machine: Machine
+    environ: Mapping[str, str]
+    stack: Stack
+    role: Role
 
 
 class Cores(NamedTuple):
@@ -32,22 +97,104 @@ class Cores(NamedTuple):
     worker_cpus: str | None
 
 
+def check_numbers(environ: Mapping[str, str]) -> int | None:
+    """Return the first number of OMP_NUM_THREADS; raise Refusal for one that OpenMP would not read."""
+    for name, form, usual in OPENMP_NUMBERS:
+        text = environ.get(name, "")
+        if text.strip() and not re.fullmatch(form, text.strip(), re.IGNORECASE):
+            remedy = f"export {name}={usual} without quotes in the value, or unset it"
+            raise Refusal(f"{name} is no number that OpenMP reads", repr(text), remedy)
+    return whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+
+
+def spread_processes(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
+    """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill.
+
+    starts: whether processes are started here; one that is not has the whole machine, whatever a variable of the pod
+    says. threads: the user's OMP_NUM_THREADS, for which there have to be cores.
+    """
+    if world.launcher not in (ALONE, TORCHRUN) or not starts:
+        each = 1 if world.local_size is None or world.launcher in (ALONE, TORCHRUN) else world.local_size
+        return world._replace(local_size=each)
+    if world.local_size is not None:
+        return world
+    most = machine.cores // threads if threads else machine.cores
+    count = max(1, min(machine.filled_nodes, most))
+    return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
+
+
+def warn_cores(world: World, machine: Machine, environ: Mapping[str, str], threads: int | None) -> list[str]:
+    """Return a note if the processes of this node share cores or leave most of them idle; threads: OMP_NUM_THREADS."""
+    if world.launcher in (ALONE, TORCHRUN):
+        return warn_shared_cores(world, machine, threads)
+    return warn_idle_cores(world, machine, environ) if world.launcher == MPI else []
+
+
+def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
+    """Return a note if the processes that are started here share cores, or have a single one each."""
+    count = world.local_size or 1
+    if count > machine.cores:
+        return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
+    if threads and count * threads > machine.cores:
+        busy = f"{count} process(es) x {threads} threads (OMP_NUM_THREADS)"
+        return [f"{busy} on {machine.cores} core(s): OMP_NUM_THREADS={machine.cores // count} fits"]
+    if world.launcher == TORCHRUN and count == machine.cores > MANY and count > machine.filled_nodes:
+        fewer = f"{machine.filled_nodes} would be one for each NUMA node: numProcPerNode or nprocPerNode of the job"
+        return [f"{count} processes with one thread each, as `auto` of a TrainJob counts the CPU request; {fewer}"]
+    return []
+
+
+def warn_idle_cores(world: World, machine: Machine, environ: Mapping[str, str]) -> list[str]:
+    """Return a note if ranks are bound to cores by their MPI, and leave most of them idle."""
+    count = world.local_size or 1
+    if not machine.pinned or 2 * count * machine.cores > machine.around:
+        return []
+    bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
+    given = [way for name, way in ALLOCATIONS if environ.get(name)]
+    unbound = next((way for name, way in UNBINDING if environ.get(name)), "")
+    ways = ", and ".join([*given, *([unbound] if unbound else [])])
+    return [f"{bound}; to use them all: {ways}" if ways else bound]
+
+
+def becomes_torchrun(world: World) -> bool:
+    """Return whether a training is started by torchrun here."""
+    return world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
+
+
+def can_bind(machine: Machine, ranks: int) -> bool:
+    """Return whether each of several ranks can have cores of its own: under a quota they belong to others, too."""
+    return 1 < ranks <= machine.physical and machine.owned
+
+
+def order_cores(machine: Machine) -> list[frozenset[int]]:
+    """List the cores of a machine by our processors on them, those of one NUMA node together."""
+    return [core for node in machine.nodes for core in machine.siblings if min(core) in node]
+
+
+def split(machine: Machine, count: int) -> list[list[int]]:
+    """Return the cores of each of `count` ranks, neighbours together; a core is the number of its first processor."""
+    ordered = [min(core) for core in order_cores(machine)]
+    total = len(ordered)
+    return [ordered[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
+
+
 def divide_cores(scene: Scene) -> Cores:
     """Return the division, step by step: ranks, their workers, the workers' processors, and what is left for threads.
 
     What the user has set for the workers decides where they run; what we would set does so otherwise.
     """
     own = has_own_cores(scene)
-    each = count_cores(scene, own=own)
-    asked = count_workers(scene)
+    each, asked = count_cores(scene, own=own), count_workers(scene)
     offload = choose_offload(scene, each, asked)
     workers = 0 if (scene.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
     worker_cpus = place_workers(scene, workers, own=own)
     places = (scene.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
     busy = read_cpus(places)
-    threads = count_threads(scene, each - count_lost(scene, workers, busy, own=own))
-    affinity = bind_threads(scene, busy) if own and each >= scene.machine.cores else None
-    return Cores(threads, affinity, offload, worker_cpus)
+    # Before a program that starts nobody knows how many ranks, each of them would take the number for its own.
+    lost = count_lost(scene.machine.siblings, workers, busy, 1 if own else scene.world.local_size or 1)
+    left = None if scene.role.kind == UNKNOWN else str(max(1, each - lost))
+    bound = own and each >= scene.machine.cores and may_bind_threads(scene) and has_machine(scene)
+    return Cores(left, write_affinity(scene.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
 
 def has_own_cores(scene: Scene) -> bool:
@@ -104,7 +251,7 @@ def count_workers(scene: Scene) -> int:
     if scene.stack.backend != "ccl" or scene.world.sizes[1] < 2:
         return 0
     count = number(scene.environ, "CCL_WORKER_COUNT")
-    if count == 0 and scene.training:
+    if count == 0 and scene.role.training:
         remedy = "export CCL_WORKER_COUNT=1, or unset it: with 0 gloo is taken, or oneCCL ends at the first collective"
         raise Refusal("oneCCL needs a worker", "CCL_WORKER_COUNT=0", remedy)
     return 1 if count is None else count
@@ -115,7 +262,7 @@ def choose_offload(scene: Scene, each: int, workers: int) -> str | None:
 
     Under hydra, which tells it a rank's cores, oneCCL decides so itself (src/common/env/env.cpp).
     """
-    return "0" if scene.training and workers and workers >= each else None
+    return "0" if scene.role.training and workers and workers >= each else None
 
 
 def place_workers(scene: Scene, workers: int, *, own: bool) -> str | None:
@@ -127,16 +274,21 @@ def place_workers(scene: Scene, workers: int, *, own: bool) -> str | None:
     number of the node or else by its name.
     """
     ranks = scene.world.local_size or 1
-    if not workers or not scene.training or not scene.machine.owned:
+    if not workers or not scene.role.training or not scene.machine.owned:
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
     if scene.machine.physical // (1 if own else ranks) <= workers:
         return None
-    from entrypoint.tuning.cores import split, worker_cpus  # an image without oneCCL pays nothing for it
-
     shares = split(scene.machine, 1) * ranks if own else split(scene.machine, ranks)
     first = 0 if has_machine(scene) else number_node(scene) * workers
-    return worker_cpus([rotate(share, first) for share in shares], workers)
+    return list_workers([rotate(share, first) for share in shares], workers)
+
+
+def list_workers(shares: list[list[int]], workers: int) -> str | None:
+    """List the processors of all workers, rank by rank as oneCCL counts them; None if a rank has no core to spare."""
+    if any(len(share) <= workers for share in shares):
+        return None
+    return ",".join(str(cpu) for share in shares for cpu in share[:workers]) or None
 
 
 def number_node(scene: Scene) -> int:
@@ -156,24 +308,15 @@ def has_machine(scene: Scene) -> bool:
     return scene.machine.narrowed or not scene.world.several_nodes
 
 
-def count_lost(scene: Scene, workers: int, busy: frozenset[int], *, own: bool) -> int:
-    """Count the cores of one rank that workers take: none if they are pinned to cores that are not the rank's."""
-    if not busy or not scene.machine.siblings:
+def count_lost(cores: Sequence[frozenset[int]], workers: int, busy: frozenset[int], ranks: int) -> int:
+    """Count the cores that each of the ranks that share these loses to workers; busy: the processors of all workers."""
+    if not busy or not cores:
         return workers
-    taken = sum(1 for core in scene.machine.siblings if core & busy)
-    return taken if own else -(-taken // (scene.world.local_size or 1))
+    return -(-sum(1 for core in cores if core & busy) // ranks)
 
 
-def count_threads(scene: Scene, cores: int) -> str | None:
-    """Return the number of threads: one for each core of a rank that no worker takes, and one where there is none.
-
-    None before a program that starts nobody knows how many ranks, each of which would take it for its own.
-    """
-    return None if scene.kind == UNKNOWN else str(max(1, cores))
-
-
-def bind_threads(scene: Scene, busy: frozenset[int]) -> str | None:
-    """Return KMP_AFFINITY, which binds the threads of a rank that has all cores that it sees; None where it may not.
+def may_bind_threads(scene: Scene) -> bool:
+    """Return whether KMP_AFFINITY may bind the threads of a rank that has cores of its own.
 
     `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
     the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
@@ -182,16 +325,46 @@ def bind_threads(scene: Scene, busy: frozenset[int]) -> str | None:
     program that starts ranks, would hand it on to all of them. A thread that is bound hands its processor on to what
     it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a DataLoader would all share that one.
     """
-    if scene.kind not in (RANKS, SINGLE) or release(scene.stack.python) >= SERVES_FORKS:
-        return None
-    if not (scene.machine.owned and has_machine(scene) and has_iomp(scene)):
-        return None
-    free = frozenset(min(core) for core in scene.machine.siblings if not core & busy)
-    if not busy or not free or len(free) == len(scene.machine.siblings):
+    if scene.role.kind not in (RANKS, SINGLE) or release(scene.stack.python) >= SERVES_FORKS:
+        return False
+    if any(scene.environ.get(name) for name in OF_THE_USER):
+        return False
+    return scene.machine.owned and has_iomp(scene)
+
+
+def write_affinity(cores: Sequence[frozenset[int]], busy: frozenset[int]) -> str:
+    """Return KMP_AFFINITY for the threads of a rank with these cores, on those that no worker keeps busy."""
+    free = frozenset(min(core) for core in cores if not core & busy)
+    if not busy or not free or len(free) == len(cores):
         return "granularity=fine,compact,1,0"
     return f"granularity=fine,proclist=[{write_cpus(free)}],explicit"
 
 
 def has_iomp(scene: Scene) -> bool:
-    """Return whether Intel's OpenMP, which alone reads KMP_*, will be there."""
-    return scene.exists(OPENMP)
+    """Return whether Intel's OpenMP, which alone reads KMP_*, will be there: the user's LD_PRELOAD may leave it out."""
+    yours = list_preloads(scene.environ, scene.role.exists)
+    return scene.role.exists(OPENMP) and (not yours or any("libiomp5" in path for path in yours))
+
+
+def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:
+    """Return the libraries of LD_PRELOAD, none if no path in it exists: then it is that of the host (Apptainer).
+
+    A name without a directory, or with `$LIB`, is looked for by the loader.
+    """
+    found = environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    yours = [part for part in found if "libnss_wrapper" not in part]  # that one gives this user a name
+    return yours if any("/" not in part or "$" in part or exists(part) for part in yours) else []
+
+
+def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that give hydra's ranks their cores without those of oneCCL's workers, which have others.
+
+    Elsewhere hydra's own division is right. It is for nodes that are alike, each with `count` ranks.
+    """
+    workers = number(environ, "CCL_WORKER_COUNT") if environ.get("CCL_ROOT") else None
+    if not workers or not machine.owned or count > machine.physical or any(environ.get(name) for name in PINNED):
+        return {}
+    shares = split(machine, count)
+    cpus = list_workers(shares, workers)
+    masks = ",".join(hex(sum(1 << cpu for cpu in share[workers:])) for share in shares)
+    return {"CCL_WORKER_AFFINITY": cpus, "I_MPI_PIN_DOMAIN": f"[{masks}]"} if cpus else {}

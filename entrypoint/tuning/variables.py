@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.machine.identity import LIBRARIES
 from entrypoint.machine.image import names_itself
 from entrypoint.settings import Setting
-from entrypoint.tuning.scene import ANY, RANKS
-from entrypoint.tuning.threads import OPENMP, divide_cores, has_iomp
-from entrypoint.world.model import ALONE, TORCHRUN, TORCHRUN_WORKER
+from entrypoint.tuning.bind import bind_ranks, leave_out, warn_bindings
+from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Scene, divide_cores, has_iomp, list_preloads
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.tuning.scene import Scene
+    from entrypoint.machine.cpus import Machine
+    from entrypoint.machine.image import Stack
+    from entrypoint.tuning.threads import Role
     from entrypoint.world.model import World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
@@ -31,35 +33,35 @@ PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 def interface(scene: Scene) -> str | None:
     """Return the interface between ranks, so that no library guesses one: it may pick a bridge of an engine."""
-    if not scene.training:
+    if not scene.role.training:
         return None
-    return scene.interface() if scene.world.several_nodes else "lo"
+    return scene.role.interface() if scene.world.several_nodes else "lo"
 
 
 def preload(scene: Scene) -> str | None:
     """List the libraries to preload that the image has."""
     wanted = (*PRELOADS, LIBRARIES) if host_name(scene) else PRELOADS
-    found = [next((path for path in paths if scene.exists(path)), "") for paths in wanted]
+    found = [next((path for path in paths if scene.role.exists(path)), "") for paths in wanted]
     return ":".join(path for path in found if path) or None
 
 
 def host_name(scene: Scene) -> str | None:
     """Return a host name that resolves, for a torch which insists on it, where the real one does not."""
-    wrapped = names_itself(scene.stack.torch) and any(scene.exists(path) for path in LIBRARIES)
+    wrapped = names_itself(scene.stack.torch) and any(scene.role.exists(path) for path in LIBRARIES)
     return "localhost" if wrapped and is_nameless(scene) else None
 
 
 def is_nameless(scene: Scene) -> bool:
     """Return whether a torchrun that this command may start would look in vain for the name of its host."""
-    return scene.isolated and scene.world.launcher == ALONE and scene.kind != RANKS
+    return scene.role.isolated and scene.world.launcher == ALONE and scene.role.kind != RANKS
 
 
 def local_address(scene: Scene) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
-    single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.training
+    single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.role.training
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
-    needed = single and (scene.world.sizes[1] > 1 or scene.kind == ANY)
-    one_node = scene.world.launcher == TORCHRUN and scene.training and not scene.world.several_nodes
+    needed = single and (scene.world.sizes[1] > 1 or scene.role.kind == ANY)
+    one_node = scene.world.launcher == TORCHRUN and scene.role.training and not scene.world.several_nodes
     needed = needed or (one_node and bool(scene.environ.get("PET_RDZV_ENDPOINT")))
     return "127.0.0.1" if needed or is_nameless(scene) else None
 
@@ -68,7 +70,7 @@ def insisted(scene: Scene) -> str | None:
     """Return the size of the world: a rank for each node or more, where the NUMA nodes of this one were counted."""
     unknown = scene.world.several_nodes and "local_size" in scene.world.guessed
     size = f"{scene.world.nodes[0]}:" if unknown else scene.world.asked
-    return size if scene.training else None
+    return size if scene.role.training else None
 
 
 def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
@@ -91,19 +93,64 @@ def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
         ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
         ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None,
          "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
-        ("I_MPI_ROOT", MPI_ROOT if scene.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
+        ("I_MPI_ROOT", MPI_ROOT if scene.role.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
         ("FI_PROVIDER_PATH",
-         next((path for path in PROVIDERS if scene.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
+         next((path for path in PROVIDERS if scene.role.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
         ("I_MPI_PIN", None if scene.machine.owned else "0",
          "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
         ("MULTINODE_WORLD_SIZE", insisted(scene), "what was asked for"),
-        ("MULTINODE_JOB", (scene.training and scene.world.job) or None, "only its ranks share this"),
+        ("MULTINODE_JOB", (scene.role.training and scene.world.job) or None, "only its ranks share this"),
     )  # fmt: skip
 
 
-def tune_variables(scene: Scene) -> list[Setting]:
-    """Return every variable that has a value here."""
-    return [Setting(name, value, why) for name, value, why in list_rows(scene) if value is not None]
+def is_training(world: World) -> bool:
+    """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
+    return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
+
+
+def is_isolated(routes: str | None, routes6: str | None) -> bool:
+    """Return whether no route leads anywhere but to loopback, as with `docker run --network none`.
+
+    The table of IPv4 has a head and leaves loopback out, that of IPv6 has neither (/proc/net/route, ipv6_route).
+    """
+    if routes is None or routes.count("\n") > 1:
+        return False
+    return all(line.endswith(" lo") for line in (routes6 or "").splitlines())
+
+
+class Tuned(NamedTuple):
+    """Variables for a process, the names of those of the user that it does not get, and notes for the log."""
+
+    settings: list[Setting]
+    left_out: frozenset[str]
+    notes: list[str]
+
+
+def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stack, role: Role) -> Tuned:
+    """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
+    scene = Scene(world, machine, environ, stack, role)
+    settings = [Setting(name, value, why) for name, value, why in list_rows(scene) if value is not None]
+    lost = is_lost(scene)
+    left = {*leave_out(scene), *(("LD_PRELOAD",) if lost else ())}
+    return Tuned([*settings, *bind_ranks(scene)], frozenset(left), [*warn_bindings(scene), *warn_preload(scene)])
+
+
+def is_lost(scene: Scene) -> bool:
+    """Return whether LD_PRELOAD names nothing that is in this container: Apptainer hands on that of the host."""
+    text = scene.environ.get("LD_PRELOAD", "")
+    return bool(text) and "libnss_wrapper" not in text and not list_preloads(scene.environ, scene.role.exists)
+
+
+def warn_preload(scene: Scene) -> list[str]:
+    """Return a note on a preload of the user's that is not in this container, or by which ours are not preloaded."""
+    text, yours = scene.environ.get("LD_PRELOAD", ""), list_preloads(scene.environ, scene.role.exists)
+    if is_lost(scene):
+        return [f"LD_PRELOAD={text} is left out: there is no such file in this container"]
+    ours = [path.rpartition("/")[2].partition(".so")[0] for path in (preload(scene) or "").split(":")]
+    lacking = [name for name in ours if not any(name in path for path in yours)]
+    if not yours or not lacking or not scene.role.training:
+        return []
+    return [f"LD_PRELOAD is yours, and {' and '.join(lacking)} not in it: unset it for ours"]
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:

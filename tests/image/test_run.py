@@ -100,6 +100,46 @@ def test_ranks_of_torchrun_have_cores_of_their_own(image: str, command: str) -> 
     assert "[0] 1" in done.out and "[1] 1" in done.out
 
 
+# What a rank may use at its start and once it has computed, and whether it has the variable that the site has set.
+PRINTS = """
+import os
+before = sorted(os.sched_getaffinity(0))
+import torch
+torch.ones(999, 999) @ torch.ones(999, 999)
+os.write(1, f"{before} {sorted(os.sched_getaffinity(0))} {os.environ['SITE'] in os.environ}\\n".encode())
+"""
+TORCHRUN, OWN, SHARED = "torchrun --nproc-per-node 2", {"[0] [0] True", "[1] [1] True"}, {"[0, 1] [0, 1] False"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limit", "start", "expected"),
+    [
+        ("OMP_PROC_BIND", "true", "--cpuset-cpus=0-1", TORCHRUN, OWN),
+        pytest.param("OMP_PLACES", "cores", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
+        pytest.param("GOMP_CPU_AFFINITY", "0", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
+        pytest.param("KMP_AFFINITY", "compact", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
+        pytest.param("KMP_HW_SUBSET", "1c", "--cpuset-cpus=0-1", TORCHRUN, OWN, marks=pytest.mark.slow),
+        pytest.param("OMP_PROC_BIND", "true", "--cpus=1", TORCHRUN, SHARED, marks=pytest.mark.slow),
+        pytest.param(
+            "OMP_PROC_BIND", "true", "--cpus=1", "mpirun -n 2 multinode python3", SHARED, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_no_variable_of_a_site_binds_two_ranks_to_one_core(
+    image: str, tmp_path: Path, name: str, value: str, limit: str, start: str, expected: set[str]
+) -> None:
+    (tmp_path / "x.py").write_text(PRINTS)
+    tmp_path.chmod(0o755)
+    options = [limit, "--env", f"{name}={value}", "--env", f"SITE={name}", "--volume", f"{tmp_path}:/given:ro"]
+
+    done = run(image, *start.split(), "/given/x.py", options=options)
+
+    assert done.code == 0
+    assert f"{name}={value} is " in done.err
+    rows = [line for line in done.out.splitlines() if line.startswith("[")]
+    assert len(rows) == 2 and set(rows) == expected
+
+
 def test_smoke_trains_in_an_older_line(older_image: str) -> None:
     done = run(older_image, "--nproc", "2", "smoke", "--bf16")
 

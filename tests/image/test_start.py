@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from entrypoint.tuning import accelerate
-from entrypoint.tuning.options import FLAGS, VALUED
+from entrypoint.tuning.starters import ACCELERATE_FLAGS, FLAGS, VALUED
 from tests.support.harness import call, run
 
 WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
@@ -133,7 +132,7 @@ def test_the_options_of_programs_that_start_ranks_are_known(bare_image: str) -> 
     """
     done = run(bare_image, "-c", PARSERS, options=["--entrypoint", "python3"])
 
-    for names, known in zip(json.loads(done.out), (FLAGS, VALUED, accelerate.FLAGS), strict=True):
+    for names, known in zip(json.loads(done.out), (FLAGS, VALUED, ACCELERATE_FLAGS), strict=True):
         assert {name[:2] + name[2:].replace("-", "_") for name in names} <= set(known)
 
 

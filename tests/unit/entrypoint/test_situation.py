@@ -7,7 +7,7 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.situation import find_kind, name_task
 from entrypoint.tasks.job import Job
-from entrypoint.tuning.scene import ANY, SINGLE
+from entrypoint.tuning.threads import ANY, SINGLE
 from entrypoint.world.model import ALONE, World
 from tests.support.starts import find_situation, make_facts
 

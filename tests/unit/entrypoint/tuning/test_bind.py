@@ -1,6 +1,9 @@
-"""Ranks of torchrun that take their own cores."""
+"""The ranks of a torchrun: which have cores of their own, and what becomes of the user's binding of threads."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -10,109 +13,164 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import list_variables, narrow, start_rank
-from entrypoint.tuning.scene import Scene
-from entrypoint.tuning.starters import RANK, bind_ranks
+from entrypoint.tuning.bind import CORES, RANK, Node, prepare_rank, read_node
+from entrypoint.tuning.threads import ANY, UNKNOWN, Role
+from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
-from tests.support.machines import Box, look_at, pod
+from tests.support.machines import Box, cpuset, look_at, pod
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site")
 CCL = GLOO._replace(torch="2.4.0+cpu", backend="ccl")
-TWO = Box(2, 28, 2)
+TWO, TIGHT = Box(2, 28, 2), look_at(Box(2, 28, 2), pod(8))
+ALONE = World("alone", "", local_size=2)
 SECOND = World("torchrun-worker", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
-ALL_FINE = "granularity=fine,compact,1,0"
+FINE = "granularity=fine,compact,1,0"
+TORCHRUN = Role(program="torchrun", starter="torchrun", exists=lambda path: True)
+SHELL = TORCHRUN._replace(kind=ANY, training=False, program="bash", starter="")
+
+
+def share(
+    machine: Machine,
+    rank: World,
+    world: World = ALONE,
+    role: Role = TORCHRUN,
+    stack: Stack = GLOO,
+    more: Mapping[str, str] = {},
+) -> tuple[str, dict[str, str]]:
+    """Plan a node, hand its variables to a rank as torchrun does, and return the processors and variables of that."""
+    tuned = tune(world, machine, more, stack, role)
+    ours = {each.name: each.value for each in tuned.settings if not more.get(each.name)}
+    given = {name: value for name, value in more.items() if name not in tuned.left_out}
+    marks = ";".join(f"{name}={value}" for name, value in ours.items())
+    cpus, environ = prepare_rank({**given, **ours, MARK: marks}, rank)
+    return write_cpus(cpus), environ
 
 
 @pytest.mark.parametrize(
-    ("machine", "world", "cpus"),
+    ("machine", "rank", "cpus", "threads", "affinity"),
     [
-        (look_at(TWO), SECOND, "28-55,84-111"),
-        (look_at(Box(1, 4, 2, paired=True)), SECOND, "4-7"),
-        (look_at(Box(1, 5)), SECOND._replace(local_size=3, rank=2, local_rank=2, size=3), "3-4"),
-        (look_at(TWO, pod(8)), SECOND, "0-111"),  # under a quota the cores are others', too
-        (look_at(Box(1, 2)), SECOND._replace(local_size=3), "0-1"),
-        (look_at(TWO), SECOND._replace(local_size=1, local_rank=0), "0-111"),
-        (look_at(TWO), SECOND._replace(local_rank=0), "28-55,84-111"),  # --virtual-local-rank
-        (look_at(TWO), SECOND._replace(nodes=(2, 2), node_rank=1, rank=3, size=4), "28-55,84-111"),
+        (look_at(TWO), SECOND, "28-55,84-111", "28", FINE),
+        (look_at(Box(1, 4, 2, paired=True)), SECOND, "4-7", "2", FINE),
+        (look_at(Box(1, 5)), SECOND._replace(local_size=3, rank=2, local_rank=2, size=3), "3-4", "2", FINE),
+        (look_at(TWO), SECOND._replace(local_rank=0), "28-55,84-111", "28", FINE),  # --virtual-local-rank
+        (look_at(TWO), SECOND._replace(nodes=(2, 2), rank=3, size=4), "28-55,84-111", "28", None),
+        (look_at(TWO, cpuset("0-7"), cpus="0-7"), SECOND._replace(nodes=(2, 2), rank=3, size=4), "4-7", "4", FINE),
+        # Under a quota, or with more ranks than cores, nobody has any of its own.
+        (TIGHT, SECOND, "0-111", "4", None),
+        (look_at(Box(1, 2)), SECOND._replace(local_size=3, size=3), "0-1", "1", None),
+        (look_at(TWO), SECOND._replace(local_size=1, rank=0, size=1), "0-111", "56", FINE),
     ],
 )
-def test_a_rank_has_the_cores_of_its_numa_node(machine: Machine, world: World, cpus: str) -> None:
-    assert write_cpus(narrow(machine, world).cpus) == cpus
+@pytest.mark.parametrize("role", [TORCHRUN._replace(counts=True), SHELL], ids=["torchrun", "shell"])
+def test_a_rank_has_its_share_of_the_plan(
+    machine: Machine, rank: World, cpus: str, threads: str, affinity: str | None, role: Role
+) -> None:
+    world = ALONE._replace(local_size=rank.local_size) if role.training else ALONE._replace(local_size=1)
+    found, environ = share(machine, rank, world, role)
+    assert (found, environ["OMP_NUM_THREADS"], environ.get("KMP_AFFINITY")) == (cpus, threads, affinity)
+    assert f"OMP_NUM_THREADS={threads}" in environ[MARK].split(";")
+
+
+@pytest.mark.parametrize(
+    ("environ", "threads", "affinity"),
+    [
+        ({}, "27", "granularity=fine,proclist=[29-55],explicit"),
+        ({"CCL_WORKER_COUNT": "4"}, "24", "granularity=fine,proclist=[32-55],explicit"),
+        ({"CCL_WORKER_OFFLOAD": "0"}, "28", FINE),
+        ({"OMP_NUM_THREADS": "7"}, "7", "granularity=fine,proclist=[29-55],explicit"),
+    ],
+)
+def test_workers_of_oneccl_take_cores_from_a_share(environ: dict[str, str], threads: str, affinity: str) -> None:
+    _, found = share(look_at(TWO), SECOND, stack=CCL, more=environ)
+    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, affinity)
 
 
 @given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.integers(2, 12), st.integers(0, 24))
 def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int, first: int) -> None:
     """Ranks of nodes with other numbers of processes come first: any numbers in a row do."""
     machine = look_at(Box(sockets, cores, threads))
-    worlds = [SECOND._replace(local_size=ranks, rank=first + rank, local_rank=rank) for rank in range(ranks)]
-    shares = [narrow(machine, world).cpus for world in worlds]
+    node = {each.name: each.value for each in tune(ALONE, machine, {}, GLOO, SHELL).settings}
+    worlds = [SECOND._replace(local_size=ranks, rank=first + rank, size=99) for rank in range(ranks)]
+    shares = [prepare_rank(node, world)[0] for world in worlds]
     if ranks <= machine.physical:
-        assert sorted(cpu for share in shares for cpu in share) == sorted(machine.cpus)
+        assert sorted(cpu for each in shares for cpu in each) == sorted(machine.cpus)
     else:
         assert set(shares) == {machine.cpus}
 
 
+BINDINGS = {
+    "OMP_PROC_BIND": "true", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-3", "KMP_AFFINITY": "compact",
+    "KMP_HW_SUBSET": "1c",
+}  # fmt: skip
+BY_MPI = World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
+RANK_OF_MPI, MPIRUN = Role(exists=lambda path: True), SHELL._replace(program="mpirun", starter="mpirun")
+
+
+@pytest.mark.parametrize("name", BINDINGS)
 @pytest.mark.parametrize(
-    ("stack", "environ", "expected"),
+    ("world", "machine", "role", "agent", "rank"),
     [
-        (GLOO, {}, {"OMP_NUM_THREADS": "28", "KMP_AFFINITY": ALL_FINE}),
-        (GLOO, {"OMP_NUM_THREADS": "56", MARK: "OMP_NUM_THREADS=56"},
-         {"OMP_NUM_THREADS": "28", "KMP_AFFINITY": ALL_FINE}),
-        (GLOO, {"OMP_NUM_THREADS": "7", "KMP_AFFINITY": "none"}, {}),
-        (GLOO, {"OMP_NUM_THREADS": "7", MARK: "OMP_NUM_THREADS=56"}, {"KMP_AFFINITY": ALL_FINE}),
-        (CCL, {"CCL_WORKER_AFFINITY": "0,28"},
-         {"OMP_NUM_THREADS": "27", "KMP_AFFINITY": "granularity=fine,proclist=[29-55],explicit"}),
+        (ALONE, look_at(TWO), TORCHRUN, False, True),
+        (ALONE, TIGHT, TORCHRUN, False, False),
+        (ALONE._replace(local_size=3), look_at(Box(1, 2)), TORCHRUN, False, False),
+        (World("torchrun", "", (2, 2), 0, 1, master="m"), look_at(TWO), TORCHRUN, False, True),
+        (World("torchrun", "", (2, 2), 0, 1, master="m"), TIGHT, TORCHRUN, False, False),
+        (ALONE, look_at(TWO), TORCHRUN._replace(program="/venv/bin/torchrun"), False, False),
+        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(kind=ANY), False, True),
+        (ALONE._replace(local_size=1), look_at(TWO), SHELL._replace(starter="accelerate"), False, False),
+        (BY_MPI, look_at(TWO, cpus="28-55,84-111", parent="0-111"), RANK_OF_MPI, True, True),
+        (BY_MPI, TIGHT, RANK_OF_MPI, False, False),
+        (BY_MPI, look_at(TWO), RANK_OF_MPI, False, False),  # nobody has pinned it
+        (ALONE, look_at(TWO), MPIRUN, True, True),
+        (ALONE, TIGHT, MPIRUN, False, False),
+        (ALONE._replace(local_size=1), TIGHT, Role(), True, True),  # one process, whose user wants it so
+        (ALONE._replace(local_size=1), TIGHT, SHELL, True, True),
     ],
-)  # fmt: skip
-def test_a_rank_gets_the_variables_of_its_own_cores(
-    stack: Stack, environ: dict[str, str], expected: dict[str, str]
+)
+def test_no_variable_binds_all_ranks_to_one_core(
+    name: str, world: World, machine: Machine, role: Role, agent: bool, rank: bool
 ) -> None:
-    own = narrow(look_at(TWO), SECOND)
-    found = list_variables(Scene(SECOND, own, stack, True, lambda: None, lambda path: True, environ))
-    assert {name: value for name, value in found.items() if name != MARK} == expected
-    assert all(f"{name}={value}" in found[MARK] for name, value in expected.items())
+    tuned = tune(world, machine, {name: BINDINGS[name]}, GLOO, role)
+    assert (name not in tuned.left_out) == agent
+    assert len(tuned.notes) == (not agent)
+    ours = {each.name: each.value for each in tuned.settings}
+    if role.starter == "torchrun":
+        started = prepare_rank(ours, SECOND._replace(local_size=world.local_size))[1] if "PYTHON_EXEC" in ours else {}
+        assert (started.get(name) == BINDINGS[name]) == rank
+
+
+@pytest.mark.parametrize(("name", "value"), [("OMP_PROC_BIND", "false"), ("KMP_AFFINITY", "none"), ("OMP_PLACES", "")])
+def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> None:
+    tuned = tune(ALONE, TIGHT, {name: value}, GLOO, TORCHRUN)
+    assert (tuned.left_out, tuned.notes) == (frozenset(), [])
 
 
 @pytest.mark.parametrize(
-    ("name", "world", "machine", "bound"),
+    ("role", "world", "machine", "bound"),
     [
-        ("torchrun", World("alone", "", local_size=2), look_at(TWO), True),
-        ("python3", World("torchrun", "", (2, 2), local_size=2), look_at(TWO), True),
-        ("/venv/bin/torchrun", World("alone", "", local_size=2), look_at(TWO), False),  # it has a Python of its own
-        ("torchrun", World("alone", "", local_size=1), look_at(TWO), False),
-        ("torchrun", World("alone", "", local_size=2), look_at(TWO, pod(8)), False),
-        ("torchrun", SECOND, look_at(TWO), False),
-        ("bash", World("alone", "", local_size=1), look_at(TWO), True),
-        ("bash", World("alone", "", local_size=1), look_at(TWO, pod(8)), True),  # its ranks count their threads
-        ("/bin/bash", World("alone", "", local_size=1), look_at(TWO), True),
-        ("numactl", World("alone", "", local_size=1), look_at(TWO), True),
-        ("bash", SECOND, look_at(TWO), False),
-        ("true", World("alone", "", local_size=1), look_at(TWO), False),
+        (TORCHRUN, ALONE, look_at(TWO), True),
+        (TORCHRUN._replace(program="python3"), World("torchrun", "", (2, 2), local_size=2), look_at(TWO), True),
+        (TORCHRUN._replace(program="/venv/bin/torchrun"), ALONE, look_at(TWO), False),  # it has a Python of its own
+        (TORCHRUN, ALONE._replace(local_size=1), look_at(TWO), False),
+        (TORCHRUN, ALONE, TIGHT, False),
+        (TORCHRUN, SECOND, look_at(TWO), False),
+        (TORCHRUN._replace(exists=lambda path: False), ALONE, look_at(TWO), False),
+        (SHELL, ALONE, TIGHT, True),  # its ranks count their threads
+        (SHELL._replace(program="/usr/bin/numactl"), ALONE._replace(local_size=1), look_at(TWO), True),
+        (SHELL, SECOND, look_at(TWO), False),
+        (SHELL._replace(program="true"), ALONE._replace(local_size=1), look_at(TWO), False),
+        (SHELL._replace(program="deepspeed", kind=UNKNOWN), ALONE, look_at(TWO), False),
     ],
 )
-def test_which_ranks_are_bound(name: str, world: World, machine: Machine, bound: bool) -> None:
-    found = bind_ranks(name, world, machine, lambda path: True)
-    assert [(each.name, each.value) for each in found] == ([("PYTHON_EXEC", RANK)] if bound else [])
-    assert bind_ranks(name, world, machine, lambda path: False) == []
+def test_which_ranks_are_started_by_our_program(role: Role, world: World, machine: Machine, bound: bool) -> None:
+    found = {each.name: each.value for each in tune(world, machine, {}, GLOO, role).settings}
+    assert (found.get("PYTHON_EXEC") == RANK, CORES in found) == (bound, bound)
 
 
-def test_ranks_under_a_quota_divide_its_cores() -> None:
-    machine = look_at(TWO, pod(8))
-    environ = {"OMP_NUM_THREADS": "8", MARK: "OMP_NUM_THREADS=8"}
-    scene = Scene(SECOND, narrow(machine, SECOND), GLOO, True, lambda: None, lambda path: True, environ)
-    assert list_variables(scene) == {"OMP_NUM_THREADS": "4", MARK: "OMP_NUM_THREADS=4"}
+VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.text())
 
 
-@pytest.mark.parametrize(
-    ("world", "cpus"), [(SECOND, "28-55,84-111"), (SECOND._replace(rank=0, size=1, local_rank=0, local_size=1), None)]
-)
-def test_a_rank_narrows_itself_before_python(monkeypatch: pytest.MonkeyPatch, world: World, cpus: str | None) -> None:
-    masks: list[str] = []
-    started: list[list[str]] = []
-    monkeypatch.setattr("os.sched_setaffinity", lambda _, mask: masks.append(write_cpus(mask)))
-    monkeypatch.setattr("os.execvpe", lambda file, argv, environ: started.append([file, *argv]))
-
-    start_rank(["-u", "x.py"], {}, world, look_at(TWO), GLOO)
-
-    assert masks == ([cpus] if cpus else [])
-    assert started == [["python3", "python3", "-u", "x.py"]]
+@given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, "x"]), VALUES).map(json.dumps))
+def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
+    if read_node(text) is None:
+        assert prepare_rank({CORES: text, "A": "1"}, SECOND) == (frozenset(), {CORES: text, "A": "1"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from entrypoint.errors import Refusal
 from entrypoint.tuning.starters import (
     ALIKE,
+    FLAGS,
     NEW_STORE,
+    VALUED,
     check_accelerate,
     fix_count,
     fix_node,
@@ -19,6 +22,7 @@ from entrypoint.tuning.starters import (
     read_start,
     renew_store,
     replace_auto,
+    walk_options,
 )
 from entrypoint.world.model import World
 from entrypoint.world.table import detect
@@ -227,25 +231,84 @@ def test_auto_becomes_a_number(line: str, expected: str) -> None:
     assert " ".join(replace_auto(line.split(), 2)) == expected
 
 
+# As `accelerate config` of 1.15 writes it for two processes on a CPU.
+CPU = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_CPU
+downcast_bf16: 'no'
+mixed_precision: bf16
+mpirun_hostfile: ''
+num_machines: 1
+num_processes: 2  # all together
+use_cpu: true
+"""
+AS_JSON = json.dumps(dict(line.split("#")[0].strip().split(": ") for line in CPU.splitlines()), indent=2)
+FILES = {
+    "cpu.yaml": CPU, "cpu.json": AS_JSON, "mpi.yaml": CPU.replace("''", "/hosts"),
+    "one.yaml": CPU.replace("processes: 2", "processes: 1"), "gpu.yaml": CPU.replace("MULTI_CPU", "MULTI_GPU"),
+    "no.yaml": CPU.replace("MULTI_CPU", "'NO'"), "/hf/accelerate/default_config.yaml": CPU,
+}  # fmt: skip
+OWN = {"HF_HOME": "/hf"}
+NODES = "torchrun --nnodes {} --node_rank R --master_addr HOST --nproc_per_node {} SCRIPT.py"
+
+
 @pytest.mark.parametrize(
-    ("line", "refused"),
+    ("line", "environ", "said", "remedy"),
     [
-        ("accelerate launch --cpu --num_processes 2 x.py", True),
-        ("accelerate launch --num-processes=2 x.py", True),
-        ("python3 -m accelerate.commands.launch --cpu --num_processes 2 x.py", True),
-        ("accelerate launch --cpu --num_processes 1 x.py", False),
-        ("accelerate launch --multi_gpu --num_processes 2 x.py", False),
-        ("accelerate launch --cpu --mpirun_hostfile hosts --num_processes 2 x.py", False),
-        ("accelerate launch --cpu x.py --num_processes 2", False),
-        ("torchrun --num_processes 2 x.py", False),
+        ("launch --cpu --num_processes 2 x.py", {}, "--num_processes 2", "torchrun --nproc_per_node 2 SCRIPT.py"),
+        ("launch --num-processes=2 x.py", {}, "--num_processes 2", ""),
+        ("launch --num_processes 4 --num_machines 2 x.py", {}, "--num_processes 4", NODES.format(2, 2)),
+        ("launch --num_machines 3 --machine_rank 1 x.py", {}, "--num_machines 3", NODES.format(3, 1)),
+        ("launch --enable_cpu_affinity --num_processes 2 x.py", {}, "--num_processes 2", ""),
+        ("launch --config_file cpu.yaml x.py", {}, "--num_processes 2, with cpu.yaml", ""),
+        ("launch --config-file=cpu.json x.py", {}, "--num_processes 2, with cpu.json", ""),
+        ("launch --config_file no.yaml x.py", {}, "--num_processes 2, with no.yaml", ""),
+        ("launch --config_file one.yaml --num_processes 3 x.py", {}, "--num_processes 3, with one.yaml", ""),
+        ("launch x.py", OWN, "--num_processes 2, with /hf/accelerate/default_config.yaml", ""),
+        ("launch --cpu x.py", OWN, "", ""),
+        ("launch --num_processes 1 x.py", OWN, "", ""),
+        ("launch x.py", {}, "", ""),
+        ("launch --config_file one.yaml x.py", {}, "", ""),
+        ("launch --config_file mpi.yaml x.py", {}, "", ""),
+        ("launch --config_file gpu.yaml x.py", {}, "", ""),
+        ("launch --config_file missing.yaml --num_processes 2 x.py", {}, "", ""),  # accelerate says so itself
+        ("launch --config_file cpu.yaml --mpirun_hostfile /hosts x.py", {}, "", ""),
+        ("launch --multi_gpu --num_processes 2 x.py", {}, "", ""),
+        ("launch --cpu x.py --num_processes 2", {}, "", ""),
+        ("env --num_processes 2", {}, "", ""),
     ],
 )
-def test_accelerate_starts_one_process_on_a_cpu(line: str, refused: bool) -> None:
+def test_accelerate_starts_one_process_on_a_cpu(line: str, environ: dict[str, str], said: str, remedy: str) -> None:
     """accelerate/commands/launch.py takes its `simple_launcher`, which never reads the number of processes."""
-    if not refused:
-        return check_accelerate(line.split(), {})
-    with pytest.raises(Refusal, match="torchrun --nproc_per_node 2"):
-        check_accelerate(line.split(), {})
+    words = ["accelerate", *line.split()]
+    if not said:
+        return check_accelerate(words, environ, FILES.get)
+    with pytest.raises(Refusal) as caught:
+        check_accelerate(words, environ, FILES.get)
+    assert (caught.value.value, caught.value.code) == (said, 2)
+    assert caught.value.remedy.startswith(remedy or "torchrun ")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("x.py --nnodes 2", {}),
+        ("--nnodes 2 x.py --nnodes 3", {"--nnodes": "2"}),
+        ("--nnodes=2 --nnodes 3 --standalone x.py", {"--nnodes": "3", "--standalone": "1"}),
+        ("-m pkg.train --nnodes 2", {"-m": "1"}),
+        ("-r3 -t 3 x.py", {"-r3": "1", "-t": "3"}),
+        ("--log-dir= x.py", {"--log_dir": ""}),
+        ("--nnodes", {"--nnodes": "1"}),
+        ("--nnodes 2 -- --nproc 4", {"--nnodes": "2"}),
+        ("--rdzv-conf a_b=1,b=2 x.py", {"--rdzv_conf": "a_b=1,b=2"}),
+        # A beginning of one option is that option; of several, or of none, torchrun refuses it.
+        ("--nnode 2 --nproc-per=4 x.py", {"--nnodes": "2", "--nproc_per_node": "4"}),
+        ("--standalon --he --mod pkg.train", {"--standalone": "1", "--help": "1", "--module": "1"}),
+        ("--master 2 --nodes 2 -n 2 x.py", {"--master": "2", "--nodes": "2", "-n": "2"}),
+    ],
+)
+def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
+    assert {name: value for name, value, _ in walk_options(line.split(), FLAGS, VALUED)} == found
 
 
 LINES = st.lists(

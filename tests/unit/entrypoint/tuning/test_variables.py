@@ -6,8 +6,8 @@ import pytest
 
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.tuning.scene import ANY, RANKS, SINGLE, UNKNOWN, Scene, is_training, spread_processes
-from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Role, spread_processes
+from entrypoint.tuning.variables import is_training, set_rank_variables, tune
 from entrypoint.world.model import World
 from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, docker, look_at, nested, pod
@@ -38,9 +38,9 @@ def values(
 ) -> dict[str, str]:
     world = spread_processes(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    training = is_training(world, job=job)
-    scene = Scene(world, machine, stack, training, lambda: "eth7", exists, environ or {}, kind, isolated)
-    return {"each": str(world.local_size), **{setting.name: setting.value for setting in tune_variables(scene)}}
+    role = Role(kind, job or is_training(world), interface=lambda: "eth7", exists=exists, isolated=isolated)
+    tuned = tune(world, machine, environ or {}, stack, role)
+    return {"each": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
 
 SMALL, ONE, TWO = Box(1, 2), Box(1, 28, 2), Box(2, 28, 2)
@@ -261,6 +261,11 @@ def test_one_process_has_the_whole_machine(kind: str, box: Box, threads: str | N
     assert (found.get("OMP_NUM_THREADS"), "KMP_AFFINITY" in found) == (threads, bound)
 
 
+@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"])
+def test_threads_that_the_user_has_bound_are_not_bound_again(name: str) -> None:
+    assert "KMP_AFFINITY" not in values(ALONE, look_at(SMALL), environ={name: "false"})
+
+
 SLURM = World("slurm", "", (2, 2), None, 4, 1, 1, 8, "node0", 29500)
 HYDRA = World("mpi", "", (1, 1), None, 4, 1, 1, 4, "127.0.0.1", 29500)
 PIN = {"I_MPI_PIN_INFO": "14-27,70-83", "I_MPI_PIN_MAPPING": "4:0 0,1 14,2 28,3 42"}
@@ -300,3 +305,24 @@ def test_a_launcher_may_say_whose_cores_they_are(
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
     assert {each.name: each.value for each in set_rank_variables(detect(environ), environ)} == found
+
+
+@pytest.mark.parametrize(
+    ("yours", "left_out", "notes", "kmp"),
+    [
+        ("", False, 0, True),
+        ("/usr/lib/libmine.so", False, 1, False),
+        ("libmine.so", False, 1, False),  # the loader looks for it
+        ("/usr/$LIB/xalt.so", False, 1, False),
+        ("/usr/lib/libmine.so:/usr/local/lib/libiomp5.so", False, 1, True),
+        ("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4.5.9:/usr/local/lib/libiomp5.so", False, 0, True),  # the guide's
+        ("/host/lib/darshan.so /host/lib/other.so", True, 1, True),
+        ("/usr/lib/x86_64-linux-gnu/libnss_wrapper.so", False, 0, True),
+    ],
+)
+def test_a_preload_of_the_users(yours: str, left_out: bool, notes: int, kmp: bool) -> None:
+    world = ALONE._replace(local_size=1)
+    exists = {*ALL, "/usr/lib/libmine.so"}.__contains__
+    tuned = tune(world, look_at(SMALL), {"LD_PRELOAD": yours}, GLOO, Role(exists=exists))
+    assert (tuned.left_out, len(tuned.notes)) == ({"LD_PRELOAD"} if left_out else frozenset(), notes)
+    assert ("KMP_BLOCKTIME" in {each.name for each in tuned.settings}) == kmp

@@ -12,8 +12,8 @@ from entrypoint.errors import USER, Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
-from entrypoint.tuning.scene import Scene, is_training, spread_processes
-from entrypoint.tuning.variables import set_rank_variables, tune_variables
+from entrypoint.tuning.threads import Role, spread_processes
+from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
 from entrypoint.world.model import ALONE, HERE, PORT, PORTS, Ranks, choose_port, read_layout
 from entrypoint.world.others import SAGEMAKER
@@ -400,8 +400,8 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     try:
         world = spread_processes(detect(environ, nproc, here=lambda: "here"), machine)
         alone.check(environ, world)
-        scene = Scene(world, machine, STACK, is_training(world, job=True), lambda: "eth0", lambda path: True, environ)
-        rows = [*tune_variables(scene), *set_rank_variables(world, environ)]
+        role = Role(interface=lambda: "eth0", exists=lambda path: True)
+        rows = [*tune(world, machine, environ, STACK, role).settings, *set_rank_variables(world, environ)]
     except Refusal as refusal:
         assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
         return
