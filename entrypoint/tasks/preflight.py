@@ -47,6 +47,8 @@ EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 # lists, and a tensor of one rank is joined to that of another image of the next (transformers/trainer.py,
 # evaluation_loop; accelerate/utils/operations.py).
 FAIL_WITH_RANKS = ("object-detection", "instance-segmentation", "instance-segmentation-no-trainer")
+# Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
+OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 # From here on nltk reads punkt_tab in the place of punkt.
 SINCE_TAB = (3, 8, 2)
 NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
@@ -89,6 +91,7 @@ def check_given(task: Task, given: Mapping[str, object], image: Image, ranks: in
     """
     check_reporters(task, given, image)
     check_evaluation(task, given, ranks)
+    check_directory(task, given)
     nltk = re.findall(r"\d+", find_version(image.sites, "nltk") or "")
     return find_nltk(task, given, image.environ, new=tuple(map(int, nltk)) >= SINCE_TAB)
 
@@ -102,7 +105,9 @@ def list_lacking(script: str, image: Image) -> list[str]:
 
 
 def warn_failing(task: Task, image: Image) -> list[str]:
-    """Return a note on a script that was seen to fail with a package of the image."""
+    """Return a note on a script that was seen to fail with a package of the image, or to lose what it has trained."""
+    if task.kind == TRAINER and not task.takes_checkpoint:
+        return ["its script looks for checkpoints itself, and ignores --resume_from_checkpoint"]
     if task.fails is None:
         return []
     package, since, why = task.fails
@@ -143,6 +148,14 @@ def check_evaluation(task: Task, given: Mapping[str, object], ranks: int) -> Non
     remedy = "--nproc 1 on one node" if task.kind == ACCELERATE else "--do_train alone, or --nproc 1 on one node"
     value = ", ".join([*flags, f"{ranks} ranks"])
     raise Refusal(f"the script of {task.name} cannot evaluate with several ranks", value, remedy)
+
+
+def check_directory(task: Task, given: Mapping[str, object]) -> None:
+    """Raise Refusal for a directory of images that a script would ignore, and train with its own data set."""
+    flag = next((each for each in ("train_dir", "validation_dir") if given.get(each)), None)
+    if flag and task.name in OF_CIFAR10 and not given.get("dataset_name"):
+        remedy = f"--dataset_name {given[flag]} in its place, which datasets loads as images"
+        raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {given[flag]}", remedy)
 
 
 def find_nltk(task: Task, given: Mapping[str, object], environ: Mapping[str, str], *, new: bool) -> list[Setting]:

@@ -160,7 +160,7 @@ def plan_task(job: jobs.Job, program: Program, world: World) -> Run | None:
         return None
     typed = read_given(job.words, read_file, strict=True)
     anew = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
-    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if trainer else NEVER
+    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if find_task(job.name).takes_checkpoint else NEVER
     return Run(directory, job.name, keep_arguments(given), begins_at, anew, hands, starts_ranks(job, world))
 
 

@@ -121,12 +121,21 @@ def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
         ("clm-no-trainer", "accelerate-0.34.2", ""),
         ("clm-no-trainer", "torch-2.4.0", ""),
         ("clm", "accelerate-1.15.0", ""),
+        ("speech-recognition-ctc", "accelerate-1.15.0", "ignores --resume_from_checkpoint"),
     ],
 )
 def test_a_script_that_was_seen_to_fail_is_said(stack: Stack, tmp_path: Path, name: str, there: str, said: str) -> None:
     (tmp_path / f"site/{there}.dist-info").mkdir()
     notes = warn_failing(find_task(name), Image(stack, {}))
     assert len(notes) == bool(said) and said in "".join(notes)
+
+
+def test_a_directory_that_a_script_ignores_is_refused(stack: Stack) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_given(find_task("mae"), {"train_dir": "/d"}, Image(stack, {}), 1)
+    assert (caught.value.value, caught.value.code) == ("--train_dir /d", 2)
+    assert check_given(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, Image(stack, {}), 1) == []
+    assert check_given(find_task("image-classification"), {"train_dir": "/d"}, Image(stack, {}), 1) == []
 
 
 def test_one_of_two_packages_is_enough_to_report(stack: Stack) -> None:

@@ -93,6 +93,15 @@ def kind(request: pytest.FixtureRequest, start: Start) -> Callable[..., str | No
     return start.task if request.param == "task" else start.own
 
 
+@pytest.mark.parametrize(
+    ("name", "hands"), [("clm", "flag"), ("clm-no-trainer", "never"), ("speech-recognition-ctc", "never")]
+)
+def test_only_a_script_that_reads_the_flag_gets_a_checkpoint(start: Start, name: str, hands: str) -> None:
+    words = ["--do_train", "--output_dir", str(start.directory)]
+    _, run = start.plan(job=Job(TASK, name, words))
+    assert run is not None and run.hands == hands
+
+
 def test_the_same_command_goes_on_from_its_last_whole_checkpoint(start: Start, kind: Callable[..., str | None]) -> None:
     assert kind("--seed", "1") is None
     first, second = start.save(4), start.save(8)
