@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tests.support.launchers import left_by, names, read_cases
+from tests.support.launchers import left_by, names, read_cases, read_machines
 
 ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Za-z0-9]+)+")
@@ -28,6 +28,7 @@ def names_in_sources() -> set[str]:
 NAMES = sorted(
     {name for each in names() for name in left_by(each)}
     | {name for case in read_cases() for name in case.environ}
+    | {name for rows in read_machines().values() for row in rows for name in row["variables"]}
     | names_in_sources()
     | {"VC_MASTER_HOSTS"}
 )

@@ -14,7 +14,7 @@ else:
     import tomli as tomllib
 
 DATA = Path(__file__).parents[1] / "data"
-DIRECTORY, CASES = DATA / "environments", DATA / "launchers.toml"
+DIRECTORY, CASES, MACHINES = DATA / "environments", DATA / "launchers.toml", DATA / "machines.toml"
 
 
 def left_by(*names: str) -> dict[str, str]:
@@ -55,6 +55,11 @@ def read_cases() -> list[Case]:
     rows = tomllib.loads(CASES.read_text())["case"]
     empty: dict[str, Any] = {"more": {}, "nproc": None, "world": "", "refused": "", "checked": ""}
     return [Case(**{**empty, **row, "left": tuple(row["left"])}) for row in rows]
+
+
+def read_machines() -> dict[str, list[dict[str, Any]]]:
+    """Return the environments in tests/data/machines.toml: those of processes that are alone, and of one of several."""
+    return tomllib.loads(MACHINES.read_text())
 
 
 def describe(world: World) -> str:

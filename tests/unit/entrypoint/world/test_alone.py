@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from entrypoint.errors import USER, Refusal
 from entrypoint.world import alone
 from entrypoint.world.model import World
-from entrypoint.world.table import detect
-from tests.support.launchers import left_by
+from entrypoint.world.table import complete, detect
+from tests.support.launchers import left_by, read_machines
 
 ALONE = "this process is alone, but was meant to be one of many"
 TF = '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}}'
 TYPED = {"PET_NPROC_PER_NODE": "2"}
+MACHINES = read_machines()
+
+
+@pytest.mark.parametrize("machine", MACHINES["alone"], ids=lambda machine: machine["machine"])
+def test_who_is_alone_is_left_alone(machine: dict[str, Any]) -> None:
+    environ = complete(machine["variables"], lambda path: None)
+    alone.check(environ, detect(environ))
+
+
+@pytest.mark.parametrize("machine", MACHINES["several"], ids=lambda machine: machine["machine"])
+def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(machine: dict[str, Any]) -> None:
+    environ = machine["variables"]
+    with pytest.raises(Refusal, match=ALONE) as caught:
+        alone.check(environ, detect(environ))
+    assert caught.value.value.startswith(f"{machine['name']}=")
+    alone.check({**environ, "MULTINODE_WORLD_SIZE": "1"}, detect(environ))
+
+
+def test_machines_are_many_and_say_where_they_are_from() -> None:
+    assert len(MACHINES["alone"]) >= 40
+    assert all(each["source"] and each["variables"] for rows in MACHINES.values() for each in rows)
 
 
 @pytest.mark.parametrize(
