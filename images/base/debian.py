@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shutil
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -151,7 +152,11 @@ def _check(debs: tuple[Deb, ...], installed: Mapping[str, str]) -> None:
 
 
 def cleaned(source: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    """Yield the entries that belong into an image, with times no later than EPOCH, paths without `./`."""
+    """Yield the entries that belong into an image, with times no later than EPOCH, paths without `./`.
+
+    None of them is run as its owner or group (setuid, setgid), as `su` and `mount` are: no program of an image needs
+    that, and what is started as root has it anyway.
+    """
     for info in source:
         info.name = info.name.removeprefix("./").rstrip("/")
         if info.name in ("", ".") or DIRTY.match(info.name):
@@ -161,6 +166,7 @@ def cleaned(source: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes
         data = source.extractfile(info) if info.isreg() else None
         if data and info.name.endswith(".pyc"):
             data = io.BytesIO(_with_time_of_source(data.read()))
+        info.mode &= ~(stat.S_ISUID | stat.S_ISGID)
         info.mtime = min(int(info.mtime), EPOCH)
         info.uname = info.gname = ""
         info.pax_headers = {}

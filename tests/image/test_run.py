@@ -286,6 +286,15 @@ def test_other_commands_run_as_they_stand(image: str, command: tuple[str, ...], 
         assert done.out.strip() == expected
 
 
+def test_no_program_runs_as_another_user_than_who_starts_it(image: str) -> None:
+    done = run(image, "find", "/", "-xdev", "-perm", "/6000", options=["--user", "0"])
+
+    assert (done.code, done.out) == (0, "")
+    assert (
+        run(image, "su", "nobody", "--shell", "/bin/sh", "--command", "id -u", options=["--user", "0"]).out == "65534\n"
+    )
+
+
 def test_a_terminal_gets_a_shell(image: str) -> None:
     command = ["script", "-qec", f"docker run --rm -it --network none {image} bash -c 'tty; exit 7'", "/dev/null"]
 

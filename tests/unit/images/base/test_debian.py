@@ -101,6 +101,14 @@ def test_bytecode_that_is_checked_by_a_hash_stays_as_it_is() -> None:
     assert data and data.read() == pyc
 
 
+@pytest.mark.parametrize(("mode", "kept"), [(0o4755, 0o755), (0o2755, 0o755), (0o1777, 0o1777), (0o644, 0o644)])
+def test_no_program_of_a_base_runs_as_another_user(mode: int, kept: int) -> None:
+    su = entry("./usr/bin/su", 0)
+    su.mode = mode
+    [(info, _)] = cleaned(tar_of([(su, b"elf")]))
+    assert info.mode == kept
+
+
 GONE = Deb("tini", "0.19.0-1", "amd64", "tini_0.19.0-1_amd64.deb", "5a" * 32)
 
 
