@@ -64,7 +64,7 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
 
         argv, environ = serve(environ)
     elif job.kind == jobs.SSH:
-        from entrypoint.mpi.ssh import connect
+        from entrypoint.mpi.keys import connect
 
         argv, environ = connect(job.words, environ)
     elif plan.meets_others:

@@ -1,1 +1,1 @@
-"""Several nodes: keys, ssh, hosts, and ranks that are started, followed and ended."""
+"""Several nodes by MPI over ssh: the server of a worker, the keys, and `launch`, which starts the ranks."""

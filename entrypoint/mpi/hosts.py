@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_text
 from entrypoint.numbers import MOST_PROCESSES, first_set, whole
 from entrypoint.world.mpi import HOSTFILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 # Letters of a line that are shown.
 LONGEST = 200
 FORMS = "one host a line: node0, node0:2 or node0 slots=2"
@@ -48,16 +51,22 @@ def read_hostfile(text: str, path: str) -> list[Host]:
 
 
 def read_host(word: str, where: str) -> Host:
-    """Return one host; raise Refusal for what is no name, and for an address of IPv6, in brackets or without."""
-    if word.count(":") > 1:
+    """Return one host; raise Refusal for what is no name, as an address of IPv6, and for MVAPICH's network device."""
+    name, colon, slots = word.partition(":")
+    if ":" in slots:
+        if is_name(name) and whole(slots.partition(":")[0]):
+            remedy = f"{name}:{slots.partition(':')[0]}; I_MPI_OFI_PROVIDER and I_MPI_HYDRA_IFACE choose a network"
+            raise Refusal("a hostfile of Intel MPI has no network device", where, remedy)
         remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
         raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", where, remedy)
-    name, colon, slots = word.partition(":")
-    # A name that begins with a dash would be an option to ssh.
-    good = name and name[0] not in "-." and all(letter in LETTERS for letter in name)
-    if not good or (colon and not whole(slots)):
+    if not is_name(name) or (colon and not whole(slots)):
         raise Refusal("this is not the name of a host", where, FORMS)
     return Host(name, whole(slots) if colon else None)
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text may be a host; one that begins with a dash would be an option to ssh."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", text) is not None
 
 
 def merge(hosts: list[Host]) -> list[Host]:
@@ -70,9 +79,23 @@ def merge(hosts: list[Host]) -> list[Host]:
     return [Host(name, count) for name, count in slots.items()]
 
 
-def default_hostfile(environ: Mapping[str, str]) -> str | None:
-    """Return the path of the hostfile that an operator has written; None without one."""
-    return first_set(environ, HOSTFILES) or None
+def find_hosts(typed: str | None, path: str | None, environ: Mapping[str, str]) -> list[Host]:
+    """List the hosts: those that were typed, or those of a file, else of the file that an operator has written."""
+    hosts: list[Host] = []
+    path = path or ("" if typed is not None else first_set(environ, HOSTFILES))
+    if typed is not None:
+        hosts = read_hosts(typed)
+    elif path:
+        text = read_text(path)
+        if text is None:
+            raise Refusal("the hostfile cannot be read", path, "--hostfile FILE, or --hosts node0,node1")
+        hosts = read_hostfile(text, path)
+    if not hosts:
+        raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
+    loopback = next((host.name for host in hosts if is_loopback(host.name)), None)
+    if loopback and len(hosts) > 1:
+        raise Refusal("loopback is a different machine on every host", loopback, "this host's name on the network")
+    return hosts
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:

@@ -1,4 +1,4 @@
-"""The mounted ssh key, and what is made of it: a private copy, and host keys that it has signed."""
+"""The mounted ssh key, and what is made of it: a private copy, host keys that it has signed, and the client's side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.machine.files import explain_closed, find_closed, make_private, read_file, write_private
+from entrypoint.machine.files import (
+    explain_closed,
+    find_closed,
+    make_private,
+    private_path,
+    read_file,
+    write_private,
+)
+from entrypoint.machine.network import is_here
 from entrypoint.numbers import LAST_PORT, whole
 from entrypoint.world.kubeflow import ROLE, is_trainjob
 
@@ -21,6 +29,14 @@ PORT = 2222
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
 # The file is copied, so it may be readable for all; for its owner alone it is closed to another uid in the container.
 MAKE = "ssh-keygen -t ed25519 -N '' -f id_ed25519 && chmod 644 id_ed25519, and mount the file in {} on every node"
+# Of what a release of OpenSSH offers, neither side takes what is old or weak: Diffie-Hellman without curves, curves of
+# NIST, CBC, and codes of SHA-1, of MD5, or that do not cover the ciphertext. Each release adds its own new ones.
+MODERN = """\
+KexAlgorithms -diffie-hellman-*,ecdh-sha2-*
+Ciphers -*-cbc
+MACs -hmac-sha1*,hmac-md5*,umac-64*,umac-128@openssh.com,hmac-sha2-256,hmac-sha2-512"""
+# Options of ssh that take a value: ssh(1), synopsis.
+VALUED = "BbcDEeFIiJLlmOoPpQRSWw"
 
 # The operator has made a key; without this it is in /root/.ssh (mpi-operator v2beta1, MPIJobSpec.SSHAuthMountPath).
 MOVE = f"sshAuthMountPath: {MOUNT} in the spec of the MPIJob, or in the mpi policy of the runtime"
@@ -35,16 +51,19 @@ class Keys(NamedTuple):
     authorized: str
 
 
-def find_keys(environ: Mapping[str, str]) -> Keys:
-    """Return the mounted key; raise Refusal where there is none, with how to mount one."""
-    keys = copy_keys(environ)
+def find_keys(environ: Mapping[str, str], *, private: bool = False) -> Keys:
+    """Return the mounted key; raise Refusal where there is none, with how to mount one.
+
+    private: whether authorized_keys alone, with which one cannot log in elsewhere, is not enough.
+    """
+    keys, looked = copy_keys(environ), " and ".join(places(environ))
     if keys is None:
         operated = bool(environ.get(ROLE)) or is_trainjob(environ)
-        raise Refusal(
-            "no ssh key is mounted",
-            f"looked in {' and '.join(places(environ))}",
-            MOVE if operated else explain_make(environ),
-        )
+        remedy = MOVE if operated else explain_make(environ)
+        raise Refusal("no ssh key is mounted", f"looked in {looked}", remedy)
+    if private and keys.private is None:
+        fact = "launch needs the private key, not only authorized_keys"
+        raise Refusal(fact, f"looked in {looked}", explain_make(environ))
     return keys
 
 
@@ -62,9 +81,9 @@ def places(environ: Mapping[str, str]) -> list[str]:
 def copy_keys(environ: Mapping[str, str]) -> Keys | None:
     """Return a private copy of the mounted key: a Secret is mounted readable for all, which ssh refuses.
 
-    Raises Refusal for one that is mounted and cannot be read.
+    Raises Refusal for one that is mounted and cannot be read, is no key, or has a passphrase.
     """
-    directory = make_private(f"/tmp/multinode-{os.getuid()}/ssh")
+    directory = make_private(private_path("ssh"))
     for place in places(environ):
         if find_closed(f"{place}/id") == os.path.abspath(place):
             raise explain_closed("the directory of the ssh key cannot be read", place)
@@ -72,10 +91,11 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
         authorized = read_file(f"{place}/authorized_keys")
         if key is None and authorized is None:
             continue
-        public, private = "", None
-        if key is not None:
-            private = copy_key(key, directory)
-            public = derive(private, key, environ)
+        private = copy_key(key, directory) if key else None
+        made = keygen(["-y", "-P", "", "-f", private], environ) if private else None
+        if made and made.returncode:
+            raise Refusal("this is not a private ssh key without a passphrase", key, explain_make(environ))
+        public = made.stdout if made else ""
         # Where only the key is mounted, whoever has it may log in.
         write_private(f"{directory}/authorized_keys", authorized or public)
         return Keys(directory, private, public, f"{directory}/authorized_keys")
@@ -91,25 +111,13 @@ def copy_key(path: str, directory: str) -> str:
     return write_private(f"{directory}/id", text.rstrip() + "\n")
 
 
-def derive(private: str, mounted: str, environ: Mapping[str, str]) -> str:
-    """Return the public half of a key; raise Refusal if it is no key, or has a passphrase."""
-    done = keygen(["-y", "-P", "", "-f", private], environ)
-    if done.returncode != 0:
-        raise Refusal("this is not a private ssh key without a passphrase", mounted, explain_make(environ))
-    return done.stdout
-
-
 def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run ssh-keygen without a terminal to ask at."""
+    pipe, command = subprocess.PIPE, ["ssh-keygen", *words]
     return subprocess.run(
-        ["ssh-keygen", *words],
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+        command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, check=False,
+        encoding="utf-8", errors="replace",
+    )  # fmt: skip
 
 
 def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
@@ -118,15 +126,15 @@ def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
     for old in (path, f"{path}.pub", f"{path}-cert.pub"):
         if os.path.lexists(old):
             os.unlink(old)
-    made = keygen(["-q", "-t", "ed25519", "-N", "", "-f", path], environ)
-    if made.returncode != 0:
-        raise Refusal("a host key cannot be made", made.stderr.strip(), "correct what ssh-keygen reports", WORLD)
-    if keys.private is None:
-        return [f"HostKey {path}"]
-    signed = keygen(["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"], environ)
-    if signed.returncode != 0:
-        raise Refusal("the host key cannot be signed", signed.stderr.strip(), "correct what ssh-keygen reports", WORLD)
-    return [f"HostKey {path}", f"HostCertificate {path}-cert.pub"]
+    commands = [["-q", "-t", "ed25519", "-N", "", "-f", path]]
+    if keys.private:
+        commands.append(["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"])
+    for words in commands:
+        done = keygen(words, environ)
+        if done.returncode:
+            fact = "a host key cannot be made, or not be signed"
+            raise Refusal(fact, done.stderr.strip(), "correct what ssh-keygen reports", WORLD)
+    return [f"HostKey {path}", *([f"HostCertificate {path}-cert.pub"] if keys.private else [])]
 
 
 def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
@@ -153,6 +161,7 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         # A node that is gone without a word is noticed within half a minute.
         "ServerAliveInterval 10",
         "ServerAliveCountMax 3",
+        MODERN,
     ]
     return write_private(f"{keys.directory}/ssh_config", "\n".join(lines) + "\n")
 
@@ -173,3 +182,41 @@ def read_ssh_port(environ: Mapping[str, str]) -> int:
     if not port or port > LAST_PORT:
         raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), f"export MULTINODE_SSH_PORT={PORT}")
     return port
+
+
+def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return ssh's command line and environment; without a mounted key it is plain ssh.
+
+    A command for this very machine is run without ssh: hydra knows a machine only by its host name, and a hostfile may
+    have another name for it, while no server listens here. ssh loses its connection ("Bad file descriptor") with
+    tcmalloc and Intel's OpenMP preloaded. A configuration that is named before the host (-F) is the user's own, or the
+    one that `launch` has written.
+    """
+    host, command, options = read_words(words)
+    if host and command and is_here(host):
+        return ["sh", "-c", " ".join(command)], dict(environ)
+    keys = None if "F" in options else copy_keys(environ)
+    if keys is None or keys.private is None:
+        return ["ssh", *words], strip_preloads(environ)
+    return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip_preloads(environ)
+
+
+def read_words(words: list[str]) -> tuple[str, list[str], str]:
+    """Return the host and the command in ssh's arguments, empty where there is none, and the letters of its options."""
+    left, letters = list(words), ""
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option == "--":
+            break
+        flags = option[1:]
+        valued = next((place for place, letter in enumerate(flags) if letter in VALUED), None)
+        letters += flags if valued is None else flags[: valued + 1]
+        if valued == len(flags) - 1 and left:
+            left.pop(0)
+    return (left[0].rpartition("@")[2], left[1:], letters) if left else ("", [], letters)
+
+
+def strip_preloads(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the allocator and OpenMP: the sandbox of sshd allows few system calls."""
+    parts = [part for part in environ.get("LD_PRELOAD", "").split(":") if "libnss_wrapper" in part]
+    return {**environ, "LD_PRELOAD": ":".join(parts)}

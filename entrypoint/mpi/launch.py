@@ -3,49 +3,57 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.addresses import is_loopback
-from entrypoint.errors import Refusal
-from entrypoint.machine.files import read_text, which, write_private
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.machine.files import make_private, private_path, read_text, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack, read_stack
-from entrypoint.machine.network import address_of, find_free_port, has_only_ipv6, is_here
-from entrypoint.mpi.follow import run_ranks
-from entrypoint.mpi.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
-from entrypoint.mpi.hydra import (
-    find_hydra_interface,
-    list_shared_variables,
-    make_bootstrap_variables,
-    make_hydra_command,
+from entrypoint.machine.network import (
+    address_of,
+    find_free_port,
+    find_interface_to,
+    has_only_ipv6,
+    is_here,
+    own_address,
 )
-from entrypoint.mpi.keys import explain_make, find_keys, read_ssh_port, write_client
-from entrypoint.mpi.sshd import strip_preloads
-from entrypoint.mpi.wait import Access, State, find_place, wait_for_hosts, warn_twins
+from entrypoint.mpi.hosts import USAGE, Host, fill_hosts, find_hosts, place_ranks
+from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
+from entrypoint.mpi.rank import LOST, SUPERVISED
+from entrypoint.mpi.wait import PIN, Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
-from entrypoint.printing.streams import print_note
+from entrypoint.printing.streams import print_error, print_note
 from entrypoint.settings import forget
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.preflight import Image, check_image
 from entrypoint.tasks.table import find_task
+from entrypoint.tuning.threads import pin_ranks
 from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
+from entrypoint.world.mpi import OPEN_MPI, explain_open_mpi
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from entrypoint.decide import Plan
     from entrypoint.machine.cpus import Machine
     from entrypoint.world.model import World
 
-USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 TIMEOUT = 120
 # Names that are looked up at once.
 LOOK_UPS = 64
-NAMES = {"-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
-         "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile"}  # fmt: skip
+# How long ranks may take to end after a signal, in seconds; a container is killed 10 s after it.
+GRACE = 8.0
+OPTIONS = {
+    "-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
+    "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile",
+}  # fmt: skip
+# Hydra would read these and follow them rather than the machinefile.
+HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
 class Request(NamedTuple):
@@ -63,47 +71,30 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     left, given = list(words), {}
     while left and left[0].startswith("-"):
         name, equals, value = left.pop(0).partition("=")
-        if name not in NAMES:
+        if name in OPEN_MPI:
+            raise explain_open_mpi(name)
+        if name not in OPTIONS:
             raise Refusal("launch has no such option", name, USAGE)
         if not equals and not left:
             raise Refusal("an option of launch has no value", name, USAGE)
-        given[NAMES[name]] = value if equals else left.pop(0)
+        given[OPTIONS[name]] = value if equals else left.pop(0)
     numbers = {key: whole(given[key]) for key in ("ranks", "each", "timeout") if key in given}
     for key, count in numbers.items():
         if not count:
             raise Refusal("an option of launch takes a number above 0", repr(given[key]), USAGE)
     if not left:
         raise Refusal("launch has nothing to run", "no task", USAGE)
-    hosts = find_hosts(given, environ)
+    hosts = find_hosts(given.get("hosts"), given.get("hostfile"), environ)
     timeout = numbers.get("timeout") or seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT) or TIMEOUT
     return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
 
 
-def find_hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[Host]:
-    """List the hosts: from the command line, or from the file that an operator has written."""
-    hosts: list[Host] = []
-    path = given.get("hostfile") or ("" if "hosts" in given else default_hostfile(environ))
-    if "hosts" in given:
-        hosts = read_hosts(given["hosts"])
-    elif path:
-        text = read_text(path)
-        if text is None:
-            raise Refusal("the hostfile cannot be read", path, "--hostfile FILE, or --hosts node0,node1")
-        hosts = read_hostfile(text, path)
-    if not hosts:
-        raise Refusal("launch knows no hosts", path or "neither --hosts nor --hostfile", USAGE)
-    loopback = next((host.name for host in hosts if is_loopback(host.name)), None)
-    if loopback and len(hosts) > 1:
-        raise Refusal("loopback is a different machine on every host", loopback, "this host's name on the network")
-    return hosts
-
-
-def explain_launch(words: list[str], decision: Plan, root: str) -> Plan:
-    """Return the decision with the ranks that `launch` would start; it asks for no keys, and waits for no host.
+def explain_launch(words: list[str], plan: Plan, root: str) -> Plan:
+    """Return the plan with the ranks that `launch` would start; it asks for no keys, and waits for no host.
 
     Of the variables only those for every rank are left: the others are this process's, and each rank has its own.
     """
-    environ, machine = decision.prepared.environ, decision.machine
+    environ, machine = plan.prepared.environ, plan.machine
     request = read_request(words, environ)
     check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
@@ -111,12 +102,12 @@ def explain_launch(words: list[str], decision: Plan, root: str) -> Plan:
     filled = fill_hosts(hosts, ranks)
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return replace(
-        decision,
-        world=make_world(decision.world, filled, ranks, variables),
-        prepared=decision.prepared._replace(added=variables),
+        plan,
+        world=make_world(plan.world, filled, ranks, variables),
+        prepared=plan.prepared._replace(added=variables),
         argv=make_hydra_command(ranks, "HOSTS", root, request.words),
         notes=[
-            *decision.notes,
+            *plan.notes,
             f"ranks on {placed}; HOSTS is a file that is written with them",
             "every rank sets threads, libraries and interface for its own node",
         ],
@@ -146,47 +137,111 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     request = read_request(words, environ)
     check_command(request.words, environ, root)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    shared = job_variables(environ, hosts, ranks)
-    away = find_away(hosts)
-    if len(away) < len(hosts):
+    shared, away = job_variables(environ, hosts, ranks), find_away(hosts)
+    answers: list[str | None] = [] if len(away) == len(hosts) else [None]
+    if answers:
         warn_crowd(hosts, machine)
-    keys = find_keys(environ) if away else None
-    directory = keys.directory if keys else f"/tmp/multinode-{os.getuid()}"
-    if keys:
-        if keys.private is None:
-            raise Refusal(
-                "launch needs the private key, not only authorized_keys", keys.directory, explain_make(environ)
-            )
-        port = read_ssh_port(environ)
-        access = Access(
-            write_client(keys, environ, port), port, strip_preloads(environ), time.monotonic() + request.timeout
-        )
-        states = wait_for_hosts(away, access, request.timeout)
-        shared[LAUNCHED] = name_stack(read_stack(read_text(f"{root}/stack.json")))
-        shared |= make_bootstrap_variables(environ, access.config, root, find_hydra_interface(away[0]))
-    else:
-        from entrypoint.machine.files import make_private
-
-        make_private(directory)
-        states = {}
-    pin = environ.get("I_MPI_PIN", "")
-    here = State("", find_place(), pin)
-    found = {host.name: states.get(host.name, here) for host in hosts}
-    warn_twins({name: state.place for name, state in found.items()})
-    pins = {pin if state.pin is None else state.pin for state in found.values()}
+    if away:
+        bootstrap, others = reach(away, environ, root, request.timeout)
+        shared |= bootstrap
+        answers += others
+    pins = {environ.get(PIN, "") if pin is None else pin for pin in answers}
     if "0" not in pins:
         shared |= share_cores(environ, hosts, ranks, machine)
-    lines = "".join(f"{host.name}:{host.slots}\n" for host in hosts)
-    machines = write_private(f"{directory}/hosts.{os.getpid()}", lines)
+    machines = os.path.join(make_private(private_path()), f"hosts.{os.getpid()}")
+    write_private(machines, "".join(f"{host.name}:{host.slots}\n" for host in hosts))
     try:
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
         network = ["-v6"] if select(away, has_only_ipv6) else []
-        return run_ranks(
-            make_hydra_command(ranks, machines, root, request.words, *network),
-            {**list_shared_variables(environ, pins), **shared},
-        )
+        command = make_hydra_command(ranks, machines, root, request.words, *network)
+        return run_hydra(command, {**list_shared_variables(environ, pins), **shared})
     finally:
         os.unlink(machines)
+
+
+def reach(
+    away: list[str], environ: Mapping[str, str], root: str, timeout: int
+) -> tuple[dict[str, str], list[str | None]]:
+    """Wait until other hosts answer; return the variables by which hydra reaches them, and the I_MPI_PIN of each."""
+    keys, port = find_keys(environ, private=True), read_ssh_port(environ)
+    config = write_client(keys, environ, port)
+    pins = wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
+    stack = name_stack(read_stack(read_text(f"{root}/stack.json")))
+    return {LAUNCHED: stack, **make_bootstrap_variables(environ, config, root, find_hydra_interface(away[0]))}, pins
+
+
+def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run hydra and return the exit code of the job: of its first rank that failed, or of a signal to this process.
+
+    A signal ends the ranks; those that go on after it are killed, for their nodes end them with hydra's connection.
+    """
+    stopped: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+
+    def stop(number: int, _: object) -> None:
+        if not stopped:  # a further signal gives no more time
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
+        stopped.append(number)
+        for hydra in started:
+            hydra.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGALRM, lambda *_: started[0].kill() if started else None)
+    clean = {name: value for name, value in environ.items() if name not in HYDRA_S_OWN}
+    with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}) as hydra:
+        started.append(hydra)
+        if stopped:
+            hydra.terminate()
+        code = hydra.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if stopped:
+        return 128 + stopped[0]
+    if code in (LOST, -signal.SIGPIPE):
+        fact = "hydra has lost a node or a rank, or a node does not reach another"
+        remedy = "start a `worker` that has ended, let nodes reach each other at all ports, and type the same again"
+        print_error(Refusal(fact, "it is named above", remedy, WORLD))
+        return WORLD
+    return 128 - code if code < 0 else code
+
+
+def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *network: str) -> list[str]:
+    """Return hydra's command line; every rank starts through the entrypoint, which ends the job where it fails."""
+    hydra = ["mpiexec.hydra", *network, "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
+    return [*hydra, "python3", "-I", "-S", root, *words]
+
+
+def list_shared_variables(environ: Mapping[str, str], pins: Iterable[str]) -> dict[str, str]:
+    """Return the variables that hydra sets for all ranks, without those that the entrypoint set for this process only.
+
+    pins: the I_MPI_PIN of each node with ranks. Hydra itself binds ranks to cores, before they have an entrypoint, on
+    all nodes as it is told on this one. So it binds none where that would be wrong on one node, but as the user says.
+    """
+    return {**({PIN: "0"} if "0" in pins else {}), **forget(environ)}
+
+
+def find_hydra_interface(host: str) -> str | None:
+    """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
+    own = own_address(host)
+    return find_interface_to(host) if own and ":" not in own else None
+
+
+def make_bootstrap_variables(
+    environ: Mapping[str, str], config: str, root: str, interface: str | None
+) -> dict[str, str]:
+    """Return the variables by which hydra reaches the other hosts, and they reach it; an operator's arguments stay.
+
+    Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
+    there: podman writes host.containers.internal into every /etc/hosts.
+    """
+    extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
+    chosen = {} if interface is None or "I_MPI_HYDRA_IFACE" in environ else {"I_MPI_HYDRA_IFACE": interface}
+    return {
+        **chosen,
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
+    }
 
 
 def warn_crowd(hosts: list[Host], machine: Machine) -> None:
@@ -204,8 +259,6 @@ def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machi
     counts = {host.slots or 1 for host in hosts}
     if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
         return {}
-    from entrypoint.tuning.threads import pin_ranks  # an image without oneCCL pays nothing for it
-
     return pin_ranks(machine, counts.pop(), environ) if any(is_here(host.name) for host in hosts) else {}
 
 

@@ -1,4 +1,9 @@
-"""Supervise a rank that `launch` started, and report how it ended: hydra does that only when all have ended."""
+"""A rank that `launch` has started: wait for its end, and where it failed, say how and end the whole job at once.
+
+Hydra itself tells how a rank ended only when all have ended, and the others may wait half an hour for the one that is
+gone. Its own clean-up of such a job is off, because it also ends ranks that are still at work when one has ended well
+without MPI_Finalize, as ranks of oneCCL over MPI do.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,22 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
+from entrypoint.errors import LATER, WORLD
 from entrypoint.faults.memory import count_kills
 from entrypoint.machine.files import read_text
 from entrypoint.numbers import whole
+from entrypoint.printing.streams import print_note
 from entrypoint.processes.child import explain_kill, run_child
 from entrypoint.processes.programs import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Set for the ranks of `launch`, and in no process that they start.
 SUPERVISED = "MULTINODE_SUPERVISED"
-# Begins a line on stderr that `launch` reads and does not print: rank, host, exit code.
-FAILED = b"\x00multinode-failed "
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# What hydra ends with when it has lost a node; no rank may end so.
+LOST = 255
 
 
 def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
@@ -29,14 +37,21 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     The parent is hydra's proxy, whose connection every rank inherits: `launch` would wait for ever after a proxy that
     is killed, for the connection is open until its ranks have ended.
     """
+    stopped: list[int] = []
+
+    def pass_on(sender: int) -> bool:
+        stopped.append(sender)
+        return False
+
     end_with_parent()
-    # Not inherited further: a training that a rank starts itself is not supervised.
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
     before = count_kills(read_text)
-    code = run_child(argv, clean, PASSED_ON)
-    if code:
+    code = run_child(argv, clean, PASSED_ON, pass_on)
+    if code and not stopped:  # a job that is stopped needs no reasons
         explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text, before)
-        report(rank, code)
+        print_failure(rank, code)
+    if code:
+        end_job(environ, code)
     return code
 
 
@@ -46,17 +61,25 @@ def find_rank(environ: Mapping[str, str]) -> int | None:
 
 
 def report_refused(environ: Mapping[str, str], code: int) -> None:
-    """Report the end of a rank that was refused, so that the others do not wait for it.
+    """Say that a rank was refused, and end the job.
 
     Its world may be what is refused, so the rank is the one that hydra gave it; what hydra starts to reach a host has
     the variables of a job, but no rank.
     """
     rank = find_rank(environ)
     if rank is not None:
-        with contextlib.suppress(OSError):  # nobody is there any more who would read it
-            report(rank, code)
+        print_failure(rank, code)
+        end_job(environ, code)
 
 
-def report(rank: int, code: int) -> None:
-    """Tell `launch` that a rank on this host has failed."""
-    os.write(2, b"%s%d %s %d\n" % (FAILED, rank, socket.gethostname().encode(), code))
+def print_failure(rank: int, code: int) -> None:
+    """Print which rank has failed, where, and how."""
+    killed = code - 128 in signal.valid_signals() and code != LATER
+    how = f"was killed by signal {code - 128}" if killed else f"ended with exit code {code}"
+    print_note(f"rank {rank} on {socket.gethostname()} {how}; the job is ended")
+
+
+def end_job(environ: Mapping[str, str], code: int) -> None:
+    """Let hydra kill all other ranks and end with this exit code: what MPI_Abort tells it (PMI 1, `abort`)."""
+    with contextlib.suppress(KeyError, ValueError, OSError):  # nobody is there any more who would read it
+        os.write(int(environ["PMI_FD"]), b"cmd=abort exitcode=%d\n" % (WORLD if code == LOST else code))

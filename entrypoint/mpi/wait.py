@@ -27,11 +27,9 @@ REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 # first let in, and then lost.
 DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe")
 
-
-# What tells two hosts with one port apart, machines or containers: the start of the kernel, and the network.
-PLACE = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net")
 PIN = "I_MPI_PIN"
-ASK = f"env | grep -e ^{MARK}= -e ^{PIN}=; cat {PLACE[0]}; readlink {PLACE[1]}; true"
+# What a host is asked: the variables that the entrypoint of its worker, or the user, has set there.
+ASK = f"env | grep -e ^{MARK}= -e ^{PIN}=; true"
 
 
 class Access(NamedTuple):
@@ -44,18 +42,20 @@ class Access(NamedTuple):
 
 
 class State(NamedTuple):
-    """Why a host does not answer; empty once it does, and then where it is: what only its container has.
+    """Why a host does not answer; empty once it does.
 
     pin: its I_MPI_PIN, which its own entrypoint or the user has set; None where no entrypoint of ours runs.
     """
 
     fault: str
-    place: str = ""
     pin: str | None = None
 
 
-def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str, State]:
-    """Try all hosts at once until each answers, and return what each says; raise Refusal with those that do not."""
+def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> list[str | None]:
+    """Try all hosts at once until each answers, and return the I_MPI_PIN of each.
+
+    Raise Refusal with those that do not answer.
+    """
     states = dict.fromkeys(hosts, State("not tried"))
     threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]
     for thread in threads:
@@ -68,22 +68,20 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> dict[str
     remind.cancel()
     silent = list_silent(states)
     if silent:
-        value = ", ".join(silent)
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
-        raise Refusal(f"not every host answered within {timeout:g} s", value, remedy, WORLD)
-    return states
+        raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, WORLD)
+    return [states[host].pin for host in hosts]
 
 
-def list_silent(states: Mapping[str, State]) -> list[str]:
+def list_silent(states: Mapping[str, State]) -> str:
     """List the hosts that do not answer, each with the reason."""
-    return [f"{host} ({state.fault})" for host, state in states.items() if state.fault]
+    return ", ".join(f"{host} ({state.fault})" for host, state in states.items() if state.fault)
 
 
 def print_waiting(states: Mapping[str, State]) -> None:
     """Print what is being waited for."""
-    silent = ", ".join(list_silent(states))
-    if silent:
+    if silent := list_silent(states):
         print_note(f"waiting for {silent}")
 
 
@@ -137,30 +135,8 @@ def try_ssh(host: str, access: Access) -> State:
 
 def read_state(said: str) -> State:
     """Return what a host says to ASK, among whatever its shell prints at a login."""
-    starts = (f"{MARK}=", f"{PIN}=")
-    found = dict(line.split("=", 1) for line in said.splitlines() if line.startswith(starts))
-    place = "\n".join(line for line in said.splitlines() if not line.startswith(starts))
-    return State("", place.strip(), found.get(PIN, "") if MARK in found else None)
-
-
-def find_place() -> str:
-    """Return where this process is, as a host says it of itself; empty where the kernel does not say it."""
-    try:
-        # A read of more bytes than the kernel allocates at once fails in /proc/sys.
-        with open(PLACE[0], encoding="ascii") as file:
-            return f"{file.readline()}{os.readlink(PLACE[1])}"
-    except OSError:
-        return ""
-
-
-def warn_twins(places: Mapping[str, str]) -> None:
-    """Print a warning where two names of hosts are of one machine or container."""
-    first: dict[str, str] = {}
-    for name, place in places.items():
-        if place and first.setdefault(place, name) != name:
-            print_note(
-                f"{first[place]} and {name} are one host, whose ranks share its cores: leave out one of the names"
-            )
+    found = dict(line.split("=", 1) for line in said.splitlines() if line.startswith((f"{MARK}=", f"{PIN}=")))
+    return State("", found.get(PIN, "") if MARK in found else None)
 
 
 def complaint(text: str, code: int, user: int) -> str:

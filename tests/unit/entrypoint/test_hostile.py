@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
-from entrypoint.mpi.wait import State
 from tests.support.environments import CHANGED, ENVIRONMENTS, NAMES
 from tests.support.launchers import read_cases
 
@@ -71,7 +70,7 @@ def apart() -> Iterator[None]:
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
             ("entrypoint.rendezvous.wait.can_resolve", lambda name: True),
-            ("entrypoint.mpi.wait.wait_for_hosts", lambda hosts, *_: dict.fromkeys(hosts, State(""))),
+            ("entrypoint.mpi.launch.wait_for_hosts", lambda hosts, *_: [None] * len(hosts)),
         ):
             stack.enter_context(mock.patch(name, value))
         yield

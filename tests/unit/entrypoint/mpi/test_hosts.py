@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.mpi.hosts import Host, default_hostfile, fill_hosts, place_ranks, read_hostfile, read_hosts
+from entrypoint.mpi.hosts import Host, fill_hosts, find_hosts, place_ranks, read_hostfile, read_hosts
 
 A, B = Host("a", None), Host("b", None)
 
@@ -27,21 +29,31 @@ def test_a_hostfile_of_any_mpi_is_read(text: str, hosts: list[Host]) -> None:
     assert read_hostfile(text, "f") == hosts
 
 
-@pytest.mark.parametrize("text", ["a b\n", "a:x", "a slots=two", "-oProxyCommand=x", "a;rm", "a\n\x00"])
-def test_garbage_is_named_with_its_line(text: str) -> None:
-    with pytest.raises(Refusal) as caught:
-        read_hostfile(text, "f")
-    assert "f line" in caught.value.value
-
-
-@pytest.mark.parametrize("text", ["[fd00::1]:2", "[fd00::1]", "fd00::1", "::1", "fe80::1%eth0"])
-def test_an_address_of_ipv6_is_named_with_its_line(text: str) -> None:
-    with pytest.raises(Refusal, match="takes no address of IPv6") as caught:
-        read_hosts(f"{text},node1")
-    assert caught.value.value == f"--hosts {text},node1"
-    with pytest.raises(Refusal, match="takes no address of IPv6") as caught:
-        read_hostfile(f"node0\n{text}\n", "f")
-    assert caught.value.value == f"f line 2: {text}"
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("a b", "not understood"),
+        ("a slots=two", "not understood"),
+        ("a:x", "not the name"),
+        ("-oProxyCommand=x", "not the name"),  # ssh would take it for an option
+        (".", "not the name"),
+        ("a;rm", "not the name"),
+        ("\x00", "not the name"),
+        ("node0:2:mlx5_0", "no network device"),  # MVAPICH
+        ("node0:2:mlx5_0:1", "no network device"),
+        ("[fd00::1]:2", "IPv6"),
+        ("fd00::1", "IPv6"),
+        ("::1", "IPv6"),
+        ("fe80::1%eth0", "IPv6"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_with_the_cause(line: str, fact: str) -> None:
+    with pytest.raises(Refusal, match=fact) as caught:
+        read_hostfile(f"node0\n{line}\n", "f")
+    assert caught.value.value == f"f line 2: {line}" and caught.value.code == 2
+    if " " not in line:
+        with pytest.raises(Refusal, match=fact):
+            read_hosts(f"node1,{line}")
 
 
 def test_a_line_without_an_end_is_not_shown_whole() -> None:
@@ -112,20 +124,12 @@ def test_more_ranks_than_a_node_has_are_refused(hosts: list[Host], ranks: int | 
         place_ranks(hosts, ranks, each, 1)
 
 
-def test_the_hostfile_of_the_operator_is_taken() -> None:
-    assert default_hostfile({"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile"}) == "/etc/mpi/hostfile"
-    assert default_hostfile({}) is None
-
-
-def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi() -> None:
+def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi_and_what_is_typed_before_both(tmp_path: Path) -> None:
     """Both may be set in an image; `launch` starts hydra."""
-    both = {"OMPI_MCA_orte_default_hostfile": "/open", "HYDRA_HOST_FILE": "/mpich"}
-    assert default_hostfile(both) == "/mpich"
-    assert default_hostfile({**both, "I_MPI_HYDRA_HOST_FILE": "/intel"}) == "/intel"
-
-
-@pytest.mark.parametrize("text", ["-f", "a,-f", "-f:2", ".", "a, .b"])
-def test_a_host_that_ssh_would_take_for_an_option_is_refused(text: str) -> None:
-    with pytest.raises(Refusal, match="not the name of a host") as caught:
-        read_hosts(text)
-    assert caught.value.value == f"--hosts {text}"
+    for name in ("intel", "mpich", "open"):
+        (tmp_path / name).write_text(f"{name}\n")
+    both = {"OMPI_MCA_orte_default_hostfile": f"{tmp_path}/open", "HYDRA_HOST_FILE": f"{tmp_path}/mpich"}
+    every = {**both, "I_MPI_HYDRA_HOST_FILE": f"{tmp_path}/intel"}
+    assert [find_hosts(None, None, each)[0].name for each in (both, every)] == ["mpich", "intel"]
+    assert find_hosts(None, f"{tmp_path}/open", every)[0].name == "open"
+    assert find_hosts("typed", None, every)[0].name == "typed"

@@ -1,9 +1,11 @@
-"""Where keys are found, what is said where there is none, and the port of sshd."""
+"""Where keys are found, what is said where there is none, the port of sshd, and which ssh is run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import make_private
+from entrypoint.machine.files import make_private, which
 from entrypoint.mpi import keys as module
-from entrypoint.mpi.keys import Keys, find_keys, read_ssh_port, write_client
+from entrypoint.mpi.keys import MODERN, Keys, connect, find_keys, keygen, read_ssh_port, read_words, write_client
 
 
 @pytest.fixture(autouse=True)
 def private_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy keys below the test's own directory: /tmp/multinode-UID is a container's."""
-    monkeypatch.setattr(module, "make_private", lambda place: make_private(f"{tmp_path}/private{place}"))
+    monkeypatch.setattr(module, "private_path", lambda name: f"{tmp_path}/private/{name}")
+    monkeypatch.setattr(module, "make_private", lambda place: make_private(place, str(tmp_path)))
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +64,9 @@ def test_a_directory_with_authorized_keys_alone_is_enough_for_a_worker(tmp_path:
 
     assert keys.private is None
     assert Path(keys.authorized).read_text() == "ssh-ed25519 AAAA\n"
+    with pytest.raises(Refusal, match="needs the private key") as caught:
+        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)}, private=True)
+    assert caught.value.code == 2 and f"mount the file in {tmp_path} on" in caught.value.remedy
 
 
 @pytest.mark.parametrize("mounted", ["{}/keys", "{}/keys/"])
@@ -124,3 +130,66 @@ def test_what_is_no_port_for_ssh_is_refused(text: str) -> None:
     assert read_ssh_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_ssh_port({"MULTINODE_SSH_PORT": text})
+
+
+PRELOADS = "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"
+
+
+def test_without_a_mounted_key_it_is_ssh_as_it_stands(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "MULTINODE_SSH_KEYS": str(tmp_path), "LD_PRELOAD": PRELOADS}
+    argv, env = connect(["192.0.2.1", "true"], environ)
+    assert argv == ["ssh", "192.0.2.1", "true"]
+    assert env["LD_PRELOAD"] == "/b/libnss_wrapper.so"
+
+
+def test_a_command_for_this_machine_needs_no_server() -> None:
+    argv, env = connect(["-q", "127.0.0.1", "echo", "$HOME;", "true"], {"LD_PRELOAD": PRELOADS})
+    assert argv == ["sh", "-c", "echo $HOME; true"]
+    assert env["LD_PRELOAD"] == PRELOADS
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [
+        (["-F", "/mine", "192.0.2.1"], True),
+        (["-qF", "/mine", "192.0.2.1"], True),
+        (["192.0.2.1", "ls", "-F", "/workspace"], False),
+        (["-l", "-F", "192.0.2.1"], False),
+    ],
+)
+def test_only_an_option_before_the_host_names_a_configuration(words: list[str], own: bool, tmp_path: Path) -> None:
+    assert keygen(["-q", "-t", "ed25519", "-N", "", "-f", f"{tmp_path}/id_ed25519"], os.environ).returncode == 0
+    argv, _ = connect(words, {**os.environ, "MULTINODE_SSH_KEYS": str(tmp_path)})
+    assert argv == (["ssh", *words] if own else ["ssh", "-F", f"{tmp_path}/private/ssh/ssh_config", *words])
+
+
+@pytest.mark.parametrize(
+    ("words", "host", "command", "options"),
+    [
+        (["node1"], "node1", [], ""),
+        (["-q", "-x", "me@node1", "hydra", "--x"], "node1", ["hydra", "--x"], "qx"),
+        (["-F", "/c", "-oBatchMode=yes", "-p", "22", "node1", "true"], "node1", ["true"], "Fop"),
+        (["-qp", "22", "--", "node1", "-v"], "node1", ["-v"], "qp"),
+        ([], "", [], ""),
+        (["-p"], "", [], "p"),
+    ],
+)
+def test_host_and_command_are_read_behind_the_options_of_ssh(
+    words: list[str], host: str, command: list[str], options: str
+) -> None:
+    assert read_words(words) == (host, command, options)
+
+
+@pytest.mark.parametrize("program", [["sshd", "-T", "-f"], ["ssh", "-G", "node1", "-F"]])
+def test_neither_side_takes_what_is_old(tmp_path: Path, program: list[str]) -> None:
+    """Asked of the OpenSSH of this machine: each release has its own list."""
+    path = which(program[0], {"PATH": "/usr/sbin:/usr/bin:/bin"})
+    if path is None:
+        pytest.skip(f"no {program[0]} here")
+    assert keygen(["-q", "-t", "ed25519", "-N", "", "-f", f"{tmp_path}/host"], os.environ).returncode == 0
+    (tmp_path / "config").write_text(f"{MODERN}\n" + (f"HostKey {tmp_path}/host\n" if program[0] == "sshd" else ""))
+    done = subprocess.run([path, *program[1:], f"{tmp_path}/config"], capture_output=True, text=True, check=False)
+    rows = dict(line.lower().split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    names = [name for key in ("kexalgorithms", "ciphers", "macs") for name in rows[key].split(",")]
+    assert "curve25519-sha256" in names and "hmac-sha2-256-etm@openssh.com" in names
+    assert not [name for name in names if re.search("sha1|md5|cbc|group|nist|umac-64", name)]

@@ -1,62 +1,78 @@
-"""A rank that `launch` started: what its command is given, and what is reported of its end."""
+"""A rank that `launch` started: its failure is said, and hydra is told to end the job."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from entrypoint.mpi import rank
-from entrypoint.mpi.rank import FAILED, SUPERVISED, report_refused, supervise
+from entrypoint.mpi.rank import report_refused
+
+ROOT = Path(__file__).parents[4]
+SUPERVISE = """
+import os, sys
+from entrypoint.mpi.rank import supervise
+sys.exit(supervise(["sh", "-c", sys.argv[1]], {**os.environ, "MULTINODE_SUPERVISED": "1"}, 3))
+"""
 
 
-@pytest.mark.parametrize(("code", "reports"), [(0, []), (7, [FAILED + b"3 node1 7\n"])])
-def test_a_rank_is_supervised_once_and_its_failure_is_reported(
-    monkeypatch: pytest.MonkeyPatch, code: int, reports: list[bytes]
-) -> None:
-    given: list[Mapping[str, str]] = []
-    written: list[tuple[int, bytes]] = []
-    bound: list[bool] = []
+def supervise(script: str, *, stop: bool = False) -> tuple[int, str, bytes]:
+    """Run a shell as rank 3, below a stand-in for hydra; return the exit code, its stderr, and what hydra was told."""
+    told, end = os.pipe()
+    argv = [sys.executable, "-c", SUPERVISE, script]
+    environ = {**os.environ, "PMI_RANK": "3", "PMI_FD": str(end)}
+    rank = subprocess.Popen(argv, cwd=ROOT, env=environ, pass_fds=[end], stderr=subprocess.PIPE, text=True)
+    os.close(end)
+    if stop:
+        assert rank.stderr and rank.stderr.readline() == "ready\n"
+        time.sleep(0.1)
+        rank.terminate()
+    _, err = rank.communicate(timeout=30)
+    return rank.returncode, err, take(told)
 
-    def run_child(argv: list[str], environ: Mapping[str, str], numbers: object) -> int:
-        assert bound  # to the proxy that has started it, before it can outlive that
-        given.append(environ)
-        return code
 
-    monkeypatch.setattr(rank, "end_with_parent", lambda: bound.append(True))
-    monkeypatch.setattr(rank, "run_child", run_child)
-    monkeypatch.setattr("socket.gethostname", lambda: "node1")
-    monkeypatch.setattr(os, "write", lambda number, data: written.append((number, data)))
-
-    assert supervise(["python3"], {SUPERVISED: "1", "HOME": "/h"}, 3) == code
-    assert given == [{"HOME": "/h"}]
-    assert written == [(2, report) for report in reports]
+def take(end: int) -> bytes:
+    """Return what was written into a pipe, and close it."""
+    said = os.read(end, 1000)
+    os.close(end)
+    return said
 
 
 @pytest.mark.parametrize(
-    ("environ", "reports"),
+    ("script", "code", "how", "told"),
     [
-        ({"PMI_RANK": "1", "PMI_SIZE": "x"}, [FAILED + b"1 node1 2\n"]),
-        ({}, []),
-        ({"PMI_RANK": "one"}, []),
+        ("exit 0", 0, "", b""),
+        ("exit 7", 7, "ended with exit code 7", b"cmd=abort exitcode=7\n"),
+        ("exit 255", 255, "ended with exit code 255", b"cmd=abort exitcode=1\n"),  # hydra's for a node that is lost
+        ("kill -9 $$", 137, "was killed by signal 9", b"cmd=abort exitcode=137\n"),
+        ('test -z "$MULTINODE_SUPERVISED"', 0, "", b""),  # what the rank starts is not supervised
     ],
 )
-def test_only_who_has_a_rank_reports_that_it_was_refused(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], reports: list[bytes]
-) -> None:
-    written: list[bytes] = []
-    monkeypatch.setattr("socket.gethostname", lambda: "node1")
-    monkeypatch.setattr(os, "write", lambda _, data: written.append(data))
-
-    report_refused(environ, 2)
-
-    assert written == reports
+def test_a_rank_that_fails_is_named_and_ends_the_job(script: str, code: int, how: str, told: bytes) -> None:
+    found, err, said = supervise(script)
+    assert (found, said) == (code, told)
+    assert ("multinode: rank 3 on" in err and f"{how}; the job is ended" in err) == bool(code)
 
 
-def test_a_report_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(*_: object) -> int:
-        raise BrokenPipeError
+def test_a_rank_that_is_stopped_says_nothing() -> None:
+    code, err, told = supervise("echo ready >&2; exec sleep 30", stop=True)
+    assert (code, err, told) == (143, "", b"cmd=abort exitcode=143\n")
 
-    monkeypatch.setattr(os, "write", write)
-    report_refused({"PMI_RANK": "1"}, 2)
+
+@pytest.mark.parametrize(
+    ("rank", "told"), [("1", b"cmd=abort exitcode=2\n"), ("", b""), ("one", b"")]
+)  # what hydra starts to reach a host has no rank
+def test_only_who_has_a_rank_ends_the_job_where_it_was_refused(rank: str, told: bytes) -> None:
+    read, write = os.pipe()
+    report_refused({"PMI_RANK": rank, "PMI_SIZE": "x", "PMI_FD": str(write)}, 2)
+    os.close(write)
+    assert take(read) == told
+
+
+@pytest.mark.parametrize("number", ["", "x", "99999"])
+def test_a_hydra_that_does_not_listen_is_no_error(number: str) -> None:
+    report_refused({"PMI_RANK": "1", "PMI_FD": number}, 2)

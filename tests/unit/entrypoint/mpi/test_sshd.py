@@ -9,101 +9,62 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.mpi import sshd
 from entrypoint.mpi.keys import Keys
-from entrypoint.mpi.sshd import escape, find_broken, set_env, strip_preloads
-
-
-def test_a_session_gets_the_variables_that_sshd_can_set() -> None:
-    environ = {"HF_TOKEN": 'a"b\\c', "PWD": "/", "BAD": "a\nb", "BASH_FUNC_x%%": "()", "PATH": "/bin"}
-    assert set_env(environ) == ['"HF_TOKEN=a\\"b\\\\c"', '"PATH=/bin"']
-    assert escape("plain") == "plain"
+from entrypoint.mpi.sshd import choose_variables
 
 
 @pytest.mark.parametrize(
     ("value", "handed_over"),
     [
-        ("hf_a\n", ['"HF_TOKEN=hf_a"']),  # kubectl create secret --from-file
-        ("hf_a\r\n\n", ['"HF_TOKEN=hf_a"']),
-        ("hf_a \r", ['"HF_TOKEN=hf_a \r"']),
-        ("\n", ['"HF_TOKEN="']),
-        ("a\nb", []),
-        ("a\nb\n", []),
+        ("hf_a", "hf_a"),
+        ("hf_a\n", "hf_a"),  # kubectl create secret --from-file
+        ("hf_a\r\n\n", "hf_a"),
+        ("hf_a \r", "hf_a \r"),
+        ("\n", ""),
+        ("a\nb", None),
+        ("a\nb\n", None),
     ],
 )
-def test_a_variable_loses_line_breaks_at_its_end_or_is_named(value: str, handed_over: list[str]) -> None:
-    environ = {"HF_TOKEN": value, "BASH_FUNC_x%%": "() {\n}"}
-
-    assert set_env(environ) == handed_over
-    assert find_broken(environ) == ([] if handed_over else ["HF_TOKEN"])
-
-
-def service(name: str) -> dict[str, str]:
-    """Return what a pod has of a Service of one port (Kubernetes documentation, "Discovering services")."""
-    tcp = f"{name}_PORT_80_TCP"
-    links = {f"{name}_PORT": "tcp://10.0.0.1:80", tcp: "tcp://10.0.0.1:80", f"{tcp}_PROTO": "tcp"}
-    return {
-        f"{name}_SERVICE_HOST": "10.0.0.1",
-        f"{name}_SERVICE_PORT": "80",
-        **links,
-        f"{tcp}_PORT": "80",
-        f"{tcp}_ADDR": "10.0.0.1",
-    }
-
-
-def test_the_services_of_a_large_namespace_do_not_end_a_session() -> None:
-    kept = {"PATH": "/bin", "S_PORTAL": "x", **service("KUBERNETES")}
-    few, many = ({**kept, **{k: v for n in range(count) for k, v in service(f"S{n}").items()}} for count in (100, 200))
-
-    assert len(set_env(few)) == len(few)
-    assert set_env(many) == set_env(kept)
+def test_a_variable_loses_line_breaks_at_its_end_or_is_named(value: str, handed_over: str | None) -> None:
+    environ = {"HF_TOKEN": value, "BASH_FUNC_x%%": "() {\n}", "PWD": "/"}
+    whole = {} if handed_over is None else {"HF_TOKEN": handed_over}
+    assert choose_variables(environ) == (whole, [] if whole else ["HF_TOKEN"])
 
 
 def test_more_variables_than_ssh_hands_over_are_refused() -> None:
-    with pytest.raises(Refusal, match="950 are set"):
-        set_env({f"V{n}": "" for n in range(950)})
+    assert len(choose_variables({f"V{n}": "" for n in range(900)})[0]) == 900
+    with pytest.raises(Refusal, match="950 are set") as caught:
+        choose_variables({f"V{n}": "" for n in range(950)})
+    assert "enableServiceLinks: false" in caught.value.remedy
 
 
-def test_sshd_keeps_only_the_name_of_its_user() -> None:
-    assert strip_preloads({"LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"}) == {
-        "LD_PRELOAD": "/b/libnss_wrapper.so"
-    }
-
-
-@pytest.mark.parametrize(
-    ("port", "error", "fact", "remedy"),
-    [
-        (22, None, "", ""),
-        (22, OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=23 on"),
-        (65535, OSError(98, "Address already in use"), "(Address already in use)", "MULTINODE_SSH_PORT=2222 on"),
-        (22, PermissionError(13, "Permission denied"), "(Permission denied)", "MULTINODE_SSH_PORT=2222 on"),
-    ],
-)
-def test_a_port_that_sshd_cannot_have_is_refused(
-    port: int, error: OSError | None, fact: str, remedy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sshd, "try_port", lambda _: error)
-    if error is None:
-        sshd.check_port(port)
-        return
-    with pytest.raises(Refusal) as caught:
-        sshd.check_port(port)
-    assert fact in caught.value.fact and remedy in caught.value.remedy and caught.value.code == 2
-
-
-def test_sshd_takes_keys_alone_and_nothing_from_its_clients(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
+    """Lend keys that are mounted, and a server that is not started."""
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
     monkeypatch.setattr(sshd, "find_keys", lambda _: keys)
     monkeypatch.setattr(sshd, "make_host_key", lambda *_: ["HostKey /host"])
-    monkeypatch.setattr(sshd, "check_port", lambda _: None)
+    monkeypatch.setattr(sshd, "try_port", lambda _: None)
     (tmp_path / "sshd").touch(0o755)
     monkeypatch.setattr(sshd, "SSHD", f"{tmp_path}/sshd")
+    return keys
 
-    command, _ = sshd.serve({"PEM": "a\nsecret"})
 
-    assert command == [f"{tmp_path}/sshd", "-D", "-e", "-f", f"{tmp_path}/sshd_config"]
+def test_sshd_takes_keys_alone_and_nothing_from_its_clients(keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
+    command, environ = sshd.serve({"PEM": "a\nsecret", "TOKEN": 'a"b\\c', "LD_PRELOAD": "/a/libtcmalloc.so.4"})
+
+    assert command == [f"{keys.directory}/sshd", "-D", "-e", "-f", f"{keys.directory}/sshd_config"]
+    assert environ["LD_PRELOAD"] == ""  # its sandbox allows few system calls
     lines = Path(command[-1]).read_text().splitlines()
-    closed = {"PasswordAuthentication no", "KbdInteractiveAuthentication no", "AcceptEnv none", "DisableForwarding yes"}
+    closed = {"PasswordAuthentication no", "KbdInteractiveAuthentication no", "DisableForwarding yes", "LogLevel INFO"}
     assert closed <= set(lines)
-    assert f"AuthorizedKeysFile {tmp_path}/authorized_keys" in lines
+    assert f"AuthorizedKeysFile {keys.authorized}" in lines
+    assert not any(line.startswith("AcceptEnv") for line in lines)  # even `none` would be the name of a variable
+    assert lines[-1] == r'SetEnv "LD_PRELOAD=/a/libtcmalloc.so.4" "TOKEN=a\"b\\c"'
     assert capsys.readouterr().err == "multinode: ranks do not get variables whose value has a line break: PEM\n"
+
+
+def test_a_port_that_sshd_cannot_have_is_refused(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sshd, "try_port", lambda _: OSError(98, "Address already in use"))
+    with pytest.raises(Refusal, match="Address already in use") as caught:
+        sshd.serve({"MULTINODE_SSH_PORT": "22"})
+    assert "MULTINODE_SSH_PORT=" in caught.value.remedy and caught.value.code == 2
