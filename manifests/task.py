@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
-from entrypoint.errors import Refusal
+from entrypoint.errors import NOT_FOUND, Refusal
 from entrypoint.machine.places import HUB_CACHES, OLD_CACHE
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import spell_out, split_flags
@@ -22,6 +22,8 @@ GUIDE = ("qa", "--bf16")  # what the Hugging Face guide trains
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 # Those that start a script themselves, beside Python.
 STARTERS = ("torchrun", "accelerate")
+# Only the image knows which of these it has, and each is a task there; the tasks for text are known here.
+SCRIPTS = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
 # What a job has no use for: it lists, waits for others or starts them.
 OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.USAGE)
 # maxItems and maxLength of spec.trainer.args in the definition of TrainJob (v2.3.0).
@@ -107,7 +109,13 @@ def read_task(words: Sequence[str]) -> jobs.Job:
     """Return the command as the entrypoint reads it; a program is known by its path, or one of a few names."""
     if words[0].endswith(".py"):
         return jobs.Job(jobs.SCRIPT, words[0], list(words[1:]))
-    return jobs.read_job(list(words), {}, lambda name, _: name if "/" in name or name in PROGRAMS else None)
+    try:
+        return jobs.read_job(list(words), {}, lambda name, _: name if "/" in name or name in PROGRAMS else None)
+    except Refusal as refusal:
+        if refusal.code != NOT_FOUND:
+            raise
+        remedy = f"{refusal.remedy}; a script of the image for images or speech by its path: {SCRIPTS}"
+        raise Refusal(refusal.fact, refusal.value, remedy, refusal.code) from None
 
 
 def write_output(job: Job) -> list[str]:

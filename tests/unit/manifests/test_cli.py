@@ -63,6 +63,7 @@ MISTAKES = [
     ("pytorchjob", ["qa", "--token", "hf_x"], "is read by everybody", "--token", "--token-secret hf-token"),
     ("prefetch", ["qa", "--hub_token=hf_x"], "is read by everybody", "--hub_token", "--token-secret hf-token"),
     ("pytorchjob", ["qaa"], "neither a task nor a program", "qaa", "qa"),
+    ("pytorchjob", ["image-classification"], "neither a task nor a program", "image-classification", "run_NAME.py"),
     ("pytorchjob", ["worker"], "nothing that can be trained", "worker", "a task, such as qa"),
     ("pytorchjob", ["prefetch", "qa"], "names the command `prefetch` itself", "prefetch qa", "the task alone: qa"),
     ("prefetch", ["--env", "HF_HUB_OFFLINE=1"], "prefetch asks the hub, and may not", "HF_HUB_OFFLINE=1",
