@@ -78,8 +78,8 @@ def check_image(task: Task, image: Image) -> str:
     script = place_script(task.name, image.stack)
     lacking = list_lacking(script, image)
     if lacking:
-        text = f"build it with all tasks for text: {image.stack.again}"
-        remedy = text if task.name in TASKS else install(lacking)
+        text = f", or build it with all tasks for text: {image.stack.again}" if task.name in TASKS else ""
+        remedy = f"{install(lacking)}{text}"
         raise Refusal(f"this image lacks requirements of {task.name}", ", ".join(lacking), remedy)
     return script
 
