@@ -110,7 +110,8 @@ def says_several(name: str, text: str) -> bool:
     if COUNT.fullmatch(name) or RANK.fullmatch(name):
         if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
             raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
-        return (whole(text) or 0) > (1 if COUNT.fullmatch(name) else 0)
+        count = whole(text.strip(" \t\n\"'"))  # podman's --env-file keeps quotes
+        return (count or 0) > (1 if COUNT.fullmatch(name) else 0)
     if HOSTS.fullmatch(name):
         return sum(not host.isdigit() for host in split_hosts(text)) > 1  # LSF writes a number behind each host
     if name == "TF_CONFIG":

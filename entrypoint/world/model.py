@@ -79,11 +79,6 @@ class World(NamedTuple):
         return str(low) if low == high else f"{low}:{high}"
 
     @property
-    def started(self) -> bool:
-        """Return whether a launcher has made this process one of its ranks, and is told how many there are."""
-        return self.rank is not None and not self.only
-
-    @property
     def several_nodes(self) -> bool:
         """Return whether anything leaves this node."""
         return self.nodes[1] > 1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Where SageMaker says which hosts there are, also to images that are not its own.
 SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
 # What stands between the hosts of a list, beside blanks.
-BETWEEN = str.maketrans(dict.fromkeys('[]",;', " "))
+BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
 
 
 @dataclass(frozen=True)
