@@ -268,10 +268,9 @@ def open_run(
     Raise Refusal if another job writes there, or it holds another run.
     """
     with explain_errors(run.directory):
-        if world.rank or world.node_rank:
-            with open_shared(f"{run.directory}/{OWN}") as own:
-                check_run(run, read_record(own))
-        else:
+        with open_shared(f"{run.directory}/{OWN}") as own:
+            check_run(run, read_record(own))
+        if not world.rank and not world.node_rank:
             begin(run, world, say)
         if run.starts:
             return argv, {}
@@ -290,7 +289,6 @@ def begin(run: Run, world: World, say: Say) -> None:
         except Busy:
             if not elastic:
                 raise
-            check_run(run, read_record(own))
             return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 will find
         if lock is None:
             say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
