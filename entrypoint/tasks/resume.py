@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
-from entrypoint.faults.disks import explain_full
+from entrypoint.machine.disks import explain_full
 from entrypoint.machine.files import read_file, read_text, write_in_private
 from entrypoint.machine.image import release
 from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
