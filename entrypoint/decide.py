@@ -10,7 +10,7 @@ from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import warn_hidden, warn_stack
-from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, check_ipex, warn
+from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, warn
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import describe_meeting
@@ -18,6 +18,7 @@ from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.tasks import arguments, command
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.arguments import read_batch, read_program
+from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning import starters
@@ -79,9 +80,11 @@ class Program:
 def prepare_program(here: Situation, facts: Facts) -> Program:
     """Return the program of a command; raise Refusal if this image lacks what it needs, or refuses its arguments."""
     made = read_program(here.job, facts.stack, facts.known, here.world, facts.root)
-    if here.job.kind not in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN) or here.job.helps:
-        return Program(made, None)
-    return Program(*plan_run(here.job, made, here.world, facts.known, facts.stack))
+    run = None
+    if here.job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN) and not here.job.helps:
+        made, run = plan_run(here.job, made, here.world, facts.known, facts.stack)
+    several, flags = here.world.several_nodes, facts.limits.flags
+    return Program(settle_bf16(here.job, made, facts.environ, flags, several=several), run)
 
 
 def decide(here: Situation, program: Program, facts: Facts) -> Plan:
@@ -217,14 +220,13 @@ def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
 
 
 def warn_early(here: Situation, made: arguments.Program, facts: Facts) -> list[str]:
-    """Return notes on the limits that a training will reach on this machine: shared memory, memory, bf16.
+    """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX.
 
-    Raise Refusal where IPEX or the Trainer would end it because of the processor.
+    Raise Refusal where the Trainer would end it because of the processor.
     """
     job = here.job
     if not job.trains:
         return []
-    check_ipex(facts.limits.flags, made.given, facts.stack.torch)
     if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and find_task(job.name).kind == TRAINER):
         check_fp16(made.given, facts.stack)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY

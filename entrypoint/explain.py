@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import one_row
+from entrypoint.machine.limits import BF16_UNITS
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_note, quote
@@ -109,7 +110,7 @@ def list_facts(plan: Plan) -> dict[str, object]:
         "launcher": launcher,
         "why": why,
         "world": places,
-        "machine": machine.facts(),
+        "machine": {**machine.facts(), "bf16": plan.facts.limits.bf16_units},
         "backend": plan.backend,
         "set": plan.prepared.added,
         "kept": plan.prepared.kept,
@@ -135,6 +136,7 @@ def plan_as_text(plan: Plan) -> str:
         ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores, {machine.sockets} socket(s)"),
         ("NUMA nodes", nodes),
         ("backend", plan.backend + ("" if plan.backend == "ccl" else "; this image has no oneCCL bindings")),
+        ("bf16", " ".join(plan.facts.limits.bf16_units) or "none of " + ", ".join(BF16_UNITS)),
         ("quota", quota + (", pinned by the launcher" if machine.pinned else "")),
         *(("set", f"{name}={value}  # {plan.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),

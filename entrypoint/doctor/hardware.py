@@ -45,8 +45,8 @@ def check_units(view: View) -> Finding:
     value = " ".join(found) or "none known"
     if has_bf16(view.limits.flags):
         return Finding(value)
-    remedy = "leave --bf16 out here, or take a machine with one of " + ", ".join(BF16_UNITS)
-    return Finding(f"{value}; bf16 is emulated", WARNING, remedy)
+    remedy = "nothing, or for bf16 a machine with one of " + ", ".join(BF16_UNITS)
+    return Finding(f"{value}; none computes in bf16, so --bf16 trains in float32", WARNING, remedy)
 
 
 def check_speed(view: View) -> Finding:

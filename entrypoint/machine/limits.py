@@ -1,4 +1,4 @@
-"""Limits that end or slow a training after its start: shared memory, memory, a processor without bf16."""
+"""Limits that end or slow a training after its start: shared memory, memory, AMX that is hidden."""
 
 from __future__ import annotations
 
@@ -23,17 +23,12 @@ DEFAULT_SHM, PODMAN_SHM = 64 << 20, 65_536_000
 # DistilBERT, the guide's model, takes 1.1 GB more: 66 million parameters in float32, with gradient and AdamW's moments.
 SMOKE_MEMORY = 768 << 20
 MEMORY = 2 << 30
-# Names of units that compute in bf16: arch/x86/include/asm/cpufeatures.h, Documentation/arch/arm64/elf_hwcaps.rst.
+# Names of units that compute in bf16: arch/x86/include/asm/cpufeatures.h, Documentation/arch/arm64/elf_hwcaps.rst. The
+# kernel shows no flag for AVX-NE-CONVERT, which only loads bf16.
 BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 # Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
 # bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
 AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
-# What IPEX wants for bf16, and refuses to train without: one of these sets (intel_extension_for_pytorch/frontend.py,
-# optimize, and onednn_has_bf16_support). IPEX has the version number of its torch; before 2.1 it is not known to
-# refuse.
-OF_IPEX = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
-REFUSES_SINCE = (2, 1)
-WITHOUT = "the same command without --bf16, or without --use_ipex"
 # The flags that TrainingArguments of older releases refuse on a CPU, and the first releases of transformers that take
 # them: with a torch of at least this release, and with any (transformers/training_args.py, __post_init__).
 FP16 = ("fp16", "fp16_full_eval")
@@ -46,6 +41,11 @@ class Limits(NamedTuple):
     shm: int | None
     memory: int
     flags: frozenset[str]
+
+    @property
+    def bf16_units(self) -> list[str]:
+        """Return the units that compute in bf16."""
+        return [unit for unit in BF16_UNITS if unit in self.flags]
 
 
 class Demand(NamedTuple):
@@ -127,17 +127,11 @@ def warn_memory(limits: Limits, demand: Demand) -> str | None:
     return f"{has}, and training a small model takes {write_size(needed)}: docker run --memory, or fewer ranks"
 
 
-def warn_bf16(limits: Limits, demand: Demand) -> str | None:
-    """Warn of bf16 on a processor that emulates it, or that is likely to be faster in float32."""
-    if not is_true(demand.given.get("bf16")):
+def warn_hidden_amx(limits: Limits, demand: Demand) -> str | None:
+    """Warn of bf16 on a processor that is likely to be faster in float32."""
+    if not is_true(demand.given.get("bf16")) or BESIDE_AMX not in limits.flags or AMX in limits.flags:
         return None
-    if BESIDE_AMX in limits.flags and AMX not in limits.flags:
-        return (
-            "bf16 was asked for, and AMX is hidden on this processor: float32 is likely faster; `doctor` measures both"
-        )
-    if has_bf16(limits.flags):
-        return None
-    return f"bf16 was asked for, and this processor has none of {', '.join(BF16_UNITS)}: it is emulated"
+    return "bf16 was asked for, and AMX is hidden on this processor: float32 is likely faster; `doctor` measures both"
 
 
 def warn_fp16(limits: Limits, demand: Demand) -> str | None:
@@ -145,16 +139,6 @@ def warn_fp16(limits: Limits, demand: Demand) -> str | None:
     if not (demand.known and is_true(demand.given.get("fp16"))):
         return None
     return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
-
-
-def check_ipex(flags: frozenset[str], given: Mapping[str, object], torch: str) -> None:
-    """Raise Refusal for a training by IPEX in bf16 that it will refuse on this processor, after minutes of loading."""
-    if not (is_true(given.get("use_ipex")) and is_true(given.get("bf16"))) or release(torch) < REFUSES_SINCE:
-        return
-    if flags and not any(each <= flags for each in OF_IPEX):
-        lacking = " nor ".join(", ".join(sorted(each)) for each in OF_IPEX)
-        value = f"--use_ipex --bf16, and this processor has neither {lacking}"
-        raise Refusal("IPEX cannot train in bf16 on this processor", value, WITHOUT)
 
 
 def check_fp16(given: Mapping[str, object], stack: Stack) -> None:
@@ -185,4 +169,4 @@ def write_size(count: int) -> str:
     return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count >> 20} MB"
 
 
-WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_bf16, warn_fp16)
+WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_hidden_amx, warn_fp16)

@@ -36,6 +36,9 @@ from entrypoint.programs.smoke_checks import Failed, Report
 from entrypoint.programs.smoke_flags import SEED, SmokeArguments, default_flags, known_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 
+# What accelerate calls it; ranks on processors without a unit for bf16 train in float32.
+TYPES = {"bf16": "bfloat16", "fp16": "float16"}
+
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     """Run the job, and end with 0 only if every check held; root: the directory with stack.json."""
@@ -83,7 +86,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping
     facts = {
         "world_size": world,
         "backend": backend,
-        "dtype": "bfloat16" if arguments.bf16 else "float32",
+        "dtype": "+".join(sorted(set(gather(TYPES.get(trainer.accelerator.mixed_precision, "float32"))))),
         "loss_before": f"{before:.4f}",
         "loss_after": f"{report.after:.4f}",
         "samples_per_second": f"{samples / clock.seconds:.0f}",

@@ -87,7 +87,7 @@ WARMUP = {"warmup_ratio", "warmup_steps"}
 READ = {
     "output_dir": "o", "do_train": "do_t", "overwrite_output_dir": "overwrite_o", "resume_from_checkpoint": "resu",
     "predict_with_generate": "predict_", "save_only_model": "save_onl", "save_strategy": "save_str",
-    "max_steps": "max_s", "report_to": "rep",
+    "max_steps": "max_s", "report_to": "rep", "bf16_full_eval": "bf16_",
 }  # fmt: skip
 
 

@@ -17,7 +17,6 @@ MODULES = {
     "refusals": "tests.golden.refusals",
     "images": "tests.golden.images",
     "explain": "tests.golden.explain",
-    "messages": "tests.golden.messages",
 }
 
 

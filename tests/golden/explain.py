@@ -99,6 +99,7 @@ def rows(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
 NODE0 = rows({"MASTER_ADDR": "node0"})
 WITH_CCL = rows(CCL)
 BY_HAND = rows({"MASTER_ADDR": "node0", "RANK": "1", "WORLD_SIZE": "2"})
+WITHOUT_BF16 = rows({"/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f\n"})
 CHOSEN = (
     Case("alone-laptop", box=LAPTOP, shm=64 << 20),
     Case("alone-numa", box=HOST),
@@ -118,6 +119,15 @@ CHOSEN = (
     Case("alone-task-without-trainer", argv=("qa-no-trainer", "--bf16", "--do_train"), box=LAPTOP),
     Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
     Case("alone-task-without-packages", argv=("audio-classification",)),
+    Case("alone-without-bf16", argv=("qa", "--bf16"), limit=WITHOUT_BF16),
+    Case("alone-without-bf16-by-a-script", argv=("/workspace/train.py", "--bf16"), limit=WITHOUT_BF16),
+    Case(
+        "nodes-without-bf16-by-ipex",
+        ("pytorchjob-master",),
+        argv=("qa", "--bf16", "--use_ipex"),
+        stack=WITH_CCL,
+        limit=WITHOUT_BF16,
+    ),
     Case("alone-torchrun-typed", argv=("torchrun", "--nproc_per_node=2", "/workspace/train.py")),
     Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), argv=("torchrun", "/workspace/train.py"), box=HOST),
     Case("alone-python", argv=("python3", "/workspace/train.py"), box=HOST),

@@ -32,7 +32,8 @@ STARTS = st.one_of(*(st.tuples(st.just(mode), st.sampled_from(commands)) for mod
 HALF_GOOD = st.booleans().flatmap(lambda is_good: CHANGED if is_good else ENVIRONMENTS)
 FEWEST = 5  # decisions among the 40 examples of a mode; there are about 15
 HEADS = (
-    "launcher", "world", "master", "processors", "NUMA nodes", "backend", "quota", "set", "kept", "note", "command",
+    "launcher", "world", "master", "processors", "NUMA nodes", "backend", "bf16", "quota", "set", "kept", "note",
+    "command",
 )  # fmt: skip
 SECRET = "hunter2"
 # Every way in which a secret is typed: in flags, variables, addresses and headers, alone and in a line of shell.

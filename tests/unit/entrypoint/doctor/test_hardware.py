@@ -11,7 +11,7 @@ from tests.support.doctor import GB, HEALTHY, LIMITS, MACHINE, PROBE, find_fault
 @pytest.mark.parametrize(
     ("change", "name", "state", "said"),
     [
-        ({"limits": LIMITS._replace(flags=frozenset({"avx2"}))}, "units", WARNING, "avx2; bf16 is emulated"),
+        ({"limits": LIMITS._replace(flags=frozenset({"avx2"}))}, "units", WARNING, "avx2; none computes in bf16"),
         ({"probe": PROBE._replace(bfloat16=86.4, float32=165.2)}, "speed", WARNING, "86 GFLOP/s in bfloat16, 165 in"),
         ({"limits": LIMITS._replace(shm=64 << 20)}, "shm", WARNING, "64 MB"),
         ({"limits": LIMITS._replace(shm=65_536_000)}, "shm", WARNING, "62 MB"),

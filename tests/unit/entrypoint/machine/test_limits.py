@@ -17,7 +17,6 @@ from entrypoint.machine.limits import (
     Demand,
     Limits,
     check_fp16,
-    check_ipex,
     read_flags,
     read_limits,
     warn,
@@ -84,10 +83,6 @@ TASK = Demand({}, 1, MEMORY, known=True)
         (PLENTY._replace(memory=GB), TASK, ["has 1.0 GB of memory, and training a small model takes 2.0 GB"]),
         (PLENTY._replace(memory=3 * GB), TASK._replace(ranks=2), ["has 3.0 GB of memory for 2 ranks"]),
         (PLENTY._replace(memory=GB), TASK._replace(memory=SMOKE_MEMORY), []),
-        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": True}), ["bf16 was asked for"]),
-        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "False"}), []),
-        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK._replace(given={"bf16": "y"}), ["bf16 was asked for"]),
-        (PLENTY._replace(flags=frozenset({"avx512f"})), TASK, []),
         (PLENTY._replace(flags=HIDDEN), TASK._replace(given={"bf16": True}), ["AMX is hidden on this processor"]),
         (PLENTY._replace(flags=HIDDEN), TASK, []),
         (PLENTY._replace(flags=HIDDEN | {"amx_bf16"}), TASK._replace(given={"bf16": True}), []),
@@ -102,31 +97,6 @@ TASK = Demand({}, 1, MEMORY, known=True)
 def test_a_job_is_warned_of_what_it_will_reach(limits: Limits, demand: Demand, said: list[str]) -> None:
     lines = warn(limits, demand)
     assert all(part in line for part, line in zip(said, lines, strict=True))
-
-
-SKYLAKE, SIERRA = "fpu avx2 avx512bw avx512dq avx512vl", "fpu avx2 avx_ne_convert"
-BOTH = {"use_ipex": True, "bf16": "True"}
-
-
-@pytest.mark.parametrize(
-    ("flags", "arguments", "torch", "refused"),
-    [
-        ("fpu avx2", BOTH, "2.4.0+cpu", True),
-        ("fpu avx2", BOTH, "2.0.1", False),
-        ("fpu avx2 avx512bw avx512dq", BOTH, "2.1.0", True),
-        (SKYLAKE, BOTH, "2.4.0", False),
-        (SIERRA, BOTH, "2.4.0", False),
-        ("fpu avx2", {"use_ipex": True}, "2.4.0", False),
-        ("fpu avx2", {"bf16": True, "use_ipex": "False"}, "2.4.0", False),
-        ("", BOTH, "2.4.0", False),
-    ],
-)
-def test_what_ipex_refuses_is_refused_before(
-    flags: str, arguments: dict[str, object], torch: str, refused: bool
-) -> None:
-    """Where nothing is known of the processor, or of the release, IPEX has the last word."""
-    with pytest.raises(Refusal, match="neither avx512bw, avx512dq, avx512vl nor avx_ne_convert") if refused else does():
-        check_ipex(frozenset(flags.split()), arguments, torch)
 
 
 @pytest.mark.parametrize(

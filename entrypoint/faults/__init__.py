@@ -1,0 +1,1 @@
+"""What breaks while a training runs: it is noticed in bounded time, and said in words."""
