@@ -10,7 +10,7 @@ from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import warn_hidden, warn_stack
-from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, check_fp16, warn
+from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, warn
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import describe_meeting
@@ -20,7 +20,7 @@ from entrypoint.tasks import job as jobs
 from entrypoint.tasks.arguments import read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
-from entrypoint.tasks.table import TRAINER, find_task
+from entrypoint.tasks.table import find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Role
@@ -220,14 +220,9 @@ def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
 
 
 def warn_early(here: Situation, made: arguments.Program, facts: Facts) -> list[str]:
-    """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX.
-
-    Raise Refusal where the Trainer would end it because of the processor.
-    """
+    """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX."""
     job = here.job
     if not job.trains:
         return []
-    if job.kind == jobs.SMOKE or (job.kind == jobs.TASK and find_task(job.name).kind == TRAINER):
-        check_fp16(made.given, facts.stack)
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
     return warn(facts.limits, Demand(made.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))

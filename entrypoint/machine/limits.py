@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import list_directories
-from entrypoint.machine.image import release
 from entrypoint.numbers import is_true, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from entrypoint.machine.cpus import Files
-    from entrypoint.machine.image import Stack
 
 SHM = "/dev/shm"
 # The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
@@ -29,10 +26,6 @@ BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
 # Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
 # bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
 AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
-# The flags that TrainingArguments of older releases refuse on a CPU, and the first releases of transformers that take
-# them: with a torch of at least this release, and with any (transformers/training_args.py, __post_init__).
-FP16 = ("fp16", "fp16_full_eval")
-TAKES_FP16, WITH_TORCH, WITH_ANY = (4, 41), (2, 3), (4, 42)
 
 
 class Limits(NamedTuple):
@@ -139,24 +132,6 @@ def warn_fp16(limits: Limits, demand: Demand) -> str | None:
     if not (demand.known and is_true(demand.given.get("fp16"))):
         return None
     return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
-
-
-def check_fp16(given: Mapping[str, object], stack: Stack) -> None:
-    """Raise Refusal for half precision that the Trainer of this image refuses on a CPU, after it has been loaded.
-
-    Every Trainer refuses two kinds of it at once.
-    """
-    asked = [each for each in FP16 if is_true(given.get(each))]
-    for name in asked:
-        other = name.replace("fp16", "bf16")
-        if is_true(given.get(other)):
-            fact = "the Trainer takes one half precision, and two were asked for"
-            raise Refusal(fact, f"--{other} --{name}", f"leave out --{name}")
-    takes = WITH_ANY if release(stack.torch) < WITH_TORCH else TAKES_FP16
-    if asked and release(stack.transformers) < takes:
-        value = f"--{asked[0]}, transformers {stack.transformers}"
-        remedy = f"--{asked[0].replace('fp16', 'bf16')}, or leave it out"
-        raise Refusal("this Trainer refuses half precision on a CPU", value, remedy)
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

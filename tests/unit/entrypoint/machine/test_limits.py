@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext as does
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.errors import Refusal
-from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import (
     DEFAULT_SHM,
     MEMORY,
     SMOKE_MEMORY,
     Demand,
     Limits,
-    check_fp16,
     read_flags,
     read_limits,
     warn,
@@ -97,46 +92,3 @@ TASK = Demand({}, 1, MEMORY, known=True)
 def test_a_job_is_warned_of_what_it_will_reach(limits: Limits, demand: Demand, said: list[str]) -> None:
     lines = warn(limits, demand)
     assert all(part in line for part, line in zip(said, lines, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("transformers", "torch", "arguments", "value", "remedy"),
-    [
-        ("4.40.2", "2.4.0+cpu", {"fp16": True}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
-        ("4.40.2", "2.4.0", {"fp16": "True"}, "--fp16, transformers 4.40.2", "--bf16, or leave it out"),
-        ("4.40.2", "2.4.0", {"fp16_full_eval": "y"}, "--fp16_full_eval, transformers 4.40.2", "--bf16_full_eval, or"),
-        ("4.40.2", "2.4.0", {"fp16": "False", "fp16_full_eval": False}, "", ""),
-        ("4.40.2", "2.4.0", {"bf16": True}, "", ""),
-        ("4.41.2", "2.2.2+cpu", {"fp16": True}, "--fp16, transformers 4.41.2", "--bf16, or leave it out"),
-        ("4.41.2", "2.3.0+cpu", {"fp16": True}, "", ""),
-        ("4.42.4", "2.2.2", {"fp16": True}, "", ""),
-        ("5.23.0", "2.13.0", {"fp16": True, "fp16_full_eval": True}, "", ""),
-    ],
-)
-def test_half_precision_that_the_trainer_refuses_is_refused_before(
-    transformers: str, torch: str, arguments: dict[str, object], value: str, remedy: str
-) -> None:
-    stack = Stack(torch, transformers, "3.11", "gloo", None, "/site")
-    with pytest.raises(Refusal, match="refuses half precision on a CPU") if value else does() as caught:
-        check_fp16(arguments, stack)
-    if caught is not None:
-        assert caught.value.value == value and caught.value.remedy.startswith(remedy) and caught.value.code == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "value"),
-    [
-        ({"bf16": True, "fp16": True}, "--bf16 --fp16"),
-        ({"bf16": "True", "fp16": "y"}, "--bf16 --fp16"),
-        ({"fp16": False, "bf16": True, "bf16_full_eval": 1, "fp16_full_eval": 1}, "--bf16_full_eval --fp16_full_eval"),
-        ({"bf16": True, "fp16": "False"}, ""),
-        ({"bf16": True, "fp16_full_eval": True}, ""),
-    ],
-)
-def test_two_half_precisions_are_refused(arguments: dict[str, object], value: str) -> None:
-    stack = Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/site")
-    with pytest.raises(Refusal, match="takes one half precision") if value else does() as caught:
-        check_fp16(arguments, stack)
-    if caught is not None:
-        refusal = caught.value
-        assert (refusal.value, refusal.remedy, refusal.code) == (value, f"leave out {value.split()[1]}", 2)
