@@ -11,7 +11,8 @@ from entrypoint.decide import Plan, decide, prepare_program
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, snapshot
-from entrypoint.machine.files import which
+from entrypoint.machine.files import read_text, which
+from entrypoint.machine.reached import explain_error
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.run import carry_out, wait
 from entrypoint.settings import forget
@@ -44,7 +45,8 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_error(refusal)
         code = refusal.code
     except OSError as error:
-        print_error(Refusal("the system refused", error, "check the file or program that is named"))
+        unknown = Refusal("the system refused", error, "check the file or program that is named", WORLD)
+        print_error(explain_error(error, read_text, "this command") or unknown)
         code = WORLD
     except KeyboardInterrupt:
         code = 130

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.faults.interfaces import check_interfaces
-from entrypoint.faults.memory import remember_kills
 from entrypoint.machine.files import NETWORK, list_directory, write_in_private
+from entrypoint.machine.interfaces import check_interfaces
 from entrypoint.machine.limits import read_memory_limit
+from entrypoint.machine.reached import remember_reached
 from entrypoint.printing.streams import print_note
 from entrypoint.processes.child import watch_training
-from entrypoint.processes.programs import execute
+from entrypoint.processes.programs import TRAINING, execute
 from entrypoint.rendezvous.master import check_master, warn_choice
 from entrypoint.rendezvous.torchrun import describe_wait
 from entrypoint.rendezvous.wait import wait_for_master
@@ -72,8 +72,9 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    kills = remember_kills(plan.facts.files) if plan.starts else {}
-    return train(job, argv, {**environ, **resumed, **kills}, plan)
+    is_training = plan.starts or plan.world.rank is not None
+    known = {TRAINING: str(os.getpid()), **remember_reached(plan.facts.files)} if is_training else {}
+    return train(job, argv, {**environ, **resumed, **known}, plan)
 
 
 def check_meeting(plan: Plan) -> None:

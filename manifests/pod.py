@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entrypoint.errors import Refusal
-from manifests.request import Job, Pod
+from manifests.request import Request, Volume, keep
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run
@@ -16,52 +17,59 @@ STORAGE, TEMPORARY, SHARED = "storage", "tmp", "shm"
 # Kubeflow. Every release reads this as an annotation, as a label only some do (injectRequired in
 # pkg/kube/inject/inject.go of istio/istio, 1.6 to 1.27); the SDK of Kubeflow sets it, too.
 OUTSIDE_MESH = {"sidecar.istio.io/inject": "false"}
-# Group 0 owns the directories of the image.
-GROUP = 0
+GROUP = 0  # owns the directories of the image
+LABEL = 63  # characters of a DNS label
 
 
-def check_variables(pod: Pod, operators: Collection[str]) -> None:
-    """Raise Refusal for a variable that the operator writes again: the last of a name counts, and that is its own."""
-    taken = [name for name in pod.variables if name in operators]
-    if taken:
-        raise Refusal("the operator sets this variable itself", f"--env {taken[0]}", f"leave {taken[0]} out")
+def check_name(request: Request, suffix: str) -> None:
+    """Raise Refusal for a name that with a suffix is not that of a pod: a DNS label.
+
+    Operators take it, and then cannot make the pods.
+    """
+    most = LABEL - len(suffix)
+    if len(request.name) > most or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", request.name):
+        plain = re.sub(r"[^a-z0-9]+", "-", request.name.lower()).lstrip("0123456789-")[:most].strip("-")
+        fact = f"--name takes small letters, digits and -, from a letter to a letter or digit, at most {most}"
+        raise Refusal(fact, repr(request.name), f"--name {plain or 'transformers'}")
 
 
-def write_variables(pod: Pod) -> list[dict[str, Any]]:
-    """Return the variables of a pod: downloads on the claim, the user's own, and the token from its Secret."""
-    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in pod.listed.items()]
-    if pod.token:
-        name, key = pod.token
-        rows.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": name, "key": key}}})
+def write_variables(request: Request) -> list[dict[str, Any]]:
+    """Return the variables of a pod: downloads on the claim, the user's own, and those from Secrets."""
+    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in request.listed.items()]
+    for name, (secret, key) in request.env_secret.items():
+        rows.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
     return rows
 
 
-def write_sizes(pod: Pod) -> dict[str, Any]:
+def write_sizes(request: Request) -> dict[str, Any]:
     """Return requests that equal the limits, which gives a pod the class Guaranteed."""
-    size = {"cpu": pod.cpu, "memory": pod.memory}
+    size = {"cpu": request.cpu.text, "memory": request.memory.text}
     return {"requests": size, "limits": size}
 
 
-def write_mounts(pod: Pod) -> list[dict[str, str]]:
+def write_mounts(request: Request) -> list[dict[str, str]]:
     """Return where a container has its volumes."""
-    return [
-        {"name": STORAGE, "mountPath": pod.mount},
-        {"name": SHARED, "mountPath": "/dev/shm"},
-        {"name": TEMPORARY, "mountPath": "/tmp"},
-    ]
+    claims = [{"name": name, "mountPath": each.path} for name, each in name_claims(request).items()]
+    return [*claims, {"name": SHARED, "mountPath": "/dev/shm"}, {"name": TEMPORARY, "mountPath": "/tmp"}]
 
 
-def write_volumes(pod: Pod) -> list[dict[str, Any]]:
+def write_volumes(request: Request) -> list[dict[str, Any]]:
     """Return the volumes of a pod; what is in /dev/shm counts as its memory, and is bounded by it."""
-    memory = {"medium": "Memory", **({"sizeLimit": pod.shm} if pod.shm else {})}
+    claims = name_claims(request).items()
     return [
-        {"name": STORAGE, "persistentVolumeClaim": {"claimName": pod.claim}},
-        {"name": SHARED, "emptyDir": memory},
+        *({"name": name, "persistentVolumeClaim": {"claimName": each.claim}} for name, each in claims),
+        {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm and request.shm.text)},
         {"name": TEMPORARY, "emptyDir": {}},
     ]
 
 
-def restrict_pod(pod: Pod) -> dict[str, Any]:
+def name_claims(request: Request) -> dict[str, Volume]:
+    """Return the claims by the names of their volumes."""
+    first, *others = request.claims
+    return {STORAGE: first, **{f"data-{number}": each for number, each in enumerate(others)}}
+
+
+def restrict_pod(request: Request) -> dict[str, Any]:
     """Return the security context of a pod, as the `restricted` profile of the Pod Security Standards asks.
 
     The user is named, for the training operator adds a container whose image has root. The claim's files are given to
@@ -69,9 +77,9 @@ def restrict_pod(pod: Pod) -> dict[str, Any]:
     """
     return {
         "runAsNonRoot": True,
-        "runAsUser": pod.uid,
+        "runAsUser": request.uid,
         "runAsGroup": GROUP,
-        "fsGroup": pod.uid,
+        "fsGroup": request.uid,
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
@@ -79,47 +87,54 @@ def restrict_pod(pod: Pod) -> dict[str, Any]:
 
 def restrict_container() -> dict[str, Any]:
     """Return the security context of a container."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    return {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def write_container(
-    name: str, pod: Pod, words: Sequence[str], sizes: Mapping[str, Any] | None = None
+    name: str, request: Request, words: Sequence[str], sizes: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return a container that runs the image's own entrypoint with these arguments."""
     return {
         "name": name,
-        "image": pod.image,
+        "image": request.image,
         "imagePullPolicy": "IfNotPresent",
         "args": list(words),
-        "env": write_variables(pod),
-        "resources": dict(sizes or write_sizes(pod)),
+        "env": write_variables(request),
+        "resources": dict(sizes or write_sizes(request)),
         "securityContext": restrict_container(),
-        "volumeMounts": write_mounts(pod),
+        "volumeMounts": write_mounts(request),
     }
 
 
-def write_pod(pod: Pod, container: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the specification of a pod with one container.
+def write_template(request: Request, container: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the template of pods with one container.
 
-    A Service of the namespace would set variables in it: one that is called `master` sets MASTER_PORT=tcp://...
+    A Service of the namespace would set variables in them: one that is called `master` sets MASTER_PORT=tcp://...
+    Nothing in them asks the API server, so they have no token for it.
     """
-    return {
+    spec = {
         **more,
         "enableServiceLinks": False,
-        "securityContext": restrict_pod(pod),
-        "containers": [dict(container)],
-        **write_placement(pod),
-        "volumes": write_volumes(pod),
+        "automountServiceAccountToken": False,
+        **write_rest(request, container),
     }
+    return {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": spec}
 
 
-def write_template(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the template of pods with this specification, or of a patch to them."""
-    return {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": dict(spec)}
+def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a patch of a TrainJob has of a pod, too: who it is, on which nodes it may run, and its volumes."""
+    return keep(
+        securityContext=restrict_pod(request),
+        containers=[dict(container)],
+        nodeSelector=dict(request.node_selector),
+        tolerations=[dict(each) for each in request.toleration],
+        volumes=write_volumes(request),
+    )
+
+
+def write_limits(request: Request, **more: Any) -> dict[str, Any]:
+    """Return how long a job may run, and when it is removed, by the names that Jobs and both old operators share."""
+    return keep(**more, activeDeadlineSeconds=request.deadline, ttlSecondsAfterFinished=request.ttl)
 
 
 def limit_restarts(restarts: int, pods: int) -> int:
@@ -132,13 +147,7 @@ def limit_restarts(restarts: int, pods: int) -> int:
     return restarts * pods + 1 if restarts else 0
 
 
-def write_placement(pod: Pod) -> dict[str, Any]:
-    """Return on which nodes a pod may run."""
-    selector = {"nodeSelector": dict(pod.selector)} if pod.selector else {}
-    return selector | ({"tolerations": [dict(each) for each in pod.tolerations]} if pod.tolerations else {})
-
-
-def write_metadata(job: Job) -> dict[str, Any]:
+def write_metadata(request: Request) -> dict[str, Any]:
     """Return the name of a job, its namespace, and its queue: Kueue reads a label of the job itself."""
-    place = {"namespace": job.namespace} if job.namespace else {}
-    return {"name": job.name, **place, **({"labels": {"kueue.x-k8s.io/queue-name": job.queue}} if job.queue else {})}
+    labels = {"kueue.x-k8s.io/queue-name": request.queue} if request.queue else {}
+    return keep(name=request.name, namespace=request.namespace, labels=labels)

@@ -1,22 +1,68 @@
-"""What a manifest is asked for: a job with its pods, or a claim for storage."""
+"""What a manifest is asked for: the options, which kind has which and what each takes, as one value.
+
+What the API server or a webhook checks when a manifest is applied is left to it. Checked here is what would be seen
+only in pods that do not start, or that train wrongly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from argparse import REMAINDER, ArgumentParser
+from argparse import ArgumentTypeError as Wrong
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+from typing import Any, NoReturn
 
-from manifests import fields
+from entrypoint.errors import Refusal
+from entrypoint.printing.secrets import hide_value
+from entrypoint.tasks.defaults import OUTPUT
 
 PYTORCHJOB, TRAINJOB, RUNTIME, MPIJOB = "pytorchjob", "trainjob", "runtime", "mpijob"
 PVC, PREFETCH = "pvc", "prefetch"
-JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
-PODS = (*JOBS, RUNTIME, PREFETCH)
-ALL = (*PODS, PVC)
-TORCH, MPI = "torch", "mpi"  # how the ranks of a TrainJob start
+TORCH, MPI = "torch", "mpi"  # what starts the ranks of a TrainJob
 TORCH_DISTRIBUTED = "torch-distributed"  # the runtime that comes with Trainer
-HOME = "HF_HOME"
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
+# What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
+REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+HELP = {
+    PYTORCHJOB: "a PyTorchJob, as in the Hugging Face guide",
+    TRAINJOB: "a TrainJob of Trainer v2",
+    RUNTIME: "a ClusterTrainingRuntime of Trainer v2, for TrainJobs that share it",
+    MPIJOB: "an MPIJob",
+    PVC: "a claim for storage",
+    PREFETCH: "a Job that fetches model and data of a task into the claim, once",
+}
+JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
+TRAINING, PODS = (*JOBS, RUNTIME), (*JOBS, RUNTIME, PREFETCH)
+MOST_CPUS, MOST_PODS, MOST_SECONDS = 4096, 10_000, (1 << 31) - 1
+# Uids of Linux have 32 bits, of which the last stands for none; 0 is root, which these pods never are.
+MOST_UID = (1 << 32) - 2
+SMALLEST = 1 << 20  # bytes; the unit of a smaller size was forgotten
+OFF = (0, 0)
+# k8s.io/apimachinery, pkg/api/resource/quantity.go, without exponents.
+QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?|\.\d{1,9})(m|[kMGTPE]|[KMGTPE]i)?", re.ASCII)
+# Kubernetes asks a registry for an image: github.com/distribution/reference, without its lengths.
+IMAGE = re.compile(
+    r"(?:[\w.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::\w[\w.-]*)?(?:@sha256:[0-9a-f]{64})?", re.ASCII
+)
+# Where a volume would hide what the image or the kernel has there, or another volume is.
+TAKEN = ("/bin", "/dev", "/etc", "/home/multinode", "/lib", "/lib64", "/opt/multinode", "/proc", "/run", "/sbin",
+         "/sys", "/usr", "/var", "/workspace/transformers")  # fmt: skip
+# What the operators say of a job themselves, by its other options: the last of two values counts, and that is theirs.
+OPERATORS = re.compile(
+    r"PET_(NNODES|NPROC_PER_NODE|NODE_RANK|MASTER_ADDR|MASTER_PORT|RDZV_ENDPOINT|RDZV_BACKEND|MAX_RESTARTS)"
+    r"|MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE|K_MPI_JOB_ROLE|I_MPI_HYDRA_HOST_FILE|I_MPI_PERHOST|MULTINODE_SSH_KEYS"
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of CPUs or bytes, as it was typed and as a number."""
+
+    text: str
+    number: Fraction
 
 
 @dataclass(frozen=True)
@@ -25,7 +71,7 @@ class Shape:
 
     nodes: int
     cores: int
-    threads: int
+    threads: int = 1
 
     @property
     def cpus(self) -> int:
@@ -34,73 +80,278 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Pod:
-    """What each pod has; sizes and variables as typed, `token` a Secret and its key, `claim` mounted at `mount`."""
+class Volume:
+    """A claim, and the directory where all pods mount it."""
 
-    image: str
-    cpu: str
-    memory: str
-    shm: str | None
     claim: str
-    mount: str
-    selector: Mapping[str, str]
-    tolerations: Sequence[Mapping[str, str]]
-    variables: Mapping[str, str]
-    token: tuple[str, str] | None
-    uid: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed, by the names of the options; a kind that has no such option has the default.
+
+    nproc: processes of each pod, None where the entrypoint decides; elastic: the fewest and the most pods, None for a
+    job that starts with all of them; env_secret: by variable, the name of a Secret and a key in it.
+    """
+
+    kind: str
+    name: str
+    words: Sequence[str] = ()
+    namespace: str | None = None
+    image: str = ""
+    workers: int = 1
+    nproc: int | None = None
+    cpu: Quantity = Quantity("1", Fraction(1))
+    memory: Quantity = Quantity("4Gi", Fraction(4 << 30))
+    shm: Quantity | None = None
+    pvc: str = ""
+    mount: str = ""
+    volume: Sequence[Volume] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    toleration: Sequence[Mapping[str, str]] = ()
+    queue: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_secret: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    uid: int = 1000
+    node_shape: Shape | None = None
+    elastic: tuple[int, int] | None = None
+    max_restarts: int = 0
+    deadline: int | None = None
+    ttl: int | None = None
+    runtime: str = TORCH_DISTRIBUTED
+    policy: str = TORCH
+    size: str = ""
+    storage_class: str | None = None
+    access: str = ""
 
     @property
-    def cpus(self) -> Fraction:
-        """Return the limit of cpu as a number."""
-        return fields.read_cpu(self.cpu, "--cpu")
+    def by_mpi(self) -> bool:
+        """Return whether mpirun starts the ranks, from a pod of its own."""
+        return self.kind == MPIJOB or self.policy == MPI
+
+    @property
+    def claims(self) -> list[Volume]:
+        """Return what all pods mount; the first is for results and downloads."""
+        return [Volume(self.pvc, self.mount), *self.volume]
 
     @property
     def listed(self) -> dict[str, str]:
         """Return the variables in the order of the manifest: where downloads go, if not typed, and the user's own."""
-        usual = {} if HOME in self.variables else {HOME: f"{self.mount}/{DOWNLOADS}"}
-        return {**usual, **self.variables}
+        return {**({} if "HF_HOME" in self.env else {"HF_HOME": f"{self.mount}/{DOWNLOADS}"}), **self.env}
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return the variables as a process in the pod sees them."""
-        return fields.expand(self.listed)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Return the size of /dev/shm; 0 where it has none of its own."""
-        return 0 if self.shm is None else fields.read_memory(self.shm, "--shm")
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the limit of memory, without what /dev/shm may fill of it."""
-        return fields.read_memory(self.memory, "--memory") - self.shared_bytes
+        """Return the variables as a container has them: `$(NAME)` is the value of an earlier one, and $$ is $."""
+        found: dict[str, str] = {}
+        for name, text in self.listed.items():
+            found[name] = REFERENCE.sub(lambda part: "$" if part[0] == "$$" else found.get(part[1], part[0]), text)
+        return found
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a job has beside its pods; nproc: processes of each, None where the entrypoint decides."""
-
-    kind: str
-    name: str
-    namespace: str | None
-    queue: str | None
-    pod: Pod
-    workers: int
-    nproc: int | None
-    elastic: tuple[int, int] | None
-    restarts: int
-    shape: Shape | None
-    runtime: str
-    policy: str
-    words: Sequence[str]
+def keep(**fields: Any) -> dict[str, Any]:
+    """Return the fields of an object that were asked for."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim for storage: its size, and the class that provides it, None for the cluster's default."""
+class Parser(ArgumentParser):
+    """A parser whose errors have three parts."""
 
-    name: str
-    namespace: str | None
-    size: str
-    storage_class: str | None
-    access: str
+    def error(self, message: str) -> NoReturn:
+        """Raise Refusal instead of ending the program."""
+        raise Refusal("the command line cannot be read", message, f"{self.prog} --help")
+
+
+def count(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of a number between two others."""
+
+    def read(text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+        if not least <= value <= most:
+            raise Wrong(f"takes a number from {least} to {most}, not {text!r}")
+        return value
+
+    return read
+
+
+def read_nproc(text: str) -> int | None:
+    """Return a number of processes; None for `auto`."""
+    return None if text == "auto" else count(1, MOST_CPUS)(text)
+
+
+def read_elastic(text: str) -> tuple[int, int]:
+    """Return the fewest and the most pods of an elastic job, from `2:4`; OFF for `off`."""
+    low, _, high = text.partition(":")
+    return OFF if text == "off" else (count(1, MOST_PODS)(low), count(1, MOST_PODS)(high))
+
+
+def read_shape(text: str) -> Shape:
+    """Return a node as `2x56x2` says it: NUMA nodes, cores of each, threads of each core (1 where it is left out)."""
+    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text, re.ASCII)
+    shape = Shape(*(int(part or 1) for part in found.groups())) if found else Shape(0, 0)
+    if not 0 < shape.cpus <= MOST_CPUS:
+        raise Wrong(f"takes NUMA nodes x cores of each x threads of each, at most {MOST_CPUS} in all, not {text!r}")
+    return shape
+
+
+def read_quantity(least: int, most: int, example: str, text: str) -> Quantity:
+    """Return a quantity of Kubernetes between two numbers; the least is not zero."""
+    found = QUANTITY.fullmatch(text)
+    unit = found[2] or "" if found else ""
+    power = "kMGTPE".find(unit[:1].replace("K", "k")) + 1 if unit not in ("", "m") else 0
+    factor = Fraction(1024 if unit.endswith("i") else 1000) ** (-1 if unit == "m" else power)
+    number = Fraction(found[1]) * factor if found else Fraction(0)
+    if not number or not least <= number <= most:
+        raise Wrong(f"takes a number such as {example}, not {text!r}")
+    return Quantity(text, number)
+
+
+read_cpus = partial(read_quantity, 0, MOST_CPUS, "32 or 1500m")
+read_bytes = partial(read_quantity, SMALLEST, 1 << 62, "64Gi")
+
+
+def read_image(text: str) -> str:
+    """Return an image that a kubelet can pull: NAME, NAME:TAG, NAME@sha256:... or both."""
+    if not IMAGE.fullmatch(text):
+        raise Wrong(f"takes an image in a registry, such as registry.example/multinode:TAG, not {text!r}")
+    return text
+
+
+def read_path(text: str) -> str:
+    """Return an absolute directory in a container that hides nothing of it, without a slash at its end."""
+    parts = text.split("/")
+    path = "/" + "/".join(part for part in parts if part)
+    good = text.startswith("/") and path not in ("/", "/tmp") and ":" not in text and not {".", ".."} & set(parts)
+    if not good or any(f"{path}/".startswith(f"{each}/") or each.startswith(f"{path}/") for each in TAKEN):
+        raise Wrong(f"takes a directory that hides nothing of the image, such as /workspace/data, not {text!r}")
+    return path
+
+
+def read_volume(text: str) -> Volume:
+    """Return a claim and where it is mounted, `data:/workspace/data`."""
+    claim, _, path = text.partition(":")
+    return Volume(claim, read_path(path))
+
+
+def read_pair(text: str) -> tuple[str, str]:
+    """Return a name and what follows the first `=`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise Wrong(f"takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def read_variable(text: str) -> tuple[str, str]:
+    """Return a variable; raise Refusal for a secret, which everybody would read who may read the manifest."""
+    name, value = read_pair(text)
+    if OPERATORS.fullmatch(name):
+        raise Refusal("the operator sets this variable itself", f"--env {name}", f"leave {name} out")
+    plain = REFERENCE.sub("1", value)
+    if hide_value(name, plain) != plain:
+        remedy = f"kubectl create secret generic mine --from-literal={name}=..., then --env-secret {name}=mine:{name}"
+        raise Refusal("a secret in a manifest is read by all who may read the job", f"--env {name}", remedy)
+    return name, value
+
+
+def read_secret(text: str) -> tuple[str, tuple[str, str]]:
+    """Return a variable, and the Secret and key that it comes from (valueFrom.secretKeyRef): `NAME=SECRET:KEY`."""
+    name, value = read_pair(text)
+    secret, _, key = value.partition(":")
+    return name, (secret, key or name)
+
+
+def read_token(text: str) -> tuple[str, tuple[str, str]]:
+    """Return the same for HF_TOKEN: `SECRET` or `SECRET:KEY`."""
+    return read_secret(f"HF_TOKEN={text}")
+
+
+def read_toleration(text: str) -> dict[str, str]:
+    """Return the toleration of a taint as `kubectl taint` writes it, KEY=VALUE:EFFECT; the key alone is enough."""
+    taint, colon, effect = text.partition(":")
+    key, equals, value = taint.partition("=")
+    rest = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **rest, **({"effect": effect} if colon else {})}
+
+
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
+    text = "Print a manifest for `kubectl apply -f -`."
+    parser = Parser(prog="scripts/manifest.py", description=text, allow_abbrev=False)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(HELP))
+    for kind, what in HELP.items():
+        one = kinds.add_parser(kind, help=what, description=f"Print {what}.", allow_abbrev=False)
+        add_options(one, kind)
+        if kind != PVC:
+            one.add_argument("words", nargs=REMAINDER, metavar="TASK ARGUMENT...", help="default: qa --bf16")
+    return parser
+
+
+def add_options(parser: Parser, kind: str) -> None:
+    """Add the options that a kind has.
+
+    Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
+    the image writes its results; sizes have none.
+    """
+
+    def add(name: str, metavar: str, text: str, kinds: tuple[str, ...] = PODS, **settings: Any) -> None:
+        if kind in kinds:
+            shown = f"{text}; default: %(default)s" if settings.get("default") else text
+            parser.add_argument(name, metavar=metavar, help=shown, **settings)
+
+    many: Any = {"action": "append"}
+    name = "multinode" if kind == RUNTIME else f"transformers-{kind}"
+    add("--name", "NAME", "name of the object", tuple(HELP), default=name)
+    add("--namespace", "NAME", "its namespace; default: that of kubectl", (*JOBS, PREFETCH, PVC))
+    add("--image", "IMAGE", "image, best with @sha256:...", type=read_image, required=True)
+    add("--workers", "N", "number of pods that train", TRAINING, type=count(1, MOST_PODS), default=4)
+    add("--nproc", "N", "processes of each pod, or auto", JOBS, type=read_nproc)
+    sizes: Any = {"required": True} if kind in TRAINING else {}
+    add("--cpu", "CPUS", "request and limit of each pod", type=read_cpus, **(sizes or {"default": "1"}))
+    add("--memory", "BYTES", "request and limit of each pod", type=read_bytes, **(sizes or {"default": "4Gi"}))
+    add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_bytes)
+    add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
+    add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
+    add("--volume", "CLAIM:DIRECTORY", "another claim that all pods mount, for data", type=read_volume, **many)
+    add("--node-selector", "KEY=VALUE", "label of the nodes to run on", type=read_pair, **many)
+    add("--toleration", "KEY=VALUE:EFFECT", "taint to tolerate", type=read_toleration, **many)
+    add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
+    add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
+    add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
+    add("--token-secret", "SECRET:KEY", "Secret that has HF_TOKEN", type=read_token, action="append", dest="env_secret")
+    add("--uid", "UID", "user of the processes", type=count(1, MOST_UID), default=1000)
+    add("--node-shape", "2x56x2", "NUMA nodes x cores x threads of a cluster's node", TRAINING, type=read_shape)
+    bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
+    add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
+    again = (PYTORCHJOB, MPIJOB, RUNTIME)
+    add("--max-restarts", "N", "restarts before the job fails", again, type=count(0, 1000), default=10)
+    add("--deadline", "SECONDS", "how long the job may run", (*JOBS, PREFETCH), type=count(1, MOST_SECONDS))
+    removed = (PYTORCHJOB, MPIJOB, PREFETCH)
+    add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0, MOST_SECONDS))
+    add("--runtime", "NAME", "ClusterTrainingRuntime", (TRAINJOB,), default=TORCH_DISTRIBUTED)
+    add("--policy", "POLICY", "what starts the ranks: torch or mpi", (RUNTIME,), choices=(TORCH, MPI), default=TORCH)
+    add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
+    add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
+    add("--access", "MODE", "how it may be mounted", (PVC,), default="ReadWriteMany")
+
+
+def make_request(typed: dict[str, Any]) -> Request:
+    """Return what was typed as a request; raise Refusal for values that do not go together."""
+    for key in ("env", "env_secret", "node_selector"):
+        pairs = typed.get(key) or []
+        typed[key] = dict(pairs)
+        twice = [name for name, value in pairs if typed[key][name] != value]
+        twice += [*(typed["env"].keys() & typed[key].keys())] if key == "env_secret" else []
+        if twice:
+            raise Refusal("one name has two values, of which one would be lost", twice[0], f"{twice[0]} once")
+    request = Request(**keep(**typed))
+    places = [each.path for each in request.claims]
+    if len({*places}) < len(places):
+        raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")
+    if request.shm and request.shm.number >= request.memory.number:
+        fact = "what is in /dev/shm counts as memory of the pod, and leaves none"
+        raise Refusal(fact, f"--shm {request.shm.text} of --memory {request.memory.text}", "a smaller --shm")
+    low, high = request.elastic or OFF
+    if (low, high) != OFF and not low <= request.workers <= high:
+        fact = "--workers is not between the fewest and the most pods of --elastic"
+        raise Refusal(fact, f"{request.workers}, {low}:{high}", f"--elastic {request.workers}:{request.workers}")
+    return request

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.doctor.view import WARNING, WRONG, Finding
-from entrypoint.faults.interfaces import BACKENDS, find_wrong
 from entrypoint.machine.certificates import BEGIN
 from entrypoint.machine.image import BESIDE_TORCH, REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, release
+from entrypoint.machine.interfaces import BACKENDS, find_wrong
 from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.world.model import MPIJOB_LAUNCHER

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.machine.files import make_private, private_path, read_text, which, write_private
+from entrypoint.machine.files import make_private, name_aside, private_path, read_text, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack, read_stack
 from entrypoint.machine.network import (
     address_of,
@@ -148,7 +148,7 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     pins = {environ.get(PIN, "") if pin is None else pin for pin in answers}
     if "0" not in pins:
         shared |= share_cores(environ, hosts, ranks, machine)
-    machines = os.path.join(make_private(private_path()), f"hosts.{os.getpid()}")
+    machines = name_aside(os.path.join(make_private(private_path()), "hosts"))  # containers may share the directory
     write_private(machines, "".join(f"{host.name}:{host.slots}\n" for host in hosts))
     try:
         # With it hydra takes IPv6 alone, and without it IPv4 alone.

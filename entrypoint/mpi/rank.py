@@ -14,8 +14,8 @@ import socket
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import LATER, WORLD
-from entrypoint.faults.memory import count_kills
 from entrypoint.machine.files import read_text
+from entrypoint.machine.reached import count_reached
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
 from entrypoint.processes.child import explain_kill, run_child
@@ -45,7 +45,7 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
 
     end_with_parent()
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
-    before = count_kills(read_text)
+    before = count_reached(read_text)
     code = run_child(argv, clean, PASSED_ON, pass_on)
     if code and not stopped:  # a job that is stopped needs no reasons
         explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text, before)

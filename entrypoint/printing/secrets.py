@@ -73,7 +73,9 @@ def is_secret(name: str, value: str | None = None) -> bool:
 
 def hide_value(name: str, value: str) -> str:
     """Return the value that a name has, *** where it is a secret, and without the secrets in it."""
-    return HIDDEN if is_secret(name, value) else hide_text(value)
+    if is_secret(name, value):
+        return HIDDEN
+    return hide_login(value) if name.lower().endswith("proxy") and "@" in value else hide_text(value)
 
 
 def hide(words: list[str]) -> list[str]:

@@ -8,16 +8,15 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import Refusal
-from entrypoint.faults.memory import REMEDY, count_kills, explain_memory, has_killed
 from entrypoint.machine.files import read_text
+from entrypoint.machine.reached import count_reached, explain_end
 from entrypoint.printing.streams import print_error
 from entrypoint.processes.programs import become, end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from entrypoint.faults.memory import Kills
+    from entrypoint.machine.reached import Reached
 
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
@@ -79,7 +78,7 @@ def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None
     def reached(sender: int) -> bool:
         return sender == tini or (in_step and is_of_step(sender, read_text))
 
-    before = count_kills(read_text)
+    before = count_reached(read_text)
     code = run_child(argv, environ, CAUGHT, reached)
     host = socket.gethostname()
     explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text, before)
@@ -101,7 +100,8 @@ def is_of_step(sender: int, files: Callable[[str], str | None]) -> bool:
     return sender == 0 or (files(f"/proc/{sender}/comm") or "").startswith("slurmstepd")
 
 
-def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: Kills) -> None:
-    """Print why a rank was killed, if that was for want of memory; before: what the kernel had counted by then."""
-    if code == 128 + signal.SIGKILL and has_killed(files, before):
-        print_error(Refusal(f"{name} was killed by signal {signal.SIGKILL:d}", explain_memory(files, before), REMEDY))
+def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: Reached) -> None:
+    """Print which limit ended a rank, if one did; before: what the kernel had counted by then."""
+    reason = explain_end(128 - code if code > 128 else code, name, files, before)
+    if reason is not None:
+        print_error(reason)

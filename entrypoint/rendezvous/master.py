@@ -31,12 +31,10 @@ def check_master(world: World) -> None:
     if not world.port:
         return
     error = try_port(world.port)
-    if error is None:
+    if error is None or isinstance(error, PermissionError):  # torch says that it may not
         return
     first = world.rank == 0 or world.node_rank == 0
     here = first or (world.launcher == TORCHRUN and is_here(world.master))
-    if here and isinstance(error, PermissionError):
-        raise explain_privileged(world, error)
     if first:
         other = PORT if world.port == LAST_PORT else world.port + 1
         remedy = f"export {name_port(world)}{other} on every node"
@@ -44,15 +42,6 @@ def check_master(world: World) -> None:
     if here:
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
-
-
-def explain_privileged(world: World, error: OSError) -> Refusal:
-    """Return why a port is refused that only root may take; a container may have none of these.
-
-    The first that a plain user may take is in net.ipv4.ip_unprivileged_port_start, which Docker sets to 0.
-    """
-    fact = f"the port where rank 0 has to listen cannot be used ({error.strerror})"
-    return Refusal(fact, world.port, f"export {name_port(world)}{PORT} on every node, or another above 1023")
 
 
 def name_port(world: World) -> str:

@@ -108,8 +108,8 @@ def list_wanted(
     texts = {name: str(value) for name, value in given.items() if value}
     cache, revision = texts.get("cache_dir"), texts.get("model_revision")
     named = {texts[flag]: kind for flag, kind in reversed([*MODELS.items()]) if flag in texts}
-    wanted = [Wanted(kind, name, None, revision, cache or models) for name, kind in reversed([*named.items()])]
-    wanted += [Wanted(DATASET, name, config, None, cache) for name, config in list_data(task, texts, source)]
+    wanted = [Wanted(DATASET, name, config, None, cache) for name, config in list_data(task, texts, source)]
+    wanted += [Wanted(kind, name, None, revision, cache or models) for name, kind in reversed([*named.items()])]
     metrics = fill(task.metrics, texts)[:1]
     if texts.get("version_2_with_negative", "False") != "False":  # of the scripts for squad alone
         metrics = [f"{name}_v2" for name in metrics]

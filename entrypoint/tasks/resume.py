@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
-from entrypoint.faults.disks import explain_full
+from entrypoint.machine.disks import explain_full
 from entrypoint.machine.files import read_file, read_text, write_in_private
 from entrypoint.machine.image import release
 from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
@@ -269,10 +269,9 @@ def open_run(
     Raise Refusal if another job writes there, or it holds another run.
     """
     with explain_errors(run.directory):
-        if world.rank or world.node_rank:
-            with open_shared(f"{run.directory}/{OWN}") as own:
-                check_run(run, read_record(own))
-        else:
+        with open_shared(f"{run.directory}/{OWN}") as own:
+            check_run(run, read_record(own))
+        if not world.rank and not world.node_rank:
             begin(run, world, say)
         if run.starts:
             return argv, {}
@@ -291,7 +290,6 @@ def begin(run: Run, world: World, say: Say) -> None:
         except Busy:
             if not elastic:
                 raise
-            check_run(run, read_record(own))
             return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 will find
         if lock is None:
             say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")

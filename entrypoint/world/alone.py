@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SIZE = "MULTINODE_WORLD_SIZE"
 # How many there are, from two on: NNODES, SLURM_JOB_NUM_NODES, DSTACK_NODES_NUM, OMPI_COMM_WORLD_SIZE, N_TASKS.
 COUNT = re.compile(
-    r"(.*_)?((N|N_|NUM_|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
+    r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
     r"|.*_NUM_TASKS"
     r"|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
     r"|(PMI|HOROVOD|FLUX_JOB|LWS_GROUP)_SIZE|AZUREML_NODE_COUNT"
@@ -110,7 +110,8 @@ def says_several(name: str, text: str) -> bool:
     if COUNT.fullmatch(name) or RANK.fullmatch(name):
         if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
             raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
-        return (whole(text) or 0) > (1 if COUNT.fullmatch(name) else 0)
+        count = whole(text.strip(" \t\n\"'"))  # podman's --env-file keeps quotes
+        return (count or 0) > (1 if COUNT.fullmatch(name) else 0)
     if HOSTS.fullmatch(name):
         return sum(not host.isdigit() for host in split_hosts(text)) > 1  # LSF writes a number behind each host
     if name == "TF_CONFIG":

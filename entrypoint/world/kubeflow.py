@@ -34,9 +34,11 @@ def make_mpijob(kind: str, role: str) -> Launcher:
     """Return one of the two kinds of pods of an MPIJob: mpirun starts ranks in one, from the other."""
     why = f"{ROLE} is {role}"
     return Launcher(
-        kind, why, lambda environ: environ.get(ROLE) == role,
+        kind,
+        why,
+        lambda environ: environ.get(ROLE) == role,
         lambda environ: World(kind, why, local_size=read_count(environ)),
-    )  # fmt: skip
+    )
 
 
 ELASTIC = make_rendezvous(AT_ENDPOINT, all_set("PET_RDZV_ENDPOINT"))
@@ -44,6 +46,8 @@ WITH_MASTER = make_rendezvous(torchrun.WITH_MASTER, has_master)
 LAUNCHER = make_mpijob(MPIJOB_LAUNCHER, "launcher")
 WORKER = make_mpijob(MPIJOB_WORKER, "worker")
 TRAINJOB_LAUNCHER = Launcher(
-    MPIJOB_LAUNCHER, "a hostfile in /etc/mpi is set", is_trainjob,
+    MPIJOB_LAUNCHER,
+    "a hostfile in /etc/mpi is set",
+    is_trainjob,
     lambda environ: World(MPIJOB_LAUNCHER, "a hostfile in /etc/mpi is set", local_size=read_count(environ)),
-)  # fmt: skip
+)

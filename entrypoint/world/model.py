@@ -79,11 +79,6 @@ class World(NamedTuple):
         return str(low) if low == high else f"{low}:{high}"
 
     @property
-    def started(self) -> bool:
-        """Return whether a launcher has made this process one of its ranks, and is told how many there are."""
-        return self.rank is not None and not self.only
-
-    @property
     def several_nodes(self) -> bool:
         """Return whether anything leaves this node."""
         return self.nodes[1] > 1
@@ -106,11 +101,10 @@ class Launcher(NamedTuple):
 class Ranks(NamedTuple):
     """The names under which one launcher hands out ranks; a local name may be absent.
 
-    nodes: where the number of nodes is; around: where that of an allocation or step is in which this launcher was
-    started, on more or fewer nodes; ranks_of_node: how many ranks this node has where no variable says so, given how
-    many there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only the ranks of one job
-    share; remedy: how this launcher gives all ranks a variable; loopback: whether a master on loopback is right for
-    ranks on several nodes.
+    nodes: where the number of nodes is; around: where that of an allocation is, on all of which ranks are if nothing
+    says how many this node has; ranks_of_node: how many ranks this node has where no variable says so, given how many
+    there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only its ranks share; remedy:
+    how this launcher gives all ranks a variable; loopback: whether a master on loopback is right for several nodes.
     """
 
     rank: str
@@ -131,9 +125,22 @@ def all_set(*names: str) -> Callable[[Mapping[str, str]], bool]:
     return lambda environ: all(environ.get(name, "").strip() for name in names)
 
 
-def make_launcher(kind: str, why: str, ranks: Ranks, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
-    """Return the launcher that has given this process a rank under these names."""
+def make_launcher(
+    kind: str, ranks: Ranks, proof: Callable[[Mapping[str, str]], bool] | None = None, why: str = ""
+) -> Launcher:
+    """Return the launcher that has given this process a rank under these names.
+
+    By default a rank and a size that is not 1 prove it: a world of one may be left over, and somebody may start others
+    in it. A size that is no number is refused when the world is read.
+    """
+    why = why or f"{ranks.rank} and {ranks.size} are set"
+    proof = proof or (lambda environ: has_several(environ, ranks))
     return Launcher(kind, why, proof, lambda environ: read_rank(environ, kind, why, ranks), started=True)
+
+
+def has_several(environ: Mapping[str, str], ranks: Ranks) -> bool:
+    """Return whether a launcher has made this process one of several, or has a size that is no number."""
+    return all_set(ranks.rank, ranks.size)(environ) and whole(environ[ranks.size]) != 1
 
 
 def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> World:
@@ -166,32 +173,20 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
 
 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
-    """Return the smallest and the largest number of nodes, and how many ranks this one has; all if nothing says so."""
-    local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
-    count, around = first_number(environ, names.nodes), first_number(environ, names.around)
-    if local is not None:
-        count = count or count_nodes(size, local, around)
-    elif count := count or around:
-        local = -(-size // count)
-    else:
-        return (1, size), size
-    local = min(local, size)
-    nodes = 1 if local == size else max(2, min(count, size))
-    return (nodes, nodes), local
+    """Return the smallest and the largest number of nodes, and how many ranks this one has; all if nothing says so.
 
-
-def count_nodes(size: int, local: int, around: int | None) -> int:
-    """Return how many nodes have these ranks, `local` of them this one; around: how many a scheduler gave, if known.
-
-    That number counts only where the ranks fit it as if spread over all of these nodes, of which some have one rank
-    more or the last has too few. Else every node has as many ranks as this one, but the last.
+    Nodes are counted as if all had as many ranks as this one, where nothing says how many have any.
     """
-    same = -(-size // local)
-    if not around:
-        return same
-    each = -(-size // around)
-    spread = size % around and (local < each or size % local)
-    return around if spread and local <= each else same
+    local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
+    count = first_number(environ, names.nodes)
+    if local is None:
+        count = count or first_number(environ, names.around)
+        if not count:
+            return (1, size), size
+        local = -(-size // count)
+    local = min(local, size)
+    nodes = 1 if local == size else max(2, min(count or -(-size // local), size))
+    return (nodes, nodes), local
 
 
 def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.files import which
 from entrypoint.numbers import first_set, read_field, whole
 from entrypoint.world import slurm
-from entrypoint.world.model import MPI, Launcher, Ranks, World, all_set, read_rank
+from entrypoint.world.model import MPI, Launcher, Ranks, World, all_set, has_several, make_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 # CONTROL is not set by MPICH: read_proxy finds it on the command line of the proxy that has started a rank.
 CONTROL = "HYDRA_CONTROL_PORT"
 JOBS = (
-    "I_MPI_HYDRA_UUID", "PALS_APID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID", CONTROL, "PMI_JOBID",
-)  # fmt: skip
+    "I_MPI_HYDRA_UUID",
+    "PALS_APID",
+    "PMIX_NAMESPACE",
+    "OMPI_MCA_ess_base_jobid",
+    "FLUX_JOB_ID",
+    CONTROL,
+    "PMI_JOBID",
+)
 # What names a hostfile to Intel MPI, MPICH and Open MPI, in the order in which `launch` looks for one.
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 # How many processes above a rank its proxy may be: a shell or two, and a program that binds the rank to cores.
@@ -57,36 +63,38 @@ ANY = Ranks("", "", around=NODES, host=slurm.find_first_host, job=find_job)
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 FAMILIES = (
     ANY._replace(
-        rank="PMI_RANK", size="PMI_SIZE", remedy="mpirun -genv MASTER_ADDR node0",
+        rank="PMI_RANK",
+        size="PMI_SIZE",
         local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
         local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
+        remedy="mpirun -genv MASTER_ADDR node0",
     ),
     ANY._replace(
-        rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", remedy="mpirun -x MASTER_ADDR=node0",
-        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",), local_size=("OMPI_COMM_WORLD_LOCAL_SIZE",),
+        rank="OMPI_COMM_WORLD_RANK",
+        size="OMPI_COMM_WORLD_SIZE",
+        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        local_size=("OMPI_COMM_WORLD_LOCAL_SIZE",),
+        remedy="mpirun -x MASTER_ADDR=node0",
     ),
     ANY._replace(
-        rank="MV2_COMM_WORLD_RANK", size="MV2_COMM_WORLD_SIZE", remedy="mpirun_rsh ... MASTER_ADDR=node0",
-        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",), local_size=("MV2_COMM_WORLD_LOCAL_SIZE",),
+        rank="MV2_COMM_WORLD_RANK",
+        size="MV2_COMM_WORLD_SIZE",
+        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",),
+        local_size=("MV2_COMM_WORLD_LOCAL_SIZE",),
+        remedy="mpirun_rsh ... MASTER_ADDR=node0",
     ),
-)  # fmt: skip
+)
 
 
-def read_several(environ: Mapping[str, str], why: str, ranks: Ranks) -> World:
+def read_several(environ: Mapping[str, str], launcher: Launcher) -> World:
     """Return the world of an MPI; raise Refusal if the variables of another MPI give this process another place."""
-    found = [(each, environ[each.rank], environ[each.size]) for each in FAMILIES if is_several(environ, each)]
+    found = [(each, environ[each.rank], environ[each.size]) for each in FAMILIES if has_several(environ, each)]
     if len({(whole(rank), whole(size)) for _, rank, size in found}) > 1:
         value = ", ".join(f"{each.rank}={rank} {each.size}={size}" for each, rank, size in found)
-        remedy = "unset the pair that an outer launcher has left: " + ", or ".join(
-            f"unset {each.rank} {each.size}" for each, _, _ in found
-        )
+        ways = ", or ".join(f"unset {each.rank} {each.size}" for each, _, _ in found)
+        remedy = f"unset the pair that an outer launcher has left: {ways}"
         raise Refusal("two launchers give this process different places", value, remedy)
-    return read_rank(environ, MPI, why, ranks)
-
-
-def is_several(environ: Mapping[str, str], ranks: Ranks) -> bool:
-    """Return whether this MPI has made the process one of several: a world of one may be left over."""
-    return all_set(ranks.rank, ranks.size)(environ) and whole(environ[ranks.size]) != 1
+    return launcher.world(environ)
 
 
 def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
@@ -95,7 +103,7 @@ def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
     Slurm and Flux give the only task of a step the same variables. They do not say how many ranks this node has, as an
     mpirun does, and somebody may start several processes inside such a task.
     """
-    if not all_set(ranks.rank, ranks.size)(environ) or is_several(environ, ranks):
+    if not all_set(ranks.rank, ranks.size)(environ) or has_several(environ, ranks):
         return False
     boxes = ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")
     return bool(first_set(environ, ranks.local_size)) or not any(whole(environ.get(name, "")) == 1 for name in boxes)
@@ -103,26 +111,19 @@ def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
 
 def make_several(ranks: Ranks) -> Launcher:
     """Return an MPI that has started several processes."""
-    why = f"{ranks.rank} and {ranks.size} are set"
-    return Launcher(
-        MPI, why, lambda environ: is_several(environ, ranks), lambda environ: read_several(environ, why, ranks),
-        started=True,
-    )  # fmt: skip
+    launcher = make_launcher(MPI, ranks)
+    return launcher._replace(world=lambda environ: read_several(environ, launcher))
 
 
 def make_one(ranks: Ranks) -> Launcher:
     """Return an MPI that has started one process, which may start others itself."""
-    why = f"{ranks.size} is 1"
-    return Launcher(
-        MPI,
-        why,
-        lambda environ: is_one(environ, ranks),
-        lambda environ: read_rank(environ, MPI, why, ranks)._replace(only=True),
-    )
+    launcher = make_launcher(MPI, ranks, lambda environ: is_one(environ, ranks), f"{ranks.size} is 1")
+    read = launcher.world
+    return launcher._replace(world=lambda environ: read(environ)._replace(only=True), started=False)
 
 
-SEVERAL = tuple(make_several(ranks) for ranks in FAMILIES)
-ONE = tuple(make_one(ranks) for ranks in FAMILIES)
+SEVERAL = tuple(map(make_several, FAMILIES))
+ONE = tuple(map(make_one, FAMILIES))
 
 
 # Options of Open MPI that hydra refuses as unknown, and does not say why; those that both have are left out.

@@ -15,7 +15,6 @@ from entrypoint.world.model import (
     HOROVOD,
     TORCHRUN,
     Launcher,
-    Ranks,
     World,
     all_set,
     choose_port,
@@ -23,7 +22,7 @@ from entrypoint.world.model import (
     read_host,
     read_master_port,
 )
-from entrypoint.world.slurm import find_first_host
+from entrypoint.world.mpi import ANY
 from entrypoint.world.torchrun import EVERY_NODE, read_count
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 # Where SageMaker says which hosts there are, also to images that are not its own.
 SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
 # What stands between the hosts of a list, beside blanks.
-BETWEEN = str.maketrans(dict.fromkeys('[]",;', " "))
+BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,11 @@ SCHEDULERS = (
 def make_nodes(row: Scheduler) -> Launcher:
     """Return a scheduler whose nodes are to meet by torchrun."""
     return Launcher(
-        TORCHRUN, row.why, lambda environ: has_several(environ, row), lambda environ: read_nodes(environ, row)
+        TORCHRUN, row.why, lambda environ: has_nodes(environ, row), lambda environ: read_nodes(environ, row)
     )
 
 
-def has_several(environ: Mapping[str, str], row: Scheduler) -> bool:
+def has_nodes(environ: Mapping[str, str], row: Scheduler) -> bool:
     """Return whether a job has several nodes, and says all that they need to meet; else `alone` refuses it.
 
     A count that is no number is several as well, so that it is refused when it is read.
@@ -159,43 +158,26 @@ def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
     return found
 
 
-def has_size(rank: str, size: str) -> Callable[[Mapping[str, str]], bool]:
-    """Return a proof: both are set, and the size is not 1; one that is no number is refused when the world is read."""
-    return lambda environ: all_set(rank, size)(environ) and whole(environ[size]) != 1
-
-
-def find_flux_job(environ: Mapping[str, str]) -> str:
-    """Return what only the tasks of a job of Flux share."""
-    return f"FLUX_JOB_ID={environ['FLUX_JOB_ID']}" if environ.get("FLUX_JOB_ID") else ""
-
-
 # flux-environment(7)
 FLUX_TASK = make_launcher(
     FLUX,
-    "FLUX_TASK_RANK and FLUX_JOB_SIZE are set",
-    Ranks(
-        "FLUX_TASK_RANK",
-        "FLUX_JOB_SIZE",
-        ("FLUX_TASK_LOCAL_ID",),
+    ANY._replace(
+        rank="FLUX_TASK_RANK",
+        size="FLUX_JOB_SIZE",
+        local_rank=("FLUX_TASK_LOCAL_ID",),
         nodes=("FLUX_JOB_NNODES",),
-        host=find_first_host,
-        job=find_flux_job,
         remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
     ),
-    has_size("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
 )
 # horovod/runner/gloo_run.py
 HOROVODRUN = make_launcher(
     HOROVOD,
-    "HOROVOD_RANK and HOROVOD_SIZE are set",
-    Ranks(
-        "HOROVOD_RANK",
-        "HOROVOD_SIZE",
-        ("HOROVOD_LOCAL_RANK",),
-        ("HOROVOD_LOCAL_SIZE",),
-        host=find_first_host,
+    ANY._replace(
+        rank="HOROVOD_RANK",
+        size="HOROVOD_SIZE",
+        local_rank=("HOROVOD_LOCAL_RANK",),
+        local_size=("HOROVOD_LOCAL_SIZE",),
         remedy="MASTER_ADDR=node0 horovodrun ...",
     ),
-    has_size("HOROVOD_RANK", "HOROVOD_SIZE"),
 )
 NODES = tuple(make_nodes(row) for row in SCHEDULERS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.numbers import MOST_PROCESSES, first_set, number, whole
+from entrypoint.numbers import number, whole
 from entrypoint.world.model import SLURM, Ranks, all_set, make_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Any of these says in which order tasks are put on nodes (srun(1), --distribution=arbitrary).
-ARBITRARY = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST")
+# With any of these, rank 0 need not be on the first node of a list (srun(1), --distribution=arbitrary, --het-group).
+UNSORTED = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_HET_SIZE")
 
 
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
@@ -86,28 +86,14 @@ def read_tasks(part: str) -> tuple[int, int]:
 
 
 def find_first_host(environ: Mapping[str, str]) -> str:
-    """Return where rank 0 usually is, the first node of the step or of the job; empty without a list.
+    """Return where rank 0 usually is, the first node of the step or of the job; empty where nothing says it.
 
-    Lists are sorted. With a hostfile or -m arbitrary rank 0 may be on any node of them, and only that node knows. In a
+    Lists are sorted. With a hostfile or -m arbitrary rank 0 may be on any node of them, and only that node knows; in a
     heterogeneous job it is on the first component, whose nodes may be anywhere in the sorted list.
     """
-    if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in ARBITRARY):
+    if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in UNSORTED):
         return ""
-    step = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
-    components = list_components(environ)
-    if not components or step in components:
-        return first_host(step)
-    counts = [whole(environ.get(f"SLURM_JOB_NUM_NODES_HET_GROUP_{place}", "")) for place in range(len(components))]
-    known = sum(count for count in counts if count)
-    return first_host(components[0]) if known in (0, number(environ, "SLURM_STEP_NUM_NODES")) else ""
-
-
-def list_components(environ: Mapping[str, str]) -> list[str]:
-    """Return the nodes of each component of a heterogeneous job, in order; srun has kept the older name."""
-    size = min(whole(environ.get("SLURM_HET_SIZE", "")) or 0, MOST_PROCESSES)
-    names = [tuple(f"SLURM_JOB_NODELIST_{word}_GROUP_{place}" for word in ("HET", "PACK")) for place in range(size)]
-    found = [first_set(environ, pair) for pair in names]
-    return found if found and found[0] else []
+    return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
 
 
 def first_host(nodelist: str) -> str:
@@ -123,10 +109,15 @@ def first_host(nodelist: str) -> str:
     return head + "".join(numbers.split(",")[0].split("-")[0] + rest for numbers, _, rest in ranges)
 
 
-WHY = "SLURM_PROCID and SLURM_STEP_NUM_TASKS are set"
 RANKS = Ranks(
-    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ("SLURM_LOCALID",), nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
-    ranks_of_node=count_tasks, host=find_first_host, job=find_job, remedy="MASTER_ADDR=node0 srun ...",
-)  # fmt: skip
-STEP_WITH_PMI = make_launcher(SLURM, WHY, RANKS, gave_pmi)
-STEP = make_launcher(SLURM, WHY, RANKS, is_one_of_several)
+    "SLURM_PROCID",
+    "SLURM_STEP_NUM_TASKS",
+    ("SLURM_LOCALID",),
+    nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    ranks_of_node=count_tasks,
+    host=find_first_host,
+    job=find_job,
+    remedy="MASTER_ADDR=node0 srun ...",
+)
+STEP_WITH_PMI = make_launcher(SLURM, RANKS, gave_pmi)
+STEP = make_launcher(SLURM, RANKS, is_one_of_several)

@@ -22,7 +22,7 @@ from entrypoint.world.model import (
     read_host,
     read_master_port,
     unbracket,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +54,13 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
 
 
 PLAIN = Ranks(
-    "RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), ranks_of_node=count_by_hand,
+    "RANK",
+    "WORLD_SIZE",
+    ("LOCAL_RANK",),
+    ("LOCAL_WORLD_SIZE", "LOCAL_SIZE"),
+    ranks_of_node=count_by_hand,
     loopback=True,
-)  # fmt: skip
+)
 
 
 def is_set_by_hand(environ: Mapping[str, str]) -> bool:
@@ -224,11 +228,13 @@ def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Lau
     return Launcher(TORCHRUN, why, proof, lambda environ: read_pod(environ, why))
 
 
-WORKER = make_launcher(TORCHRUN_WORKER, "TORCHELASTIC_RUN_ID is set", PLAIN, all_set("TORCHELASTIC_RUN_ID"))
+WORKER = make_launcher(TORCHRUN_WORKER, PLAIN, all_set("TORCHELASTIC_RUN_ID"), "TORCHELASTIC_RUN_ID is set")
 WORKER_BY_HAND = make_launcher(
-    TORCHRUN_WORKER, "RANK, LOCAL_RANK and MASTER_ADDR are set", PLAIN,
+    TORCHRUN_WORKER,
+    PLAIN,
     all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
-)  # fmt: skip
+    "RANK, LOCAL_RANK and MASTER_ADDR are set",
+)
 
 
 def read_world_by_hand(environ: Mapping[str, str]) -> World:

@@ -26,10 +26,6 @@ MULTINODE = "opt/multinode"
 # others by now: Trivy *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and
 # *.sbom.*, *.bom.* and others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go).
 SBOM = "components.json"
-# Modules of others, and the programs that change them once they are imported.
-CHANGES = {
-    "multiprocessing.queues": f"/{MULTINODE}/entrypoint/faults/feeder.py",
-}
 # The files of the entrypoint, and those of rootfs/.
 MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)
 FILE = re.compile(r"(?:\w+(?:\.d)?/)*\w+(?:\.py|\.conf)?", re.ASCII)
@@ -41,19 +37,11 @@ def _line(file: str, **values: object) -> str:
     return Template((HERE / "layers/programs" / file).read_text()).substitute(values)
 
 
-# These lines are read by every Python of the image when it starts (site, .pth), so also by ranks that no entrypoint and
-# no torchrun started. Packages may be read where the entrypoint is not, as by the import check without an engine, or in
-# an image that copied them. They load a program as import does, from its bytecode: runpy writes to sys.argv, which a
+# Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
+# has started. Packages may be read where the entrypoint is not, as by the import check without an engine, or in an
+# image that copied them. It loads the program as import does, from its bytecode: runpy writes to sys.argv, which a
 # program that embeds Python may have left empty, or deleted. `_load` is what pydoc takes for a file.
-
-# It registers a function first, so that atexit calls it last, after all of the user's; most programs never import
-# torch, and this line does no more for them.
-AT_END = _line("at_end.pth", path=f"/{MULTINODE}/entrypoint/programs/at_end.py")
-
-# Changes the modules of CHANGES when they are imported; most programs import none.
-ON_IMPORT = _line("on_import.pth", programs=CHANGES, path=f"/{MULTINODE}/entrypoint/processes/on_import.py")
-
-LINES = (AT_END, ON_IMPORT)
+AT_EXIT = _line("at_exit.pth", path=f"/{MULTINODE}/entrypoint/programs/at_exit.py")
 PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
@@ -151,17 +139,15 @@ def _python_release(python: str, base: Base) -> str:
 def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
-        f"{site.directory}/multinode.pth": "".join(LINES).encode(),
+        f"{site.directory}/multinode.pth": AT_EXIT.encode(),
         **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE),
         **_below(HERE / "rootfs", "", FILE),
     }
 
 
 def at_start() -> str:
-    """Return one sha256 over what of ours every Python of an image runs: LINES, and the programs that they load."""
-    text = "".join(LINES)
-    programs = sorted(set(PROGRAM.findall(text)))
-    return key_of([text, [(HERE.parent / program).read_text() for program in programs]])
+    """Return one sha256 over what of ours every Python of an image runs: the line, and the program that it loads."""
+    return key_of([AT_EXIT, [(HERE.parent / program).read_text() for program in PROGRAM.findall(AT_EXIT)]])
 
 
 def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:

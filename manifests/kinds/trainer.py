@@ -5,155 +5,170 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.errors import Refusal
-from manifests.division import Division
-from manifests.fields import LABEL, read_name
+from entrypoint.mpi.keys import MOUNT
+from manifests.cores import Division
+from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.pod import (
+    OUTSIDE_MESH,
+    check_name,
     restrict_container,
-    restrict_pod,
     write_container,
     write_metadata,
     write_mounts,
-    write_placement,
-    write_pod,
+    write_rest,
     write_sizes,
     write_template,
     write_variables,
-    write_volumes,
 )
-from manifests.request import TORCH_DISTRIBUTED, Job
+from manifests.request import MPI, TORCH_DISTRIBUTED, Request, keep
 
 API = "trainer.kubeflow.org/v1alpha1"
-NODE = "node"  # the replicated job, and its container, that the torch plugin looks for (pkg/constants/constants.go)
-PORT = 29500  # ContainerTrainerPort
+# The replicated jobs, and the container, that the plugins look for (pkg/constants/constants.go).
+NODE, LAUNCHER = "node", "launcher"
 MANAGER = "multinode/manifest"
-STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-# TorchRunReservedEnvNames and MPIReservedEnvNames in pkg/constants/constants.go (v2.3.0).
-RESERVED = (
-    "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
-    "OMPI_MCA_orte_default_hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_set_default_slots",
-    "OMPI_MCA_plm_rsh_args",
-)  # fmt: skip
+STEP = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
 # backoffLimit of a Job that names none, as that of torch-distributed (SetDefaults_Job in pkg/apis/batch/v1/defaults.go
 # of Kubernetes). JobSet restarts its containers OnFailure, and a Job fails as soon as restarts reach this number.
 BACKOFF_LIMIT = 6
-MOST_VARIABLES = 128  # maxItems of spec.trainer.env in the definition
+# A CustomTrainer of Kubeflow's SDK writes its function into the working directory, and pip what it needs below HOME
+# (kubeflow 0.5, get_command_using_train_func; kubeflow/sdk#89).
+HOME = "/home/multinode"
 
 
-def write_trainjob(job: Job, division: Division) -> dict[str, Any]:
-    """Return the manifest of a TrainJob; raise Refusal for one that the webhook or the definition refuses.
+def write_trainjob(request: Request, division: Division) -> dict[str, Any]:
+    """Return the manifest; raise Refusal for a name from which JobSet could not make those of its pods.
 
+    Kubernetes adds five letters to them (ValidateCreate in pkg/webhooks/jobset_webhook.go of kubernetes-sigs/jobset).
     numProcPerNode is always written: left out, the torch plugin starts a process for each CPU of the request
     (getNumCPUPerNode in pkg/runtime/framework/plugins/torch/torch.go).
     """
-    check_name(job)
+    check_name(request, f"-{NODE}-0-{request.workers - 1}-abcde")
     trainer = {
-        "image": job.pod.image,
-        "args": list(job.words),
-        "env": write_variables(job.pod),
-        "numNodes": job.workers,
+        "image": request.image,
+        "args": list(request.words),
+        "env": write_variables(request),
+        "numNodes": request.workers,
         "numProcPerNode": division.processes,
-        "resourcesPerNode": write_sizes(job.pod),
+        "resourcesPerNode": write_sizes(request),
     }
+    spec = keep(runtimeRef={"name": request.runtime}, activeDeadlineSeconds=request.deadline, trainer=trainer)
     return {
         "apiVersion": API,
         "kind": "TrainJob",
-        "metadata": write_metadata(job),
-        "spec": {"runtimeRef": {"name": job.runtime}, "trainer": trainer, "runtimePatches": [write_patch(job)]},
+        "metadata": write_metadata(request),
+        "spec": {**spec, "runtimePatches": [write_patch(request)]},
     }
 
 
-def write_patch(job: Job) -> dict[str, Any]:
+def write_patch(request: Request) -> dict[str, Any]:
     """Return what the pods of a runtime get besides: volumes, nodes, and what they may not do.
 
-    Variables are not here: the webhook refuses those of the container `node` in a patch. Neither is enableServiceLinks,
-    which the definition of a patch does not know (v2.3.0).
+    Variables are not here: the webhook refuses those of the container `node` in a patch. Neither are enableServiceLinks
+    and automountServiceAccountToken, which the definition of a patch does not know (v2.3.0).
     """
-    container = {"name": NODE, "securityContext": restrict_container(), "volumeMounts": write_mounts(job.pod)}
-    pod = {
-        "securityContext": restrict_pod(job.pod),
-        "containers": [container],
-        **write_placement(job.pod),
-        "volumes": write_volumes(job.pod),
-    }
-    jobs = [{"name": NODE, "template": {"spec": {"template": write_template(pod)}}}]
+    container = {"name": NODE, "securityContext": restrict_container(), "volumeMounts": write_mounts(request)}
+    template = {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": write_rest(request, container)}
+    jobs = [{"name": NODE, "template": {"spec": {"template": template}}}]
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
-def write_runtime(job: Job) -> dict[str, Any]:
+def write_runtime(request: Request, division: Division) -> dict[str, Any]:
     """Return the manifest of a ClusterTrainingRuntime, whose TrainJobs need only say what they train.
 
-    A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again.
+    A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again. It has
+    no ttlSecondsAfterFinished: a failed TrainJob would begin anew when its JobSet is removed (kubeflow/trainer#3779).
     """
-    container = write_container(NODE, job.pod, job.words)
-    pod = write_pod(job.pod, container, restartPolicy="Never")
-    step = {"metadata": {"labels": {STEP: "trainer"}}, "spec": {"backoffLimit": 0, "template": write_template(pod)}}
-    jobs = {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": step}]}
+    check_name(request, "")
+    failure = {"failurePolicy": {"maxRestarts": request.max_restarts}}
+    if request.policy == MPI:
+        ranks, jobs = {"numNodes": 1, "mpi": write_mpi(division)}, write_mpi_jobs(request)
+    else:
+        ranks, jobs = {"numNodes": request.workers, "torch": {}}, write_torch_jobs(request)
     return {
         "apiVersion": API,
         "kind": "ClusterTrainingRuntime",
-        "metadata": {**write_metadata(job), "labels": {"trainer.kubeflow.org/framework": "torch"}},
-        "spec": {
-            "mlPolicy": {"numNodes": job.workers, "torch": {}},
-            "template": {"spec": {"failurePolicy": {"maxRestarts": job.restarts}, **jobs}},
-        },
+        "metadata": {**write_metadata(request), "labels": {"trainer.kubeflow.org/framework": request.policy}},
+        "spec": {"mlPolicy": ranks, "template": {"spec": {**failure, **jobs}}},
     }
 
 
-def list_variables(job: Job) -> dict[str, str]:
-    """Return what the torch plugin sets in the first pod, without the number of processes if that is to be found.
+def write_torch_jobs(request: Request) -> dict[str, Any]:
+    """Return the one job of a runtime for torch, whose pods have a home that can be written, and work in it.
 
-    Source: EnforceMLPolicy in pkg/runtime/framework/plugins/torch/torch.go (kubeflow/trainer v2.3.0).
+    A script with a relative path is one of the image's working directory, and is started there.
     """
+    container = write_container(NODE, request, request.words)
+    container["env"] = [{"name": "HOME", "value": HOME}, *container["env"]]
+    if not request.words[0].endswith(".py") or request.words[0].startswith("/"):
+        container["workingDir"] = HOME
+    container["volumeMounts"] += [{"name": "home", "mountPath": HOME}]
+    step = write_step(request, container)
+    step["spec"]["template"]["spec"]["volumes"] += [{"name": "home", "emptyDir": {}}]
+    return {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": {**STEP, **step}}]}
+
+
+def write_mpi_jobs(request: Request) -> dict[str, Any]:
+    """Return the jobs of a runtime for MPI: nodes that listen, and a launcher that is made when all of them do.
+
+    Trainer knows the dialect of Open MPI alone (EnforceMLPolicy in pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0): a
+    hostfile, keys, and four variables. The entrypoint reads that hostfile and starts the image's own MPI. How many
+    nodes there are is said by their job, or by a TrainJob: of mlPolicy.numNodes Trainer makes as many launchers
+    (newRuntimeInfo in pkg/runtime/core/trainingruntime.go).
+    """
+    nodes = write_step(request, write_worker(NODE, request))
+    nodes["spec"] |= {"parallelism": request.workers, "completions": request.workers}
+    launcher = {**STEP, **write_step(request, write_launcher(NODE, request))}
+    after = [{"name": NODE, "status": "Ready"}]
     return {
-        "PET_NNODES": str(job.workers),
-        "PET_NPROC_PER_NODE": str(job.nproc or "auto"),
-        "PET_NODE_RANK": "0",
-        "PET_MASTER_ADDR": f"{job.name}-{NODE}-0-0.{job.name}",
-        "PET_MASTER_PORT": str(PORT),
+        "network": {"publishNotReadyAddresses": True},  # sshd is asked for by name before all are ready
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": [LAUNCHER]},
+        "replicatedJobs": [
+            {"name": NODE, "replicas": 1, "template": nodes},
+            {"name": LAUNCHER, "replicas": 1, "dependsOn": after, "template": launcher},
+        ],
     }
 
 
-def list_job_notes(job: Job) -> list[str]:
+def write_mpi(division: Division) -> dict[str, Any]:
+    """Return the policy; runLauncherAsNode would take the launcher for a node of the cores' size."""
+    return {
+        "mpiImplementation": "OpenMPI",
+        "numProcPerNode": division.processes,
+        "sshAuthMountPath": MOUNT,
+        "runLauncherAsNode": False,
+    }
+
+
+def write_step(request: Request, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template of a replicated job; JobSet starts all pods again when one ends in an error."""
+    return {"spec": {"backoffLimit": 0, "template": write_template(request, container, restartPolicy="Never")}}
+
+
+def list_job_notes(request: Request) -> list[str]:
     """Return how many crashes a TrainJob survives with the runtime of Trainer; of another what it has to be.
 
     The image and the sizes of a TrainJob go to the replicated job that trains, which with the mpi policy is the
     launcher (newRuntimeInfo in pkg/runtime/core/trainingruntime.go, v2.3.0).
     """
-    if job.runtime != TORCH_DISTRIBUTED:
-        fact = f"{job.runtime} has to be a runtime of torch"
+    if request.runtime != TORCH_DISTRIBUTED:
+        fact = f"{request.runtime} has to be a runtime of torch"
         return [f"{fact}: with the mpi policy this image and these sizes would be those of the launcher alone"]
-    most = (BACKOFF_LIMIT - 1) // job.workers
-    fact = f"with {job.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
+    most = (BACKOFF_LIMIT - 1) // request.workers
+    fact = f"with {request.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
     return [
-        f"{fact}: {job.workers} pod(s) survive {most} crash(es); "
+        f"{fact}: {request.workers} pod(s) survive {most} crash(es); "
         "a runtime of your own, by the kind `runtime` with more --max-restarts, allows more"
     ]
 
 
-def list_notes(division: Division) -> list[str]:
+def list_runtime_notes(request: Request, division: Division) -> list[str]:
     """Return what TrainJobs of a runtime have to say themselves, for a runtime cannot (v2.3.0)."""
-    count = division.processes
-    return [f"numProcPerNode: {count} belongs into each TrainJob; Trainer starts a process for each CPU without it"]
-
-
-def check_name(job: Job) -> None:
-    """Raise Refusal for a name to which JobSet could not add those of its jobs and pods.
-
-    The definition of TrainJob asks for a DNS label (x-kubernetes-validations of its metadata.name). So does JobSet for
-    the names of pods, to which Kubernetes adds five letters (ValidateCreate in pkg/webhooks/jobset_webhook.go of
-    kubernetes-sigs/jobset).
-    """
-    read_name(job.name, "--name", longest=LABEL - len(f"-{NODE}-0-{job.workers - 1}-abcde"))
-
-
-def check_variables(job: Job) -> None:
-    """Raise Refusal for variables that the torch and MPI plugins reserve (their Validate), and for too many of them."""
-    taken = [name for name in job.pod.variables if name in RESERVED]
-    if taken:
-        raise Refusal("Trainer keeps this variable to itself", f"--env {taken[0]}", f"leave {taken[0]} out")
-    count = len(write_variables(job.pod))
-    if count > MOST_VARIABLES:
-        raise Refusal(f"a TrainJob takes at most {MOST_VARIABLES} variables", count, "fewer --env")
+    if request.policy == MPI:
+        return []
+    return [
+        f"numProcPerNode: {division.processes} belongs into each TrainJob; Trainer starts a process for each CPU "
+        "without it, as for a CustomTrainer of Kubeflow's SDK, whose resources_per_node can ask for fewer"
+    ]

@@ -15,11 +15,13 @@ from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done, call
 
 # A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
-CLM = ("clm", "--max_steps", "48", "--save_steps", "4", "--report_to", "none", "--disable_tqdm", "true")
+STEPS = ("--max_steps", "48", "--save_steps", "4")
+CLM = ("clm", *STEPS, "--report_to", "none", "--disable_tqdm", "true")
+OWN = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
 ELASTIC = {"PET_RDZV_ENDPOINT": "pod0:23456", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ID": "job", "PET_NNODES": "2:2"}
 MASTER = {"PET_MASTER_ADDR": "pod0", "PET_NNODES": "2"}
 ANEW = ("--restart", "on-failure:5")  # as a pod whose restartPolicy is OnFailure
-KILL = "kill -9 $(pgrep -n -f 'run_[c]lm.py')"
+KILL = "kill -9 $(pgrep -n -f '(run_[c]lm|[t]rain).py')"
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Job:
 
     volume: Path
     make: Callable[..., Container]
+    command: tuple[str, ...] = CLM
     pods: list[Container] = field(default_factory=list)
 
     def start(
@@ -36,10 +39,13 @@ class Job:
         """Start the next pod."""
         number = len(self.pods)
         scripts = f"{ROOT}/tests/data/offline:/workspace/transformers:ro"
-        mounts = ("--volume", scripts, "--volume", f"{volume or self.volume}:/workspace/output")
+        own = f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro"
+        mounts = ("--volume", scripts, "--volume", own, "--volume", f"{volume or self.volume}:/workspace/output")
         place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
         place |= {"STEP_SECONDS": "0.2", **environ}
-        self.pods.append(self.make(f"pod{number}", number % 2, *CLM, *words, environ=place, options=mounts + options))
+        self.pods.append(
+            self.make(f"pod{number}", number % 2, *self.command, *words, environ=place, options=mounts + options)
+        )
 
     def trains(self, seconds: float = 240) -> None:
         """Wait until it has left a checkpoint."""
@@ -86,7 +92,9 @@ def assert_went_on(ends: list[Done]) -> None:
         assert others and all(word == "begins" and step >= 4 and step % 4 == 0 for word, step in others)
 
 
-def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) -> None:
+@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
+def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, command: tuple[str, ...]) -> None:
+    job.command = command
     for _ in range(2):
         job.start({**ELASTIC, "PET_MAX_RESTARTS": "1"})
     job.trains()
@@ -109,10 +117,12 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken) ->
     ids=["elastic", "master"],
 )
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
-    job: Job, shared: bool, nodes: list[dict[str, str]]
+    job: Job, command: tuple[str, ...], shared: bool, nodes: list[dict[str, str]]
 ) -> None:
     """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
+    job.command = command
     volumes = [job.volume, job.volume] if shared else [job.volume / "0", job.volume / "1"]
     for place in volumes:
         place.mkdir(exist_ok=True)

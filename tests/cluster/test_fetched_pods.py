@@ -88,8 +88,8 @@ def test_a_token_without_access_is_said_in_the_log_and_ends_the_job(pulled: str,
 
     fails = run("prefetch", "--image", pulled).manifest["spec"]["podFailurePolicy"]["rules"][0]
     assert (code, fails["action"]) == (2, "FailJob") and code in fails["onExitCodes"]["values"]
-    assert "the repository is gated, and has not been opened to this token: model distilbert" in said
-    assert f"try: ask for access on {hub.url}" in said and "hf_closed" not in said
+    assert "the hub gives no such thing to this user: model distilbert" in said
+    assert f"ask for access on {hub.url}" in said and "hf_closed" not in said
 
 
 @pytest.mark.parametrize(

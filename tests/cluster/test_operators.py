@@ -1,4 +1,4 @@
-"""The variables of Kubeflow's operators, or set by hand, in two containers: whose ranks meet.
+"""The variables of Kubeflow's operators, of schedulers, or set by hand, in two containers: whose ranks meet.
 
 The operators themselves do not run: a test gives each container what its pod would have.
 """
@@ -18,7 +18,16 @@ from tests.support.harness import ROOT, call
 from tests.support.launchers import left_by
 
 # The names of the pods, and the node that stands for each; the Master of an elastic job is none of its Workers.
-HOSTS = {"job-master-0": "node0", "job-worker-0": "node1", "job-node-0-0.job": "node0"}
+HOSTS = {
+    "job-master-0": "node0",
+    "job-worker-0": "node1",
+    "job-node-0-0.job": "node0",
+    "10.0.0.4": "node0",  # SkyPilot
+    "10.0.0.5": "node1",
+    "10.128.0.47": "node0",  # dstack
+    "10.65.0.2": "node0",  # RunPod
+    "qa-0.qa.default": "node0",  # LeaderWorkerSet
+}
 ONE_EACH = {"PET_NPROC_PER_NODE": "1"}  # a node of the tests has a core
 BY_HAND = {"MASTER_ADDR": "node0", "WORLD_SIZE": "2"}
 
@@ -47,6 +56,10 @@ FORMS = (
          ("RANK", "PET_NODE_RANK")),
     Form("TrainJob", "trainer-v2", ONE_EACH, ("PET_NODE_RANK",)),
     Form("one process for each by hand", "", BY_HAND, ("RANK",)),
+    Form("SkyPilot", "skypilot", ONE_EACH, ("SKYPILOT_NODE_RANK",)),
+    Form("dstack", "dstack", ONE_EACH, ("DSTACK_NODE_RANK",)),
+    Form("RunPod", "runpod", ONE_EACH, ("NODE_RANK",)),
+    Form("LeaderWorkerSet", "leaderworkerset", ONE_EACH, ("LWS_WORKER_INDEX",)),
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ MODULES = {
     "refusals": "tests.golden.refusals",
     "images": "tests.golden.images",
     "explain": "tests.golden.explain",
+    "messages": "tests.golden.messages",
 }
 
 

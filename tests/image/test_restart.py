@@ -13,8 +13,13 @@ import pytest
 from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done, call, run
 
-SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
-CLM = ("clm", "--max_steps", "8", "--save_steps", "2", "--report_to", "none")
+SCRIPTS = (
+    *("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro"),
+    *("--volume", f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro"),
+)
+STEPS = ("--max_steps", "8", "--save_steps", "2")
+CLM = ("clm", *STEPS, "--report_to", "none")
+OWN = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
 DIES = ("--env", "DIE_AT=5", "--env", "PET_MAX_RESTARTS=1")
 
 
@@ -23,27 +28,28 @@ def train(image: str, volume: Path, *words: str, options: tuple[str, ...] = ()) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["image", "older_image"])
+@pytest.mark.parametrize(("release", "command"), [("image", CLM), ("older_image", CLM), ("older_image", OWN)])
 def test_a_container_that_is_started_again_goes_on(
-    request: pytest.FixtureRequest, volume: Path, release: str, broken: Broken
+    request: pytest.FixtureRequest, volume: Path, release: str, command: tuple[str, ...], broken: Broken
 ) -> None:
     image = str(request.getfixturevalue(release))
-    done = train(image, volume, *CLM, options=DIES)
+    done = train(image, volume, "--nproc", "1", *command, options=DIES)
     assert done.code == 9 and "rank 0 begins at step 0" in done.out
     half = volume / "clm/checkpoint-6"  # as it is when a node dies while it writes
     half.mkdir()
     half.chmod(0o777)
 
     with broken.happens():
-        done = train(image, volume, *CLM)
+        done = train(image, volume, "--nproc", "1", *command)
 
     broken.ended(done)
     assert "rank 0 begins at step 4" in done.out and "rank 0 ends at step 8" in done.out
 
 
 @pytest.mark.slow
-def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path) -> None:
-    done = train(image, volume, "--nproc", "2", *CLM, options=DIES)
+@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
+def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path, command: tuple[str, ...]) -> None:
+    done = train(image, volume, "--nproc", "2", *command, options=DIES)
 
     assert done.code == 0
     for rank in (0, 1):
@@ -55,6 +61,7 @@ def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path) -> Non
 
 def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> None:
     (volume / "clm/checkpoint-500").mkdir(parents=True)
+    (volume / "clm").chmod(0o777)
 
     done = train(image, volume, *CLM)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import io
 from typing import Any, NamedTuple
 
 import yaml
 
 from manifests import cli
+from manifests.request import HELP, Parser, add_options
 from tests.support.admission import list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
 SIZES = ("--cpu", "8", "--memory", "16Gi")
 JOBS = ("pytorchjob", "trainjob", "mpijob")
+KINDS = tuple(HELP)
 
 
 class Printed(NamedTuple):
@@ -45,6 +46,19 @@ def write(kind: str, *words: str) -> Printed:
     return run(kind, *needed, *words)
 
 
+def list_options(kind: str) -> list[str]:
+    """List the options that a kind has."""
+    parser = Parser(add_help=False)
+    add_options(parser, kind)
+    return [action.option_strings[0] for action in parser._actions]
+
+
+def list_containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the containers of all pods in a manifest; what a TrainJob says of its own is among them."""
+    containers = [container for pod in list_pods(manifest) for container in pod["containers"]]
+    return [{**each, **manifest["spec"].get("trainer", {})} for each in containers]
+
+
 def list_pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """List the specifications of the pods in a manifest, of whichever kind."""
     return [template["spec"] for template in list_templates(manifest)]
@@ -63,16 +77,3 @@ def list_templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     else:
         return [spec["template"]]
     return [job["template"]["spec"]["template"] for job in jobs]
-
-
-def change(manifest: dict[str, Any], *path: Any, to: Any) -> dict[str, Any]:
-    """Return a manifest with another value at a path; None takes it away."""
-    changed = copy.deepcopy(manifest)
-    place: Any = changed
-    for step in path[:-1]:
-        place = place[step]
-    if to is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = to
-    return changed

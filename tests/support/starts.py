@@ -1,14 +1,22 @@
-"""Starts as values: a container's facts, and the plan of a command in it, with nothing read and nothing started."""
+"""Starts without a container: facts as values, the plan of a command, and a whole start up to exec."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import entrypoint.__main__ as program
 from entrypoint.decide import Plan, decide, prepare_program
+from entrypoint.errors import Refusal
 from entrypoint.facts import Facts, Files
+from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
@@ -16,6 +24,7 @@ from entrypoint.machine.network import Route
 from entrypoint.machine.places import settle_caches
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.job import Job
+from entrypoint.tasks.table import TASKS
 from entrypoint.world.table import find_launcher
 from tests.support.machines import Box, look_at
 
@@ -68,3 +77,107 @@ def network(hosts: Mapping[str, str] | None = None) -> Iterator[None]:
         mock.patch("entrypoint.machine.network.try_port", lambda port: None),
     ):
         yield
+
+
+# The kernel's files of a container with one interface, eth0.
+KERNEL = {
+    "/proc/net/route": "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+    "eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\neth0 0000000A 00000000 0001 0 0 0 000000FF 0 0 0\n",
+    "/proc/meminfo": "MemTotal: 263000000 kB\n",
+    "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f avx512_bf16\n",
+    "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n",
+}
+PROGRAMS = ("torchrun", "deepspeed", "accelerate", "mpirun", "python3", "sh", "bash", "true")
+PACKAGES = ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2")
+
+
+SERVER = Box(2, 28, 2)
+
+
+class _Replaced(BaseException):
+    """In the place of exec."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a start has come to: an exit code, a refusal, or the command with its environment; and stderr."""
+
+    code: int | None = None
+    refusal: Refusal | None = None
+    argv: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    err: str = ""
+
+    @property
+    def refused(self) -> tuple[int, str] | None:
+        """Return the exit code and the value of the refusal; None where there is none."""
+        return (self.refusal.code, self.refusal.value) if self.refusal else None
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container in a directory, with the examples' scripts, on a machine: two sockets of 28 cores."""
+
+    home: Path
+    box: Box = SERVER
+    hosts: Mapping[str, str] | None = None
+
+    def furnish(self, **stack: object) -> Container:
+        """Write what the image has, and return the container; stack: other values in stack.json."""
+        facts = {**GLOO._asdict(), "site": str(self.home), "examples": str(self.home), **stack}
+        (self.home / "stack.json").write_text(json.dumps(facts))
+        for task in TASKS.values():
+            script = self.home / "examples/pytorch/text" / task.file
+            script.parent.mkdir(parents=True, exist_ok=True)
+            script.touch()
+        for package in PACKAGES:
+            (self.home / f"{package}.dist-info").mkdir(exist_ok=True)
+        for name in PROGRAMS:
+            (self.home / name).write_text("#!/bin/sh\n")
+            (self.home / name).chmod(0o755)
+        return self
+
+    def start(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> Started:
+        """Start a command up to exec; its variables are over PATH and HOME."""
+        argv = words.split() if isinstance(words, str) else list(words)
+        variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
+        err = io.StringIO()
+        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()), self._entered():
+            try:
+                return Started(program.run(argv, variables, str(self.home)), err=err.getvalue())
+            except Refusal as refusal:
+                return Started(refusal.code, refusal, err=err.getvalue())
+            except _Replaced as replaced:
+                return Started(None, None, replaced.args[0], replaced.args[1], err.getvalue())
+
+    def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return what `--explain=json` says of a command."""
+        argv = words.split() if isinstance(words, str) else list(words)
+        variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
+        with contextlib.redirect_stdout(io.StringIO()) as out, self._entered():
+            assert program.run(["--explain=json", *argv], variables, str(self.home)) == 0
+        found: dict[str, Any] = json.loads(out.getvalue())
+        return found
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        """Replace exec, the kernel's files, the processors and the network."""
+        files = {**self.box.files(), **KERNEL}
+
+        def read(path: str) -> str | None:
+            return files.get(path) if path.startswith(("/proc/", "/sys/")) else read_text(path)
+
+        def replace(_: str, argv: list[str], environ: Mapping[str, str]) -> None:
+            raise _Replaced(argv, environ)
+
+        with (
+            network(self.hosts),
+            mock.patch("entrypoint.facts.read_text", read),
+            mock.patch("entrypoint.rendezvous.master.list_choices", lambda host: []),
+            mock.patch("entrypoint.run.list_directory", lambda path: ["eth0", "lo"]),
+            mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
+            mock.patch("os.execvpe", replace),
+            mock.patch("sys.stdin", None),
+            mock.patch("os.getppid", lambda: 7),
+        ):
+            yield

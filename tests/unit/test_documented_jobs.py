@@ -11,7 +11,6 @@ import yaml
 
 from entrypoint.tasks import job
 from entrypoint.world.table import detect
-from manifests.options import of_kind as options_of_kind
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
 from tests.support.definitions import schema
@@ -71,11 +70,10 @@ def test_the_workers_of_the_mpi_job_end_with_its_launcher() -> None:
 @pytest.mark.parametrize("each", [each for each in JOBS if each["kind"] != "TrainJob"], ids=lambda each: each["kind"])
 def test_a_job_fails_after_as_many_restarts_as_one_of_the_script(each: dict[str, Any]) -> None:
     """The restarts of a PyTorchJob's pods are added up, those of an MPIJob's launcher are counted alone."""
-    [option] = [one for one in options_of_kind(each["kind"].lower()) if one.name == "--max-restarts"]
     replicas = each["spec"].get("pytorchReplicaSpecs") or {"Launcher": {"replicas": 1}}
     count = sum(one["replicas"] for one in replicas.values())
 
-    assert each["spec"]["runPolicy"]["backoffLimit"] == limit_restarts(int(option.default or 0), count)
+    assert each["spec"]["runPolicy"]["backoffLimit"] == limit_restarts(10, count)
 
 
 def test_the_pods_of_the_mpi_job_start_as_those_of_one_of_the_script() -> None:

@@ -1,47 +1,40 @@
-"""Trainings that would run, and be wrong without a word: each is found, or set right, before it starts."""
+"""Parts of a plan: directories for results, limits, and variables that keep a training from going wrong in silence."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from entrypoint import run
-from entrypoint.decide import check_places, warn_early
+from entrypoint.decide import Plan, assemble, check_places, warn_early
 from entrypoint.errors import Refusal
+from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import DEFAULT_SHM, Limits
+from entrypoint.settings import Setting, forget
 from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.job import Job
 from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
-from tests.support.starts import CCL, GLOO, find_situation, make_facts, make_plan
+from tests.support.starts import CCL, GLOO, make_facts, make_plan
 
 HOST = Box(2, 60, 2)
-POD = {"RANK": "0", "WORLD_SIZE": "1"}
 JOB = Job("script", "train.py", [])
+OLD = GLOO._replace(transformers="4.46.3")
+NSS = "/usr/lib/libnss_wrapper.so"
+TCMALLOC = Setting("LD_PRELOAD", "/a/libtcmalloc.so.4", "")
+ALONE = World("alone", "")
 
 
-Decide = Callable[..., tuple[dict[str, str], list[str]]]
+def decided(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> Plan:
+    """Return the plan of a training in a pod of 32 processors, on a host of 240."""
+    return make_plan(job, make_facts(environ, stack, machine=look_at(HOST, pod(32))))
 
 
-@pytest.fixture
-def decided() -> Decide:
-    """Give the environment and the command of a training in a pod of 32 processors, on a host of 240."""
-
-    def decide(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> tuple[dict[str, str], list[str]]:
-        found = make_plan(job, make_facts(environ, stack, machine=look_at(HOST, pod(32))))
-        return found.prepared.environ, found.argv
-
-    return decide
-
-
-def place(job: Job, world: World = World("alone", "")) -> Situation:  # noqa: B008
+def place(job: Job, world: World = ALONE) -> Situation:
     """Return a job in a world."""
     return Situation(job, world, None, {}, "ranks", job.trains, ())
 
@@ -49,64 +42,6 @@ def place(job: Job, world: World = World("alone", "")) -> Situation:  # noqa: B0
 def given(**values: object) -> Program:
     """Return a program with these arguments."""
     return Program([], [], values)
-
-
-# Left over: accelerate reads RANK before PMI_RANK (accelerate/utils/environment.py); Slurm's names it does not know.
-@pytest.mark.parametrize(
-    ("left", "more", "rank", "size"),
-    [
-        (("intel-mpi-1",), {}, "1", "2"),
-        (("intel-mpi-1",), POD, "1", "2"),
-        (("pytorchjob-master", "open-mpi-0"), {}, "0", "2"),
-        (("slurm-step",), {}, "3", "4"),
-        (("slurm-step", "slurm-pmix"), POD, "3", "4"),
-    ],
-)
-def test_ranks_do_not_train_each_alone(
-    decided: Decide, left: tuple[str, ...], more: dict[str, str], rank: str, size: str
-) -> None:
-    environ, argv = decided({**left_by(*left), **more, "MASTER_ADDR": "node0"})
-    assert (environ["RANK"], environ["WORLD_SIZE"], environ["MULTINODE_WORLD_SIZE"]) == (rank, size, size)
-    assert argv == ["python3", "train.py"]
-
-
-@pytest.mark.parametrize(
-    ("left", "more"),
-    [
-        (("pytorchjob-workers",), {}),
-        (("slurm-batch",), {}),
-        (("prterun-0",), {}),
-        ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063"}),
-        ((), {"RANK": "1"}),
-        ((), {"WORLD_SIZE": "2"}),
-        ((), {"PET_RDZV_ENDPOINT": "pod0:29400"}),
-        ((), {"PET_MASTER_ADDR": "pod0", "PET_MASTER_PORT": "29400"}),
-    ],
-)
-def test_no_world_of_one_where_there_are_signs_of_more(
-    decided: Decide, left: tuple[str, ...], more: dict[str, str]
-) -> None:
-    with pytest.raises(Refusal):
-        decided({**left_by(*left), **more})
-
-
-@pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
-def test_auto_does_not_count_the_cores_of_the_host(decided: Decide, name: str) -> None:
-    environ, argv = decided(left_by(name))
-    assert argv[argv.index("--nproc_per_node") + 1] == "1"
-    assert environ["OMP_NUM_THREADS"] == "32"
-
-
-@pytest.mark.parametrize("count", ["", "1", "4"])
-def test_ccl_is_not_replaced_by_gloo(decided: Decide, count: str) -> None:
-    """Accelerate takes gloo in silence unless CCL_WORKER_COUNT is above 0 (accelerate/state.py)."""
-    environ, _ = decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL)
-    assert environ["CCL_WORKER_COUNT"] == (count or "1")
-
-
-def test_ccl_without_a_worker_is_refused(decided: Decide) -> None:
-    with pytest.raises(Refusal, match="worker"):
-        decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +57,16 @@ def test_ccl_without_a_worker_is_refused(decided: Decide) -> None:
     ],
 )
 def test_one_rank_of_each_node_looks_whether_results_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, rank: int, local_rank: int, is_refused: bool
+    kind: str, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
     here, made = place(Job(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
-    monkeypatch.setattr("entrypoint.decide.can_write", lambda _: True)
-    assert bool(check_places(here, made, {}, make_facts({}))) is (rank == 0)
-
-    monkeypatch.setattr("entrypoint.decide.can_write", lambda _: False)
-    with pytest.raises(Refusal, match="/nowhere/qa") if is_refused else contextlib.nullcontext():
+    with mock.patch("entrypoint.decide.can_write", lambda _: True):
+        assert bool(check_places(here, made, {}, make_facts({}))) is (rank == 0)
+    with (
+        mock.patch("entrypoint.decide.can_write", lambda _: False),
+        pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
+    ):
         check_places(here, made, {}, make_facts({}))
 
 
@@ -167,26 +103,6 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "refused"),
-    [
-        ("smoke", "smoke", True),
-        ("task", "qa", True),
-        ("task", "qa-no-trainer", False),
-        ("script", "train.py", False),
-        ("plain", "ls", False),
-    ],
-)
-def test_only_what_is_the_trainer_s_is_refused_for_half_precision(kind: str, name: str, refused: bool) -> None:
-    """A script of the user's may have a flag of this name that its own code reads."""
-    old = make_facts({}, GLOO._replace(transformers="4.40.2"))
-    with pytest.raises(Refusal, match="refuses half precision") if refused else contextlib.nullcontext():
-        warn_early(place(Job(kind, name, [])), given(fp16=True), old)
-
-
-OLD = GLOO._replace(transformers="4.46.3")
-
-
-@pytest.mark.parametrize(
     ("job", "stack", "environ", "value"),
     [
         (JOB, OLD, {}, "1"),
@@ -199,55 +115,58 @@ OLD = GLOO._replace(transformers="4.46.3")
     ],
 )
 def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
-    decided: Decide, job: Job, stack: Stack, environ: dict[str, str], value: str | None
+    job: Job, stack: Stack, environ: dict[str, str], value: str | None
 ) -> None:
-    found, _ = decided(environ, stack, job)
+    found = decided(environ, stack, job).prepared.environ
     assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
 
 
-MODULE = ["-m", "torch.distributed.run"]
-NODES = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "pod0", "train.py"]
+@pytest.mark.parametrize("count", ["", "1", "4"])
+def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
+    """Accelerate takes gloo in silence unless CCL_WORKER_COUNT is above 0 (accelerate/state.py)."""
+    environ = decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL).prepared.environ
+    assert environ["CCL_WORKER_COUNT"] == (count or "1")
+
+
+def test_ccl_without_a_worker_is_refused() -> None:
+    with pytest.raises(Refusal) as caught:
+        decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
+    assert caught.value.value == "CCL_WORKER_COUNT=0"
+
+
+@pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
+def test_auto_does_not_count_the_cores_of_the_host(name: str) -> None:
+    plan = decided(left_by(name))
+    assert plan.argv[plan.argv.index("--nproc_per_node") + 1] == "1"
+    assert plan.prepared.environ["OMP_NUM_THREADS"] == "32"
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "expected"),
+    ("environ", "preload", "expected"),
     [
-        ("torchrun", NODES, True),
-        ("/usr/local/bin/torchrun", NODES, True),
-        ("python3", [*MODULE, *NODES], True),
-        ("python3", [*MODULE, "train.py"], False),
-        ("torchrun", ["train.py"], False),
-        ("python3", ["train.py"], False),
-        ("ls", NODES, False),
+        ({}, None, "/a/libtcmalloc.so.4"),
+        ({"LD_PRELOAD": "/mine.so"}, None, "/mine.so"),
+        ({}, NSS, f"/a/libtcmalloc.so.4:{NSS}"),
+        ({"LD_PRELOAD": "/mine.so"}, NSS, f"/mine.so:{NSS}"),
     ],
 )
-def test_a_torchrun_of_several_nodes_trains_with_others_however_it_is_typed(
-    name: str, words: list[str], expected: bool
+def test_preloads_are_the_same_for_an_entrypoint_and_one_below_it(
+    environ: dict[str, str], preload: str | None, expected: str
 ) -> None:
-    """It waits for the name of its master, and looks whether it can be reached."""
-    assert find_situation(Job("plain", name, words), make_facts({})).meets_others is expected
+    above = assemble(environ, Identity({}, preload, (), {}), [], [TCMALLOC]).environ
+    assert above["LD_PRELOAD"] == expected
+
+    # The name is known below, because nss_wrapper is loaded there.
+    below = assemble(forget(above), Identity({}, None, (), {}), [], [TCMALLOC]).environ
+    assert below["LD_PRELOAD"] == expected
 
 
 @pytest.mark.parametrize(
-    ("words", "seconds"),
-    [(NODES, 900), (["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "pod0:29400", "train.py"], 60)],
+    ("environ", "added", "kept"),
+    [({}, "1", None), ({"ACCELERATE_USE_CPU": "1"}, None, None), ({"ACCELERATE_USE_CPU": "0"}, None, "0")],
 )
-def test_a_typed_torchrun_waits_as_long_for_a_name_as_for_its_rendezvous(
-    words: list[str], seconds: int, monkeypatch: pytest.MonkeyPatch
+def test_the_image_s_own_settings_are_not_called_the_user_s(
+    environ: dict[str, str], added: str | None, kept: str | None
 ) -> None:
-    waited: list[int] = []
-    monkeypatch.setattr("entrypoint.rendezvous.wait.wait_for_name", lambda *args: waited.append(args[2]))
-    facts = make_facts({})
-    run.wait(find_situation(Job("plain", "torchrun", words), facts), facts)
-    assert waited == [seconds]
-
-
-def test_a_command_says_what_a_home_hides(tmp_path: Path) -> None:
-    home, site = tmp_path / "home", tmp_path / "site"
-    for place, version in ((home / f".local/lib/python{GLOO.python}/site-packages", "4"), (site, "5")):
-        (place / f"transformers-{version}.dist-info").mkdir(parents=True)
-    stack = GLOO._replace(site=str(site))
-
-    found = make_plan(Job("plain", "bash", []), make_facts({"HOME": str(home)}, stack))
-
-    assert any(note.startswith("transformers of") for note in found.notes)
+    prepared = make_plan(JOB, make_facts(environ), 1).prepared
+    assert (prepared.added.get("ACCELERATE_USE_CPU"), prepared.kept.get("ACCELERATE_USE_CPU")) == (added, kept)

@@ -1,10 +1,10 @@
-"""Every decision of the recorded environments is as it was: tests/data/golden/explain."""
+"""Every decision of the recorded environments, and the words of every refusal, are as they were: tests/data/golden."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.golden import data
+from tests.golden import data, messages
 from tests.golden.explain import cases, produce
 
 
@@ -21,3 +21,7 @@ def test_every_case_has_golden_data_and_no_other_is_there() -> None:
 @pytest.mark.parametrize("name", [case.name for case in cases()])
 def test_the_decision_is_as_recorded(name: str, produced: dict[str, str]) -> None:
     assert produced[f"{name}.json"] == data.recorded("explain")[f"{name}.json"], data.REMEDY
+
+
+def test_the_words_of_refusals_are_as_recorded() -> None:
+    assert messages.produce() == data.recorded("messages"), data.REMEDY

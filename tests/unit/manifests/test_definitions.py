@@ -20,24 +20,27 @@ TEXT = ROOT / "tests" / "data" / "manifests"
 RELEASE = "1.37"
 EVERYTHING = (
     "--pvc", "mine", "--mount", "/data", "--shm", "1Gi", "--node-selector", "a=b", "--toleration", "a=b:NoSchedule",
-    "--toleration", "c", "--env", "A=b", "--token-secret", "hf", "--uid", "123456",
+    "--toleration", "c", "--env", "A=b", "--env-secret", "WANDB_API_KEY=wandb:key", "--token-secret", "hf",
+    "--uid", "123456", "--volume", "corpus:/corpus",
 )  # fmt: skip
 JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3", "--node-shape", "2x4x2")
+ENDS = ("--deadline", "3600", "--ttl", "60")
 TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
 FORMS = {
     "pytorchjob": ("pytorchjob",),
-    "pytorchjob, all": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "2:5", "--max-restarts", "3", *TASK),
+    "pytorchjob, all": ("pytorchjob", *EVERYTHING, *JOB, *ENDS, "--elastic", "2:5", "--max-restarts", "3", *TASK),
     "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
+    "script, all": ("pytorchjob", "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
-    "trainjob, all": ("trainjob", *EVERYTHING, *JOB, "--nproc", "2", "--runtime", "multinode", *TASK),
+    "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
     "runtime": ("runtime",),
     "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
-    "runtime, mpi": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--node-shape", "2x4x2", *TASK),
+    "runtime-mpi, all": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--node-shape", "2x4x2", *TASK),
     "mpijob": ("mpijob",),
-    "mpijob, all": ("mpijob", *EVERYTHING, *JOB, "--nproc", "2", "--max-restarts", "3", *TASK),
+    "mpijob, all": ("mpijob", *EVERYTHING, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),
-    "prefetch, all": ("prefetch", *EVERYTHING, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
+    "prefetch, all": ("prefetch", *EVERYTHING, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
     "pvc": ("pvc",),
     "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs", "--access", "ReadWriteOnce"),
 }
@@ -65,7 +68,7 @@ def test_the_model_of_trainer_keeps_all_of_it(name: str) -> None:
     assert read.to_dict() == manifest
 
 
-@pytest.mark.parametrize("name", [name for name in CUSTOM if name.startswith("pytorchjob")])
+@pytest.mark.parametrize("name", [name for name in CUSTOM if name.startswith(("pytorchjob", "script"))])
 def test_the_model_of_the_training_operator_keeps_all_of_it(name: str) -> None:
     manifest, client = form(name), ApiClient()
 
@@ -106,17 +109,15 @@ def test_a_wrong_field_is_found_by_all_of_them() -> None:
         models.TrainerV1alpha1ClusterTrainingRuntime.from_dict({"spec": {"mlPolicy": {"numNodes": "four"}}})
 
 
-TEXTS = [name for name in FORMS if name.endswith(", all")]
+TEXTS = {name.removesuffix(", all"): FORMS[name] for name in FORMS if name.endswith(", all")}
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_text_is_the_same_to_the_byte(name: str) -> None:
     """What is in tests/data/manifests; after an intended change `python -m tests.unit.manifests.test_definitions`."""
-    kind, *words = FORMS[name]
-
-    assert write(kind, *words).out == (TEXT / f"{kind}.yaml").read_text()
+    assert write(*TEXTS[name]).out == (TEXT / f"{name}.yaml").read_text()
 
 
 if __name__ == "__main__":
-    for each in TEXTS:
-        (TEXT / f"{FORMS[each][0]}.yaml").write_text(write(*FORMS[each]).out)
+    for each, words in TEXTS.items():
+        (TEXT / f"{each}.yaml").write_text(write(*words).out)

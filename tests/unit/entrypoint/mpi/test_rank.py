@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ def supervise(script: str, *, stop: bool = False) -> tuple[int, str, bytes]:
     os.close(end)
     if stop:
         assert rank.stderr and rank.stderr.readline() == "ready\n"
-        time.sleep(0.1)
         rank.terminate()
     _, err = rank.communicate(timeout=30)
     return rank.returncode, err, take(told)

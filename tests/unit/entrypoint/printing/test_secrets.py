@@ -109,6 +109,8 @@ def test_a_message_is_shown_without_its_secrets(text: str, shown: str) -> None:
         ("dataset_name", "https://u:S@h/d?sig=S", "https://***@h/d?sig=***"),
         ("dataset_config", "a;AccountKey=S", "a;AccountKey=***"),
         ("max_tokens", "5", "5"),
+        ("https_proxy", "u:S@h:3128", "u:***@h:3128"),
+        ("https_proxy", "http://u:S@h:3128", "http://***@h:3128"),
         ("GOOGLE_APPLICATION_CREDENTIALS", "/secrets/key.json", "/secrets/key.json"),
     ],
 )

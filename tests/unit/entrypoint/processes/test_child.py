@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.faults.memory import Kills
+from entrypoint.machine.reached import Reached
 from entrypoint.processes.child import explain_kill, has_group, is_of_step
 
 
@@ -40,13 +40,13 @@ def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | N
 @pytest.mark.parametrize(
     ("code", "before", "said"),
     [
-        pytest.param(137, Kills(), True, id="killed for want of memory"),
-        pytest.param(137, Kills(1, 1), False, id="killed by hand, after another had run out of memory"),
-        pytest.param(1, Kills(), False, id="a child of it was killed for want of memory"),
+        pytest.param(137, Reached(), True, id="killed for want of memory"),
+        pytest.param(137, Reached(1, 1), False, id="killed by hand, after another had run out of memory"),
+        pytest.param(1, Reached(), False, id="a child of it was killed for want of memory"),
     ],
 )
 def test_only_a_kill_of_this_job_is_explained_by_memory(
-    capsys: pytest.CaptureFixture[str], code: int, before: Kills, said: bool
+    capsys: pytest.CaptureFixture[str], code: int, before: Reached, said: bool
 ) -> None:
     files = {
         "/proc/self/cgroup": "0::/\n",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.processes.programs import IGNORED, become, execute
+from entrypoint.processes.programs import IGNORED, TRAINING, become, execute
+from entrypoint.programs.at_exit import VARIABLE
 
 
 def test_a_program_finds_the_signals_that_python_ignores_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,14 +36,44 @@ def test_a_program_that_is_not_there_changes_nothing() -> None:
     [
         ("exit 0\n", 0o755, 126, "Exec format error"),
         ("#!/missing/interpreter\n", 0o755, 126, "the interpreter of a program is not there"),
+        ("#!/bin/sh\r\nexit 0\r\n", 0o755, 126, "line ends of Windows"),
+        ("#!/bin/sh\nexit 0\n", 0o644, 126, "Permission denied"),
         (None, 0o755, 127, "there is no such program"),
     ],
 )
 def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mode: int, code: int, said: str) -> None:
     program = tmp_path / "program"
     if text is not None:
-        program.write_text(text)
+        program.write_bytes(text.encode())
         program.chmod(mode)
     with pytest.raises(Refusal, match=said) as caught:
         execute(str(program), [str(program)], {"PATH": "/bin"})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("name", ["train.sh", "a script"])
+def test_a_script_that_this_user_may_not_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Root may read everything, so opening it is refused here."""
+    program = tmp_path / name
+    program.write_text("#!/bin/sh\n")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(program))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(Refusal, match="this user may not read") as caught:
+        execute(str(program), [str(program)], {"PATH": "/bin"})
+    assert (caught.value.code, caught.value.value) == (126, str(program))
+
+
+def test_a_training_gets_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert VARIABLE == TRAINING
+    found: list[dict[str, str]] = []
+    monkeypatch.setattr(os, "execvpe", lambda _program, _argv, environ: found.append(environ))
+
+    become("program", ["program"], {TRAINING: "1"})
+    become("program", ["program"], {})
+
+    assert found == [{TRAINING: str(os.getpid())}, {}]

@@ -33,9 +33,6 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (RANKS._replace(port=TAKEN), "in use", LATER),
         (AGENT._replace(node_rank=0, port=TAKEN), "in use", LATER),
-        (RANKS._replace(port=PRIVILEGED), r"has to listen cannot be used \(Permission denied\)", USER),
-        (AGENT._replace(node_rank=0, port=PRIVILEGED), "cannot be used", USER),
-        (AGENT._replace(node_rank=None, master="here", port=PRIVILEGED), "cannot be used", USER),
         (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", USER),
         (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", USER),
     ],
@@ -67,9 +64,8 @@ def test_the_port_that_is_named_instead_of_one_in_use_is_one(
         RANKS._replace(launcher="slurm", master="here"),
         RANKS._replace(launcher="slurm", rank=1),
         RANKS,
-        RANKS._replace(rank=1, port=PRIVILEGED),
+        RANKS._replace(port=PRIVILEGED),
         AGENT._replace(port=TAKEN),
-        AGENT._replace(node_rank=None, port=PRIVILEGED),
         World("torchrun-worker", "", (2, 2), None, 1, 0, 0, 2, "nobody", TAKEN),
         World("mpi", "", (1, 1), None, 2, 0, 0, 2, "nobody", 29500),
         World("alone", ""),
@@ -95,21 +91,6 @@ def test_a_master_that_is_not_here_is_noted_on_rank_0(
     check_master(world)
 
     assert ("MASTER_ADDR=there, and rank 0 is on here; " in capsys.readouterr().err) == noted
-
-
-@pytest.mark.parametrize(
-    ("world", "remedy"),
-    [
-        (RANKS, "export MASTER_PORT=29500 on every node"),
-        (AGENT._replace(node_rank=0), "export PET_MASTER_PORT=29500 on every node"),
-        (AGENT._replace(node_rank=None, master="here"), "export PET_RDZV_ENDPOINT=here:29500 on every node"),
-    ],
-)
-def test_a_port_that_only_root_may_take_is_named_where_it_is_written(world: World, remedy: str) -> None:
-    with pytest.raises(Refusal) as caught:
-        check_master(world._replace(port=PRIVILEGED))
-
-    assert caught.value.value == "80" and caught.value.remedy == f"{remedy}, or another above 1023"
 
 
 def test_an_elastic_agent_only_says_that_the_port_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,25 +21,25 @@ BERT = "--model_name_or_path ours/bert "
 @pytest.mark.parametrize(
     ("name", "line", "expected"),
     [
-        ("qa", BERT + "--dataset_name ours/q", ["weights ours/bert", "dataset ours/q", "metric squad"]),
+        ("qa", BERT + "--dataset_name ours/q", ["dataset ours/q", "weights ours/bert", "metric squad"]),
         ("qa", BERT + "--dataset_name squad_v2 --version_2_with_negative",
-         ["weights ours/bert", "dataset rajpurkar/squad_v2", "metric squad_v2"]),
+         ["dataset rajpurkar/squad_v2", "weights ours/bert", "metric squad_v2"]),
         ("qa", BERT + "--train_file /d/t.json --tokenizer_name ours/words --config_name ours/bert",
          ["weights ours/bert", "files ours/words", "metric squad"]),
         ("qa", "--model_name_or_path /d/bert --dataset_name /d/questions", ["metric squad"]),
         ("clm", "--dataset_config_name wikitext-103-v1",
-         ["weights openai-community/gpt2", "dataset Salesforce/wikitext wikitext-103-v1", "metric accuracy"]),
+         ["dataset Salesforce/wikitext wikitext-103-v1", "weights openai-community/gpt2", "metric accuracy"]),
         ("clm", "--model_type gpt2 --tokenizer_name ours/words --dataset_name ours/text",
-         ["files ours/words", "dataset ours/text", "metric accuracy"]),
-        ("glue", BERT + "--task_name sst2", ["weights ours/bert", "dataset nyu-mll/glue sst2", "metric glue sst2"]),
-        ("glue", BERT + "--dataset_name ours/pairs", ["weights ours/bert", "dataset ours/pairs", "metric accuracy"]),
-        ("xnli", BERT, ["weights ours/bert", "dataset facebook/xnli en", "dataset facebook/xnli de", "metric xnli"]),
-        ("xnli", BERT + "--language en", ["weights ours/bert", "dataset facebook/xnli en", "metric xnli"]),
+         ["dataset ours/text", "files ours/words", "metric accuracy"]),
+        ("glue", BERT + "--task_name sst2", ["dataset nyu-mll/glue sst2", "weights ours/bert", "metric glue sst2"]),
+        ("glue", BERT + "--dataset_name ours/pairs", ["dataset ours/pairs", "weights ours/bert", "metric accuracy"]),
+        ("xnli", BERT, ["dataset facebook/xnli en", "dataset facebook/xnli de", "weights ours/bert", "metric xnli"]),
+        ("xnli", BERT + "--language en", ["dataset facebook/xnli en", "weights ours/bert", "metric xnli"]),
         ("classification", BERT + "--metric_name f1",
-         ["weights ours/bert", "dataset stanfordnlp/imdb", "metric f1"]),
+         ["dataset stanfordnlp/imdb", "weights ours/bert", "metric f1"]),
         ("summarization", BERT + "--dataset_name ours/news --dataset_config 1.0",
-         ["weights ours/bert", "dataset ours/news 1.0", "metric rouge", "nltk punkt", "nltk punkt_tab"]),
-        ("image-classification", BERT + "--dataset_name beans", ["weights ours/bert", "dataset AI-Lab-Makerere/beans"]),
+         ["dataset ours/news 1.0", "weights ours/bert", "metric rouge", "nltk punkt", "nltk punkt_tab"]),
+        ("image-classification", BERT + "--dataset_name beans", ["dataset AI-Lab-Makerere/beans", "weights ours/bert"]),
     ],
 )  # fmt: skip
 def test_the_arguments_and_the_row_of_a_task_name_what_is_fetched(name: str, line: str, expected: list[str]) -> None:
@@ -57,10 +57,10 @@ def test_an_older_script_names_its_data_without_the_owner() -> None:
 
 def test_revision_and_places_are_those_of_the_arguments() -> None:
     given = {"model_name_or_path": "m", "model_revision": "r", "cache_dir": "/c", "dataset_name": "d"}
-    model, data, metric = list_wanted(find_task("qa"), given, "/models", "", lambda _: False)
+    data, model, metric = list_wanted(find_task("qa"), given, "/models", "", lambda _: False)
     assert (model.revision, model.cache, data.revision, data.cache, metric.cache) == ("r", "/c", None, "/c", "/c")
     del given["cache_dir"]
-    model, data, _ = list_wanted(find_task("qa"), given, "/models", "", lambda _: False)
+    data, model, _ = list_wanted(find_task("qa"), given, "/models", "", lambda _: False)
     assert (model.cache, data.cache) == ("/models", None)
 
 

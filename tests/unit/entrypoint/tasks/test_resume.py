@@ -143,6 +143,7 @@ def test_checkpoints_without_a_record_are_refused(
         (start.directory / "_multinode/run.json").write_text(text)
     with pytest.raises(Refusal, match="no record"):
         kind()
+    assert "lock" not in {path.name for path in start.directory.rglob("*")}
 
 
 def test_who_begins_anew_goes_on_from_nothing_that_was_there(start: Start) -> None:

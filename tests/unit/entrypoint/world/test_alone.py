@@ -51,6 +51,8 @@ def test_machines_are_many_and_say_where_they_are_from() -> None:
         (("slurm-one-task",), {"SLURM_STEP_ID": "4294967291", "SLURM_NNODES": "2"}, "SLURM_NNODES"),
         (("slurm-batch",), {}, "SLURM_JOB_NUM_NODES"),
         ((), {"PET_NODE_RANK": "1"}, "PET_NODE_RANK"),
+        ((), {"NUM_NODES": '"2"'}, "NUM_NODES"),
+        ((), {"NODE_IPS": "'10.0.0.4 10.0.0.5'"}, "NODE_IPS"),
         ((), {"PET_NNODES": "1:4"}, "PET_NNODES"),
         ((), {"RANK": "1"}, "RANK"),
         ((), {"RANK": "0", "MASTER_ADDR": "job-0.job"}, "RANK"),

@@ -66,9 +66,7 @@ def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
 @pytest.mark.parametrize(
     ("program", "again"),
     [
-        ("processes/on_import.py", True),
-        ("faults/feeder.py", True),
-        ("programs/at_end.py", True),
+        ("programs/at_exit.py", True),
         ("decide.py", False),
         ("programs/smoke.py", False),
     ],
@@ -90,7 +88,7 @@ def test_equal_layers_are_looked_at_again_where_the_lines_have_changed(
     monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     look(store, Python(None))
-    monkeypatch.setattr(entrypoint_layer, "LINES", (*entrypoint_layer.LINES[:-1], "import nothing\n"))
+    monkeypatch.setattr(entrypoint_layer, "AT_EXIT", "import nothing\n")
 
     assert [look(store, Python(None)) for _ in range(2)] == [True, False]
 

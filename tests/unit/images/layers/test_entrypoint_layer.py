@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
-import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from entrypoint.processes import on_import
-from entrypoint.programs.at_end import DISTRIBUTED
+from entrypoint.programs.at_exit import VARIABLE
 from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import (
-    AT_END,
-    CHANGES,
-    LINES,
+    AT_EXIT,
     MULTINODE,
-    ON_IMPORT,
     compiled,
     files,
     labels,
@@ -42,7 +35,6 @@ from tests.support.stand_in import SYSTEM
 TITLE = "org.opencontainers.image"
 ROOT = Path(__file__).parents[4]
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-IMPORTLIB: Any = sys.modules["_frozen_importlib"]
 
 
 def here(path: str) -> str:
@@ -55,7 +47,7 @@ def test_it_lies_where_this_python_imports_from() -> None:
         files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))[
             "opt/lib/python3.10/site-packages/multinode.pth"
         ]
-        == "".join(LINES).encode()
+        == AT_EXIT.encode()
     )
 
 
@@ -130,35 +122,7 @@ def test_no_label_calls_one_licence_that_of_everything_inside() -> None:
     assert f"{TITLE}.licenses" not in labels(lock(python="3.10"), base(SYSTEM))
 
 
-def test_it_is_lines_that_site_runs() -> None:
-    lines = "".join(LINES).splitlines()
-
-    assert len(lines) == 2
-    assert [line for line in lines if not line.startswith("import ")] == []
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_program_takes_part_in_the_import_of_one_module(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    before = list(sys.meta_path)
-    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: on_import)
-    monkeypatch.setattr(os.path, "exists", lambda path: there and path.startswith(f"/{MULTINODE}/"))
-    monkeypatch.setattr(sys, "meta_path", list(before))
-
-    exec(ON_IMPORT, {})
-
-    finder, *others = sys.meta_path
-    assert others == before
-    assert finder.find_spec("multiprocessing.context", multiprocessing.__path__) is None
-    found = finder.find_spec("multiprocessing.queues", multiprocessing.__path__, None)
-    assert (found is not None and found.name == "multiprocessing.queues") is there
-
-
-@pytest.mark.parametrize("path", CHANGES.values())
-def test_what_changes_a_module_is_a_program_that_can(path: str) -> None:
-    assert callable(on_import.load_program(here(path)).change)
-
-
-# A program in the place of each of ours, with what Python itself looks up by the name of a module.
+# A program in the place of ours, with what Python itself looks up by the name of a module.
 PROGRAM = """from __future__ import annotations
 import dataclasses, typing
 @dataclasses.dataclass
@@ -166,18 +130,13 @@ class One:
     text: str
 class Two(typing.NamedTuple):
     one: One
-def find_spec(*words):
-    print("found")
 print(__name__)
 """
 # The variables of a line are none of the functions in it, as in site.
-EMBEDS = f"""
-import multiprocessing, os, sys, types
-{{argv}}
-sys.modules["{DISTRIBUTED}"] = types.ModuleType("{DISTRIBUTED}")
-for line in {{lines!r}}:
-    exec(line, {{{{}}}}, {{{{}}}})
-sys.meta_path[0].find_spec("multiprocessing.queues", multiprocessing.__path__)
+EMBEDS = """
+import sys
+{argv}
+exec({line!r}, {{}}, {{}})
 print(getattr(sys, "argv", None))
 """
 
@@ -185,47 +144,29 @@ print(getattr(sys, "argv", None))
 @pytest.mark.parametrize(
     ("argv", "left"), [("", "['-c']"), ("sys.argv = []", "[]"), ("sys.argv = ['']", "['']"), ("del sys.argv", "None")]
 )
-def test_programs_run_whatever_sys_argv_is(tmp_path: Path, argv: str, left: str) -> None:
-    lines = [line.replace(f"/{MULTINODE}/", f"{tmp_path}/") for line in LINES]
-    for path in ("programs/at_end.py", "processes/on_import.py"):
-        (tmp_path / "entrypoint" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "entrypoint" / path).write_text(PROGRAM)
+@pytest.mark.parametrize(("value", "there"), [("7", True), ("7", False), (None, True)])
+def test_the_program_runs_in_a_training_whatever_sys_argv_is(
+    tmp_path: Path, argv: str, left: str, value: str | None, there: bool
+) -> None:
+    path = tmp_path / "entrypoint/programs/at_exit.py"
+    path.parent.mkdir(parents=True)
+    if there:
+        path.write_text(PROGRAM)
+    script = EMBEDS.format(argv=argv, line=AT_EXIT.replace(f"/{MULTINODE}/", f"{tmp_path}/"))
+    environ = {**os.environ, VARIABLE: value or ""}
 
-    script = EMBEDS.format(argv=argv, lines=lines)
-    done = subprocess.run([sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60, env=environ
+    )
 
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["multinode.on_import", "found", left, "multinode.at_end"]
+    assert done.stdout.splitlines() == [*(["multinode.at_exit"] if value and there else []), left]
 
 
-@pytest.fixture
-def at_exit(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
-    """Run the line, and return what is called at the end."""
-    registered: list[Callable[[], object]] = []
-    monkeypatch.setattr(atexit, "register", lambda function, *words: registered.append(lambda: function(*words)))
-    exec(AT_END, {})
-    (end,) = registered
-    return end
-
-
-@pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("imported", [True, False])
-def test_the_program_runs_where_it_is_there_and_torch_was_imported(
-    monkeypatch: pytest.MonkeyPatch, at_exit: Callable[[], object], there: bool, imported: bool
-) -> None:
-    ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(IMPORTLIB, "_load", lambda spec: ran.append((spec.origin, spec.name)))
-    monkeypatch.setattr(os.path, "exists", lambda _: there)
-    if imported:
-        monkeypatch.setitem(sys.modules, DISTRIBUTED, object())
-    else:
-        monkeypatch.delitem(sys.modules, DISTRIBUTED, raising=False)
-
-    at_exit()
-
-    assert len(ran) == (there and imported)
-    for path, name in ran:
-        assert f'if __name__ == "{name}":' in Path(here(path)).read_text()
+def test_the_line_is_one_that_site_runs() -> None:
+    assert AT_EXIT.startswith("import ") and AT_EXIT.count("\n") == 1
+    assert VARIABLE in AT_EXIT
+    assert '__name__ == "multinode.at_exit"' in Path(here(f"/{MULTINODE}/entrypoint/programs/at_exit.py")).read_text()
 
 
 @dataclass

@@ -1,10 +1,10 @@
-"""The file systems that a process writes to, and which of them are full."""
+"""The file systems that a training writes to, and which of them are full."""
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import WORLD, Refusal
 from entrypoint.machine.files import measure_file_system
@@ -20,20 +20,16 @@ NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "
 # not be written may be gone again: a file of a checkpoint that has 5 GB (transformers, max_shard_size), or several.
 LITTLE, SHARE, FILE = 1 << 20, 50, 5 << 30
 FEW_FILES = 16
-
-# What to do where a start finds no space: to ask the next run for fewer checkpoints would free none.
-ROOM = "remove what is not needed there, such as a half-written checkpoint"
-MORE_ROOM = f"{ROOM}, or mount a larger volume; the same command then goes on from the last whole one"
-MORE_DISK = (
-    f"{ROOM}, then type the same again, with fewer checkpoints (--save_total_limit 2) or on a larger volume: "
-    "it goes on from the last whole one"
+MORE_ROOM = (
+    "remove what is not needed there, such as a half-written checkpoint, or mount a larger volume; the same command "
+    "then goes on from the last complete checkpoint"
 )
 
 
 class Disk(NamedTuple):
-    """A directory on a file system, the size of that, and what is free for a plain user, in bytes.
+    """A directory on a file system, and what is free there for a plain user, in bytes.
 
-    files: how many more it can have; None where it does not count them.
+    files: how many more files it can have; None where it does not count them.
     """
 
     path: str
@@ -51,23 +47,24 @@ class Disk(NamedTuple):
         """Return whether next to nothing is left."""
         return self.has_few_files or self.free < max(LITTLE, min(self.size // SHARE, FILE))
 
-
-def list_mounts(files: Files) -> list[str]:
-    """List the mount points of this container that may be written."""
-    rows = read_mounts(files("/proc/self/mountinfo"))
-    return [point for point, kind, options in rows if kind not in NEVER and "ro" not in options]
+    def __str__(self) -> str:
+        """Return where it is, and how much of it is free."""
+        few = f", {self.files} inodes free" if self.has_few_files else ""
+        return f"{self.path} ({write_size(self.size)}, {write_size(self.free)} free{few})"
 
 
 def find_disk(path: str) -> Disk | None:
-    """Return the file system at a path; None if it cannot be asked, or if the path is that of a file."""
+    """Return the file system at a directory; None if it cannot be asked, or if the path is that of a file."""
     found = measure_file_system(path)
     return Disk(path, *found) if found and found[0] and os.path.isdir(path) else None
 
 
-def write_disk(disk: Disk) -> str:
-    """Return where a file system is, and how much of it is free."""
-    few = f", {disk.files} inodes free" if disk.has_few_files else ""
-    return f"{disk.path} ({write_size(disk.size)}, {write_size(disk.free)} free{few})"
+def find_full(files: Files) -> list[Disk]:
+    """Return the file systems of this container that may be written and have next to nothing left, each once."""
+    rows = read_mounts(files("/proc/self/mountinfo"))
+    points = [point for point, kind, options in rows if kind not in NEVER and "ro" not in options]
+    full = [disk for point in points if (disk := find_disk(point)) and disk.is_full]
+    return list({disk._replace(path=""): disk for disk in reversed(full)}.values())[::-1]
 
 
 def find_directory(error: BaseException) -> str:
@@ -81,18 +78,6 @@ def find_directory(error: BaseException) -> str:
     return directory
 
 
-def describe_disk(directory: str) -> str:
-    """Return the directory of a run, with the size of what it is on."""
-    disk = find_disk(directory)
-    return write_disk(disk) if disk else directory
-
-
 def explain_full(directory: str) -> Refusal:
     """Return the message for a run that finds no space in its directory."""
-    return Refusal("no space is left in the directory for results", describe_disk(directory), MORE_ROOM, WORLD)
-
-
-def find_full(paths: list[str], find: Callable[[str], Disk | None] = find_disk) -> list[Disk]:
-    """Return the file systems with next to nothing left, each once."""
-    full = [disk for path in paths if (disk := find(path)) and disk.is_full]
-    return list({disk._replace(path=""): disk for disk in reversed(full)}.values())[::-1]
+    return Refusal("no space is left in the directory for results", find_disk(directory) or directory, MORE_ROOM, WORLD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import USER, Refusal
-from entrypoint.faults.interfaces import BACKENDS, check_interfaces, find_wrong
+from entrypoint.machine.interfaces import BACKENDS, check_interfaces, find_wrong
 
 HERE = ["eth0", "eth1", "lo"]
 

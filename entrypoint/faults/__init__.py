@@ -1,1 +1,0 @@
-"""What breaks while a training runs: it is noticed in bounded time, and said in words."""

@@ -1,0 +1,138 @@
+"""What every Python of a training runs, at its start and at its exit (multinode.pth, where VARIABLE is set).
+
+At its start: a worker of a DataLoader that loses a batch ends. A thread of the worker puts batches into a queue, and
+thereby into shared memory, where the collators of the Trainer have not put them yet. Where that fails, Python prints a
+traceback, drops the batch and goes on (multiprocessing/queues.py, _feed), and the training waits for it for ever.
+
+At its exit, after all that the script has registered, if it has imported torch.distributed:
+
+- what ended it is said in words, below the traceback: the last row of a log is what people read first;
+- or rank 0 says whether its job was one: ranks that do not find each other train apart, and end as well as others;
+- the main thread sleeps, which sets Python's lock free: a collective returns before the thread of the backend that did
+  it has dropped its tensors, for which it needs the lock, and an interpreter that ends never gives it back. The thread
+  dies of it ("terminate called without an active exception", -6), or the main thread waits for it for ever;
+- a group of oneCCL is kept and ends with the process: the destructor of rank 0's waits until all others have left, and
+  one that waits in a collective for a rank 0 that failed never leaves, so no launcher would learn of it.
+
+No other rank is waited for, and the exit code stays the program's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# As in processes/programs.py, which cannot be imported in most Pythons of an image: the process that it has become,
+# which is a rank, or what starts ranks.
+VARIABLE = "MULTINODE_TRAINING"
+DISTRIBUTED = "torch.distributed.distributed_c10d"
+WORKER = "torch.utils.data._utils.worker"
+# Oneccl_bind_pt has had two names (1.12).
+BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
+REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
+
+
+def end_worker(error: BaseException, modules: Mapping[str, Any], kill: Callable[[int, int], None]) -> None:
+    """End this process if it is a worker of a DataLoader, by a signal that torch knows: SIGBUS is a full /dev/shm."""
+    if getattr(modules.get(WORKER), "_worker_info", None) is not None:
+        kill(os.getpid(), signal.SIGBUS if "No space left on device" in str(error) else signal.SIGKILL)
+
+
+def watch_queues(queues: Any) -> None:
+    """Let the queues of multiprocessing end a worker that loses a batch, after the traceback."""
+    tell = queues.Queue._on_queue_feeder_error
+
+    def tell_and_end(error: BaseException, batch: object) -> None:
+        tell(error, batch)
+        end_worker(error, sys.modules, os.kill)
+
+    queues.Queue._on_queue_feeder_error = staticmethod(tell_and_end)
+
+
+def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
+    """Print why this process ends, if that is known."""
+    from entrypoint.machine.disks import find_disk, find_full
+    from entrypoint.machine.files import read_text
+    from entrypoint.printing.streams import print_error
+    from entrypoint.programs.diagnose import Place, explain
+
+    reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text)))
+    if reason is not None:
+        print_error(reason)
+
+
+def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: int) -> str:
+    """Return what rank 0 of several knows of its job at its end; empty where it knows nothing for certain.
+
+    torch keeps how a group was made also when it has been destroyed; one that is made by the variables of the ranks is
+    made only when all of them have come.
+    """
+    wanted = environ.get("WORLD_SIZE", "")
+    if environ.get("RANK") != "0" or not wanted.isdigit() or int(wanted) < 2:
+        return ""
+    distributed = modules[DISTRIBUTED]
+    alive, made = distributed.is_initialized(), getattr(distributed, "_default_pg_init_method", "")
+    size = distributed.get_world_size() if alive else int(wanted) if made == "env://" else 0
+    state = getattr(modules.get("accelerate.state"), "PartialState", None)
+    apart = size > 1 and getattr(state, "_shared_state", {}).get("num_processes") == 1
+    if apart or (not alive and made is None and environ.get(VARIABLE) == str(pid)):
+        why = "accelerate knew of one" if apart else "they formed no process group"
+        return f"each of the {wanted} ranks trained by itself, not as one job: {why}"
+    return f"trained as one job of {size} ranks" if size > 1 else ""
+
+
+def keep_groups(modules: Mapping[str, Any]) -> None:
+    """Let the process groups of oneCCL outlive the interpreter, so that their destructors never run.
+
+    Newer releases of torch have the table of groups, group -> (backend, store), in an object (distributed_c10d.py).
+    """
+    if not any(name in modules for name in BINDINGS):
+        return
+    import ctypes  # most ranks need none of it
+
+    distributed = modules[DISTRIBUTED]
+    table = getattr(getattr(distributed, "_world", None), "pg_map", None) or getattr(distributed, "_pg_map", {})
+    for group in [group for group, (backend, *_) in table.items() if str(backend) != "gloo"]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+
+
+def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> None:
+    """Do what has to be done at the exit; root: the directory of the package."""
+    if DISTRIBUTED not in modules:
+        return
+    with contextlib.suppress(Exception):  # the program's own error is what counts
+        sys.path.insert(0, root)
+        say(getattr(sys, "last_value", None), modules, environ)
+    if modules[DISTRIBUTED].is_initialized():
+        time.sleep(REST)
+    keep_groups(modules)
+
+
+def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Print why this process ends, or what it knows of its job."""
+    if error is None:
+        if text := describe_job(modules, environ, os.getpid()):
+            print(f"multinode: {text}", file=sys.stderr, flush=True)
+    elif not isinstance(error, KeyboardInterrupt):  # whoever typed ^C knows why
+        say_error(error, environ)
+
+
+def main() -> None:
+    """Register the end first, so that it is called last; then change the queues."""
+    atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
+    from multiprocessing import queues
+
+    watch_queues(queues)
+
+
+if __name__ == "multinode.at_exit":  # as the image's .pth file runs it
+    main()

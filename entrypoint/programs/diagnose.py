@@ -1,0 +1,207 @@
+"""Say in words what ended a process of a training, after Python has printed its traceback.
+
+What upstream says well is left to it: here are the errors that mislead, and those whose cause is a limit of the
+container. programs/at_exit.py asks at the end of every rank, and of torchrun's agent, which outlives a rank.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from entrypoint.errors import USER, WORLD, Refusal, list_causes
+from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
+from entrypoint.machine.limits import SHM, write_size
+from entrypoint.machine.reached import (
+    MORE_MEMORY,
+    explain_end,
+    explain_files,
+    explain_memory,
+    explain_processes,
+    has_killed,
+    recall_reached,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.machine.cpus import Files
+
+AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
+QUOTA = "Disk quota exceeded"
+# A kernel that hands out no more memory than it has refuses to copy a large process, of which next to nothing would be
+# used: no worker of a DataLoader starts (Documentation/mm/overcommit-accounting.rst).
+OVERCOMMIT, NEVER = "/proc/sys/vm/overcommit_memory", "2"
+PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
+
+
+class Place(NamedTuple):
+    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full.
+
+    at: the directory in which an error says that there was no space; empty where it names none.
+    """
+
+    environ: Mapping[str, str]
+    files: Files
+    measure: Callable[[str], Disk | None]
+    full: Callable[[], list[Disk]]
+    at: str = ""
+
+    @property
+    def who(self) -> str:
+        """Return how this process is called in a message."""
+        host = socket.gethostname()
+        return f"rank {self.environ['RANK']} on {host}" if self.environ.get("RANK") else f"the training on {host}"
+
+
+def explain(error: BaseException, place: Place) -> Refusal | None:
+    """Return what to print about the error that ends this process; None where its own words are enough."""
+    causes = list_causes(error)
+    text = "\n".join(f"{type(each).__name__}: {each}" for each in causes)
+    failures = getattr(error, "failures", None)
+    if isinstance(failures, dict) and failures:
+        return explain_rank(failures, place)
+    if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
+        name = f"torchrun on {socket.gethostname()} was ended by signal"
+        return Refusal(name, int(error.sigval), AGAIN, WORLD)
+    place = place._replace(at=next(filter(None, map(find_directory, causes)), ""))
+    for pattern, rule in RULES:
+        if found := re.search(pattern, text):
+            return rule(text, found.group(found.lastindex or 0), place)
+    return None
+
+
+def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
+    """Return which rank of this node failed first, for torchrun's agent (elastic/multiprocessing/errors).
+
+    Times are whole seconds, and the others end with an error as soon as one is gone. Of those of one second a killed
+    one comes first, then one with an error, and last what the agent itself or an abort has ended.
+    """
+    before = recall_reached(place.environ)
+    killed = has_killed(place.files, before)
+
+    def weigh(rank: int) -> tuple[int, int]:
+        when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
+        if killed and code == -signal.SIGKILL:  # the agent's time is taken, which may be of the next second
+            return when - 1, 0
+        return when, {-signal.SIGTERM: 3, -signal.SIGABRT: 2}.get(code, 2 if code >= 0 else 1)
+
+    rank = min(failures, key=weigh)
+    code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
+    if limit := explain_end(code, name, place.files, before):
+        return limit
+    if code >= 0:
+        return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
+    return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", WORLD)
+
+
+def explain_disk(text: str, found: str, place: Place) -> Refusal:
+    """Return which directory is full: that of the file in the error, or those that are found to be so.
+
+    A quota is that of a user or a project, and does not show in what is free.
+    """
+    at = place.measure(place.at) if place.at else None
+    full = [at] if at else [] if found == QUOTA else place.full()
+    if "/torch_" in text or (full and all(f"{disk.path}/".startswith(f"{SHM}/") for disk in full)):
+        return explain_shm(text, found, place)
+    value = f"{found}, {at.path}" if at and found == QUOTA else ", ".join(map(str, full)) or found
+    return Refusal(f"no space is left for {place.who}", value, MORE_ROOM, WORLD)
+
+
+def explain_write(text: str, found: str, place: Place) -> Refusal | None:
+    """Return which directory is full, if it is that for which something could not be written."""
+    return explain_disk(text, found, place) if place.full() else None
+
+
+def explain_shm(text: str, found: str, place: Place) -> Refusal:
+    """Return how large /dev/shm is."""
+    disk = place.measure(SHM)
+    remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer workers"
+    value = f"{SHM} has {write_size(disk.size)}" if disk else SHM
+    return Refusal(f"no shared memory is left for {place.who}", value, remedy, WORLD)
+
+
+def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
+    """Return why a worker of a DataLoader was killed, if that was for want of memory."""
+    before = recall_reached(place.environ)
+    remedy = f"{MORE_MEMORY}, or fewer --dataloader_num_workers"
+    if not has_killed(place.files, before):
+        return None
+    name = f"a DataLoader worker of {place.who} was killed by signal 9"
+    return Refusal(name, explain_memory(place.files, before), remedy, WORLD)
+
+
+def explain_allocation(text: str, found: str, place: Place) -> Refusal:
+    """Return that there was no memory left to allocate, or that the kernel promises none beyond what it has."""
+    value, remedy = found, MORE_MEMORY
+    if (place.files(OVERCOMMIT) or "").strip() == NEVER:
+        value = f"{found}, and vm.overcommit_memory is {NEVER} on this machine"
+        remedy = f"sysctl vm.overcommit_memory=0 on the host, or fewer --dataloader_num_workers, or {MORE_MEMORY}"
+    return Refusal(f"{place.who} got no memory", value, remedy, WORLD)
+
+
+def explain_peer(text: str, found: str, place: Place) -> Refusal:
+    """Return where the other rank was."""
+    peers = [each.group(1) for each in PEER.finditer(text)]
+    value = f"{found}, {peers[-1]}" if peers else found
+    remedy = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
+    return Refusal(f"{place.who} has lost another rank", value, remedy, WORLD)
+
+
+def explain_nodes(text: str, found: str, place: Place) -> Refusal:
+    """Return which node this one was told to be; in an elastic rendezvous no node is told that."""
+    if place.environ.get("PET_RDZV_ENDPOINT"):
+        return explain_peer(text, found, place)
+    names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
+    value = " ".join(f"{name}={place.environ[name]}" for name in names) or found
+    remedy = "the same PET_NNODES on every node, and another PET_NODE_RANK on each, from 0; if they are, start it again"
+    return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, WORLD)
+
+
+def say(fact: str, remedy: str, code: int = WORLD) -> Callable[[str, str, Place], Refusal]:
+    """Return a rule whose fact and remedy are always the same, and whose value is what was found."""
+    return lambda text, found, place: Refusal(fact, found, remedy, code)
+
+
+MASTER = "start the node of rank 0, or correct its address, its port or the network to it"
+ENDPOINT = (
+    "read the log of the node that PET_RDZV_ENDPOINT names; that must be one pod or a headless Service; when it is "
+    "back, start this node again"
+)
+CPU = "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags"
+COMPILER = "apt-get install -y g++ libpython3-dev in a Dockerfile FROM this image, or leave --torch_compile out"
+NCCL = 'init_process_group("gloo"), or the backend that `doctor` names; without an argument torch takes the right one'
+
+# What an error's text has, in the order in which it is looked for, and what to print then.
+RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
+    (r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_", explain_shm),
+    (rf"No space left on device|os error 28|{QUOTA}", explain_disk),
+    # What torch.save says when it cannot write (caffe2/serialize/inline_container.cc, a C++ stream).
+    (r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos", explain_write),
+    (r"DataLoader worker .*killed by signal: Killed", explain_killed),
+    (r"can't start new thread|BlockingIOError.*Resource temporarily unavailable|Cannot fork",
+     lambda text, found, place: explain_processes(place.files, place.who)),
+    (r"Too many open files", lambda text, found, place: explain_files(place.who)),
+    (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc", explain_allocation),
+    # Of torchrun's agent (torch/distributed/elastic/rendezvous/api.py).
+    (r"Rendezvous(?:Connection|Timeout|Closed)Error", say("too few nodes have come to the rendezvous", ENDPOINT)),
+    # Of torch's store (c10d/TCPStore.cpp, socket.cpp), and of an agent whose fellows do not report
+    # (elastic/agent/server/api.py, _assign_worker_ranks).
+    (r"Timed out after \d+ seconds waiting for clients\. (\d+/\d+ clients joined)",
+     say("too few have come to the master in time", "start the others, or read their logs")),
+    (r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))",
+     say("the master does not answer", MASTER)),
+    (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),
+    (r"doesn't have NCCL built in", say("this image trains on CPUs, and nccl is a backend for GPUs", NCCL, USER)),
+    # transformers/training_args.py, where there is no GPU; version 4 does not say what to do.
+    (r"Your setup doesn't support (bf16)/gpu", say("transformers looks for a GPU", CPU, USER)),
+    (r"(No working C\+\+ compiler found)|fatal error: (Python\.h)",
+     say("torch.compile has no compiler, or no headers of Python", COMPILER, USER)),
+    # The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store, behind a word that shows
+    # that they are theirs: a hub's server may reset a connection, too.
+    (r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"
+     r"|Broken pipe|No route to host|Timed out waiting \d+ms for \w+(?: operation)?|[Ww]ait timeout after \d+ms"
+     r"|failed to recv|timed out)", explain_peer),
+)  # fmt: skip

@@ -1,0 +1,159 @@
+"""What the pods run, and where its results are."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entrypoint.errors import Refusal
+from entrypoint.printing.secrets import hide
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
+from entrypoint.tasks.resume import OUTPUTS, RESULTS
+from entrypoint.tasks.table import OTHER, TASKS
+from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
+
+GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
+# Commands of the entrypoint that train nothing.
+OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.DOCTOR, jobs.PREFETCH)
+TEXT = (*TASKS, jobs.SMOKE)  # what is known here; the other examples of an image are not
+EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
+PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
+PYTHON = re.compile(r"(.*/)?python[\d.]*")
+STARTERS = ("torchrun", "accelerate")  # what starts a script, beside Python
+MOST_WORDS = 128  # maxItems of spec.trainer.args in the definition of TrainJob (v2.3.0)
+
+
+def finish(request: Request) -> Request:
+    """Return the request with the command of its pods, the directory of its results, and how many pods it needs.
+
+    Raise Refusal for what would train nothing, train once in each pod, or lose its results with the pods.
+    """
+    words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 1 if request.kind == PREFETCH else 2]
+    check_name(request, words[0])
+    check_secrets(words)
+    check_starter(request, words)
+    own, env = f"{request.mount}/{request.name}", dict(request.env)
+    if request.kind not in (RUNTIME, PREFETCH) and find_output(words) is None:
+        # Jobs share the claim, and each directory has the results of one: what a task gets, and a script can read.
+        words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
+        env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
+    if len(words) > MOST_WORDS:
+        raise Refusal(f"a job takes at most {MOST_WORDS} arguments", len(words), "a file of arguments: qa args.json")
+    finished = replace(request, words=words, env=env, elastic=choose_bounds(request, words[0]))
+    check_results(finished)
+    return finished
+
+
+def check_name(request: Request, name: str) -> None:
+    """Raise Refusal for a word that is nothing which these pods could run."""
+    if name.startswith("-"):
+        fact = "an option of manifest.py is unknown, or comes after the task"
+        raise Refusal(fact, name, f"--help shows the options of {request.kind}; those of the task come after it")
+    if name in OTHERS or (request.kind == PREFETCH and name not in TASKS):
+        wanted = "fetched" if request.kind == PREFETCH else "trained in the pods of a job"
+        raise Refusal(f"this is nothing that can be {wanted}", name, "a task, such as qa, glue or mlm")
+    if name not in (*TEXT, *PROGRAMS) and "/" not in name and not name.endswith(".py"):
+        near = " or ".join(
+            [*difflib.get_close_matches(name, TEXT, n=1), f"a script of the image by its path: {EXAMPLE}"]
+        )
+        raise Refusal("neither a task for text nor a program that is known here", name, near)
+
+
+def check_secrets(words: Sequence[str]) -> None:
+    """Raise Refusal for a secret among the arguments; `$(NAME)` is replaced by Kubernetes, and is none."""
+    plain = [REFERENCE.sub("1", word) for word in words]
+    hidden = next((place for place, word in enumerate(hide(plain)) if word != plain[place]), None)
+    if hidden is not None:
+        name = words[hidden].partition("=")[0] if "=" in words[hidden] else words[hidden - 1]
+        remedy = (
+            f"{name} '$(MINE)', with --env-secret MINE=SECRET:KEY, or --token-secret hf-token for a token of the hub"
+        )
+        raise Refusal("a secret in a manifest is read by all who may read the job", hide([name])[0], remedy)
+
+
+def check_starter(request: Request, words: Sequence[str]) -> None:
+    """Raise Refusal for a program that would train once in each pod, or in the launcher of mpirun alone."""
+    python = PYTHON.fullmatch(words[0]) is not None
+    starts = python or posixpath.basename(words[0]) in STARTERS
+    script = next((word for word in words[1:] if word.endswith(".py")), None)
+    if request.by_mpi and starts:
+        fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
+        raise Refusal(fact, words[0], f"the script itself: {script or 'train.py'}")
+    module = words[words.index("-m") + 1 :][:1] if "-m" in words else ()
+    if python and request.workers > 1 and (script or module):
+        instead = f"torchrun -m {module[0]}" if module else f"{script}, which all pods train together"
+        raise Refusal("each pod would train a model of its own", f"{words[0]} in {request.workers} pods", instead)
+
+
+def choose_bounds(request: Request, name: str) -> tuple[int, int] | None:
+    """Return the fewest and the most pods of an elastic job: all of them for a script, which may begin anew."""
+    if request.kind != PYTORCHJOB or request.elastic == OFF:
+        return None
+    fewest = 1 if name in TEXT else request.workers
+    return request.elastic or (fewest, request.workers)
+
+
+def names_results(words: Sequence[str]) -> bool:
+    """Return whether this is a task whose arguments, typed one by one, say where results go."""
+    is_file = len(words) == 2 and words[1].endswith(".json")
+    return words[0] in TASKS and TASKS[words[0]].kind != OTHER and not is_file
+
+
+def find_output(words: Sequence[str]) -> str | None:
+    """Return the directory for results that the arguments name; of a task argparse takes its beginning, too."""
+    found = None
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        name = name.removeprefix("--").replace("-", "_")
+        if (
+            word.startswith("--")
+            and name
+            and (OUTPUT_DIR.startswith(name) or (words[0] not in TEXT and name in OUTPUTS))
+        ):
+            found = value if equals else "".join(words[place + 1 : place + 2])
+    return found
+
+
+def find_results(request: Request) -> str | None:
+    """Return where results go, as far as it is known here."""
+    typed = find_output(request.words) or request.environ.get(RESULTS)
+    return typed or (f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None)
+
+
+def check_results(request: Request) -> None:
+    """Raise Refusal for results or downloads that are not on a claim, and would be lost with the pod."""
+    home, output = request.environ["HF_HOME"], find_results(request)
+    if request.kind == PREFETCH and find_claim(home, request) is None:
+        fact = "downloads would not be on a claim, and be lost with the pod"
+        raise Refusal(fact, f"HF_HOME={home}", f"--env HF_HOME={request.mount}/{DOWNLOADS}")
+    if request.kind == PREFETCH or output is None:
+        return
+    among = f"{posixpath.normpath(output)}/".startswith(f"{request.mount}/{DOWNLOADS}/")
+    if among or find_claim(output, request) is None:
+        name = posixpath.basename(request.words[0]).removesuffix(".py")
+        fact = "results would not be on a claim, and be lost with the pod, or be among the downloads"
+        raise Refusal(fact, f"{output}, not in {request.mount}", f"--{OUTPUT_DIR} {request.mount}/{name}")
+
+
+def find_claim(path: str, request: Request) -> str | None:
+    """Return the claim that a path leads to, with `..` and `//` resolved; None for none, and for a relative path."""
+    resolved = "/" + posixpath.normpath(path).lstrip("/")
+    found = [each for each in request.claims if f"{resolved}/".startswith(f"{each.path}/")]
+    return max(found, key=lambda each: len(each.path)).claim if found and path.startswith("/") else None
+
+
+def describe_results(request: Request) -> list[str]:
+    """Return the line that says where results will be."""
+    output = find_results(request)
+    if request.words[0] == jobs.SMOKE:
+        return []
+    if output is None:
+        return [f"results: what is written to the claim {request.pvc}, below {request.mount}, stays"]
+    where = f"{output}, on the claim {find_claim(output, request)}"
+    if find_output(request.words) or request.words[0] in TEXT:
+        return [f"results: {where}"]
+    return [f"results: {where}, if the script writes to {RESULTS}; what it writes off the claims is lost with its pod"]

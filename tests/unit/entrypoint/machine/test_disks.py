@@ -1,0 +1,70 @@
+"""Which file systems of a container are full, and in which directory an error found no space."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from entrypoint.machine import disks
+from entrypoint.machine.disks import Disk, find_directory, find_disk, find_full
+
+MOUNTINFO = """\
+1 0 0:1 / / rw,relatime - overlay overlay rw
+2 1 0:2 / /proc rw,nosuid - proc proc rw
+3 1 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw
+4 1 0:4 / /workspace/my\\040output rw - ext4 /dev/vda rw
+5 1 0:5 / /data ro,relatime - ext4 /dev/vdb rw
+6 1 0:4 / /twice rw - ext4 /dev/vda rw
+damaged
+"""
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("disk", "full"),
+    [
+        pytest.param(Disk("/out", GB, 0), True, id="nothing"),
+        pytest.param(Disk("/", 100 * GB, GB), True, id="less than a large file"),
+        pytest.param(Disk("/", 100 * GB, 3 * GB), False, id="enough"),
+        pytest.param(Disk("/tiny", 2 << 20, 1 << 19), True, id="small"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 1900 * GB), False, id="much, if little of a large one"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 4 * GB), True, id="little of a large one"),
+        pytest.param(Disk("/out", 9 * GB, 5 * GB, 0), True, id="no more files"),
+        pytest.param(Disk("/out", 9 * GB, 5 * GB, 1000), False, id="room for files"),
+    ],
+)
+def test_a_disk_is_full(disk: Disk, full: bool) -> None:
+    assert disk.is_full == full
+    assert (", 0 inodes free" in str(disk)) == (disk.files == 0)
+
+
+def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
+
+    assert [each.path for each in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
+
+
+def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:
+    disk = find_disk(str(tmp_path))
+    assert disk and disk.path == str(tmp_path) and disk.size >= disk.free
+    assert find_disk(f"{tmp_path}/gone") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "{}/run/gone/model.safetensors"), "{}/run"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "{}/run"), "{}/run"),
+        (OSError(errno.ENOSPC, "No space left on device"), ""),
+        (OSError(errno.EACCES, "Permission denied", "{}/run"), ""),
+        (OSError(errno.ENOSPC, "No space left on device", 3), ""),
+        (RuntimeError("basic_ios::clear: iostream error"), ""),
+    ],
+)
+def test_the_directory_of_the_file_in_an_error_is_found(tmp_path: Path, error: Exception, name: str) -> None:
+    (tmp_path / "run").mkdir()
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        error.filename = error.filename.format(tmp_path)
+    assert find_directory(error) == name.format(tmp_path)

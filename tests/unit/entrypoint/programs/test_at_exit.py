@@ -1,0 +1,130 @@
+"""How a rank ends: what rank 0 says of its job, which groups are kept, and which worker ends; torch is made up."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from entrypoint.programs.at_exit import DISTRIBUTED, VARIABLE, WORKER, describe_job, end_worker, keep_groups
+
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
+APART, ONE = "each of the 2 ranks trained by itself", "trained as one job of 2 ranks"
+
+
+def torch(size: int | None, made: str | None = "env://", **more: Any) -> Any:
+    """Make up torch's module: size of the group that there is, and how the last one was made."""
+    return SimpleNamespace(
+        is_initialized=lambda: size is not None, get_world_size=lambda: size, _default_pg_init_method=made, **more
+    )
+
+
+def accelerate(processes: int) -> dict[str, Any]:
+    kind = SimpleNamespace(_shared_state={"num_processes": processes})
+    return {"accelerate.state": SimpleNamespace(PartialState=kind)}
+
+
+@pytest.mark.parametrize(
+    ("distributed", "others", "environ", "said"),
+    [
+        pytest.param(torch(2), {}, RANK_0, ONE, id="one job"),
+        pytest.param(torch(None), {}, RANK_0, ONE, id="has destroyed its group"),
+        pytest.param(torch(2), accelerate(2), RANK_0, ONE, id="by the Trainer"),
+        pytest.param(torch(2), accelerate(1), RANK_0, APART, id="the Trainer did not use the group"),
+        pytest.param(torch(None, None), {}, RANK_0, APART, id="no group"),
+        pytest.param(torch(None, None), {}, {**RANK_0, VARIABLE: "6"}, "", id="a process of the rank"),
+        pytest.param(torch(None, "file:///x"), {}, RANK_0, "", id="a group made in another way, and destroyed"),
+        pytest.param(torch(3, None), {}, RANK_0, "trained as one job of 3 ranks", id="as torch counts them"),
+        pytest.param(torch(2), {}, {**RANK_0, "RANK": "1"}, "", id="another rank"),
+        pytest.param(torch(1), {}, {**RANK_0, "WORLD_SIZE": "1"}, "", id="alone"),
+        pytest.param(torch(None, None), {}, {VARIABLE: "7"}, "", id="no rank, as torchrun's agent"),
+    ],
+)
+def test_rank_0_says_whether_its_job_was_one(
+    distributed: Any, others: Mapping[str, Any], environ: Mapping[str, str], said: str
+) -> None:
+    found = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
+
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("worker", "text", "sent"),
+    [
+        (SimpleNamespace(_worker_info="this one"), "/torch_1>: No space left on device (28)", signal.SIGBUS),
+        (SimpleNamespace(_worker_info="this one"), "Too many open files", signal.SIGKILL),
+        (SimpleNamespace(_worker_info=None), "No space left on device", None),
+        (None, "No space left on device", None),
+    ],
+)
+def test_only_a_worker_of_a_dataloader_ends(worker: object, text: str, sent: int | None) -> None:
+    ends: list[tuple[int, int]] = []
+
+    end_worker(RuntimeError(text), {WORKER: worker}, lambda *words: ends.append(words))
+
+    assert ends == ([(os.getpid(), sent)] if sent else [])
+
+
+@pytest.mark.parametrize("where", ["_world", "_pg_map"])
+@pytest.mark.parametrize(
+    ("bindings", "backend", "kept"),
+    [
+        ("oneccl_bindings_for_pytorch", "ccl", 1),
+        ("torch_ccl", "undefined", 1),  # a backend for each device
+        ("torch_ccl", "gloo", 0),
+        ("other", "undefined", 0),
+    ],
+)
+def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: str, kept: int) -> None:
+    group = object()
+    table = {group: (backend, None)}
+    distributed = SimpleNamespace(**{where: SimpleNamespace(pg_map=table) if where == "_world" else table})
+    before = sys.getrefcount(group)
+
+    keep_groups({DISTRIBUTED: distributed, bindings: object()})
+
+    assert sys.getrefcount(group) == before + kept
+    for _ in range(kept):
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
+
+
+# A Python of an image in which torch was imported.
+ENDS = """\
+import importlib.util, os, signal, sys, time, types
+spec = importlib.util.spec_from_file_location("multinode.at_exit", {path!r})
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+sys.modules[{name!r}] = types.SimpleNamespace(
+    is_initialized=lambda: True, get_world_size=lambda: 2, _default_pg_init_method="env://"
+)
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "said"),
+    [
+        pytest.param("pass", 0, f"multinode: {ONE}\n", id="done"),
+        pytest.param("raise SystemExit(3)", 3, "multinode: ", id="an exit code of its own"),
+        pytest.param("raise OSError(24, 'Too many open files')", 1, "multinode: rank 0 on ", id="a known error"),
+        pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
+        pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
+    ],
+)
+def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
+    root = Path(__file__).parents[4]
+    text = ENDS.format(path=str(root / "entrypoint/programs/at_exit.py"), name=DISTRIBUTED, last=last)
+
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env={**os.environ, **RANK_0}
+    )
+
+    assert done.returncode == code
+    assert said in "".join(done.stderr.splitlines(keepends=True)[-2:])

@@ -1,0 +1,206 @@
+"""What is printed for an error that ends a process, in the words of torch, gloo and the kernel: kind and value."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from entrypoint.errors import USER, WORLD
+from entrypoint.machine.disks import Disk
+from entrypoint.programs.diagnose import Place, explain
+
+HOST = socket.gethostname()
+FILES = {
+    "/proc/self/cgroup": "0::/\n",
+    "/sys/fs/cgroup/memory.max": "838860800\n",
+    "/sys/fs/cgroup/memory.events": "oom 1\noom_kill 1\n",
+}
+FULL = [Disk("/workspace/output", 64 << 20, 0)]
+SHM = {"/dev/shm": Disk("/dev/shm", 32 << 20, 32 << 20)}
+NO_SPACE = "No space left on device"
+LIMIT = "the memory limit of this container, 800 MB, was reached"
+OUT = "/workspace/output (64 MB, 0 MB free)"
+WRITER = "[enforce fail at inline_container.cc:672] . "
+NODES = {"PET_NNODES": "2", "PET_NODE_RANK": "0"}
+KILLED = "DataLoader worker (pid 12) is killed by signal: Killed. "
+
+
+class SafetensorError(Exception):
+    """Not a subclass of OSError."""
+
+
+class RendezvousConnectionError(Exception):
+    """What torchrun's agent raises when the node of the endpoint is gone."""
+
+
+class DistStoreError(RuntimeError):
+    """What the store of torch raises."""
+
+
+class Signal(Exception):
+    """What torchrun's agent raises when it gets a signal."""
+
+    sigval = 15
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def hidden(error: Exception, context: Exception) -> Exception:
+    """Return an error as `raise ... from None` leaves it."""
+    error.__context__, error.__suppress_context__ = context, True
+    return error
+
+
+def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> Place:
+    return Place({"RANK": "3"} if environ is None else environ, FILES.get, SHM.get, lambda: full)
+
+
+@pytest.mark.parametrize(
+    ("error", "fact", "value"),
+    [
+        (OSError(28, NO_SPACE), "no space is left", OUT),
+        (OSError(122, "Disk quota exceeded"), "no space is left", "Disk quota exceeded"),
+        (SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"), "no space is left", OUT),
+        (RuntimeError(f"{WRITER}PytorchStreamWriter failed writing file data/2"), "no space is left", OUT),
+        (caused(RuntimeError(f"{WRITER}unexpected pos 64 vs 0"), OSError()), "no space is left", OUT),
+        (RuntimeError("basic_ios::clear: iostream error"), "no space is left", OUT),
+        (RuntimeError("DataLoader worker (pid 1) is killed by signal: Bus error. It"), "no shared memory", "/dev/shm"),
+        (RuntimeError(f"unable to write to file </torch_1_3>: {NO_SPACE} (28)"), "no shared memory", "32 MB"),
+        (RuntimeError(f"unable to allocate shared memory(shm) for file </torch_1>: {NO_SPACE}"), "no shared", "32 MB"),
+        (RuntimeError(f"unable to mmap 8 bytes from file </torch_1_3>: {NO_SPACE}"), "no shared memory", "32 MB"),
+        (RuntimeError(KILLED), "a DataLoader worker of rank 3", LIMIT),
+        (RuntimeError("can't start new thread"), "no more processes or threads", ""),
+        (BlockingIOError(11, "Resource temporarily unavailable"), "no more processes or threads", ""),
+        (OSError(24, "Too many open files"), "no more files", ""),
+        (RuntimeError("Too many open files. Communication with the workers is no longer possible."), "no more", ""),
+        (RuntimeError("Distributed package doesn't have NCCL built in"), "nccl is a backend for GPUs", "NCCL"),
+        (ValueError("Your setup doesn't support bf16/gpu."), "looks for a GPU", "bf16"),
+        (RuntimeError("InvalidCxxCompiler: No working C++ compiler found in torch._"), "no compiler", "No working C++"),
+        (RuntimeError("C++ error\na.h:2:10: fatal error: Python.h: No such file"), "no headers of Python", "Python.h"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "got no memory", "can't allocate"),
+        (OSError(12, "Cannot allocate memory"), "got no memory", "Cannot allocate memory"),
+        (RuntimeError("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
+         "has lost another rank", "Connection timed out, 10.0.0.2"),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [fd00::2]:9."),
+         "has lost another rank", "Connection closed by peer, fd00::2"),
+        (caused(OSError("The connection to the C10d store has failed."), RuntimeError("wait timeout after 60000ms")),
+         "has lost another rank", "wait timeout after 60000ms"),
+        (RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to"),
+         "has lost another rank", "Timed out waiting 1800000ms for recv operation"),
+        (Signal("Process 7 got signal: 15"), "was ended by signal", "15"),
+        # Also where the connection timed out, which between ranks means that one of them is lost.
+        (caused(RendezvousConnectionError("to the C10d store has failed."), OSError("timed out")), "rendezvous", ""),
+        (DistStoreError("Timed out after 901 seconds waiting for clients. 1/2 clients joined."), "too few", "1/2"),
+        (DistStoreError("client socket has timed out after 900000ms while trying to connect to (pod0, 29500)."),
+         "the master does not answer", "900000ms while trying to connect to (pod0, 29500)"),
+    ],
+)  # fmt: skip
+def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) -> None:
+    found = explain(error, place())
+
+    assert found is not None and fact in found.fact and value in found.value
+    assert found.code == (USER if "nccl" in fact or "compiler" in fact or "GPU" in fact else found.code)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "value"),
+    [
+        ("after 9ms, keys: /smoke/torchelastic/role_info/0", NODES, "PET_NNODES=2 PET_NODE_RANK=0"),
+        ("after 9ms, keys: /none/torchelastic/assigned_ranks/1", {}, "wait timeout after 9ms"),
+        ("after 9ms, keys: /none/torchelastic/assigned_ranks/1", {"PET_RDZV_ENDPOINT": "pod0"}, "after 9ms"),
+        ("after 9ms, keys: /none/torchelastic/agent/terminal_state/1", NODES, "wait timeout after 9ms"),
+    ],
+)
+def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ: dict[str, str], value: str) -> None:
+    found = explain(DistStoreError(f"wait timeout {text}"), place(environ))
+
+    assert found is not None and value in found.value and found.code == WORLD
+    assert ("do not agree" in found.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
+
+
+@pytest.mark.parametrize(
+    ("codes", "rank", "value"),
+    [
+        pytest.param({0: (1, 8), 1: (1, 7)}, 1, "1", id="the first"),
+        pytest.param({0: (7, 8), 1: (1, 8)}, 0, "7", id="in the same second, as the agent has seen them"),
+        pytest.param({0: (1, 8), 1: (-9, 8), 2: (-11, 8)}, 1, LIMIT, id="killed for want of memory"),
+        pytest.param({0: (1, 8), 1: (-9, 9)}, 1, LIMIT, id="and has no time of its own"),
+        pytest.param({0: (1, 8), 1: (-9, 38)}, 0, "1", id="killed by the agent after 30 s"),
+        pytest.param({0: (1, 8), 1: (-11, 8)}, 1, "11", id="a signal"),
+        pytest.param({0: (-15, 8), 1: (1, 8)}, 1, "1", id="stopped by the agent"),
+        pytest.param({0: (1, 8), 1: (-6, 8)}, 0, "1", id="aborted since another was gone"),
+        pytest.param({0: (-15, 8), 1: (-6, 8)}, 1, "6", id="aborted"),
+    ],
+)
+def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], rank: int, value: str) -> None:
+    ended = Exception("FAILED")
+    failures = {each: SimpleNamespace(exitcode=code, timestamp=when) for each, (code, when) in codes.items()}
+    ended.failures = failures  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and found.fact.startswith(f"rank {rank} on {HOST} ") and found.value == value
+
+
+@pytest.mark.parametrize(
+    ("number", "free", "name", "value"),
+    [
+        pytest.param(28, 0, "out/checkpoint-1/x", "{out} (64 MB, 0 MB free)", id="full"),
+        pytest.param(122, 9 << 20, "out", "Disk quota exceeded, {out}", id="quota"),
+        pytest.param(28, 0, "", "/full (8 MB, 0 MB free)", id="no name"),
+        pytest.param(122, 0, "", "Disk quota exceeded", id="quota, and no name"),
+    ],
+)
+def test_the_disk_of_the_file_in_an_error_is_named(
+    tmp_path: Path, number: int, free: int, name: str, value: str
+) -> None:
+    """A quota does not show in what is free, and another disk may have little left by chance."""
+    (tmp_path / "out").mkdir()
+    error = OSError(number, os.strerror(number), *([f"{tmp_path}/{name}"] if name else []))
+
+    found = explain(
+        error, Place({}, FILES.get, lambda path: Disk(path, 64 << 20, free), lambda: [Disk("/full", 8 << 20, 0)])
+    )
+
+    assert found is not None and found.value == value.format(out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
+def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
+    """A lock of multiprocessing is in /dev/shm, and its error names no file."""
+    found = explain(OSError(28, NO_SPACE), place(full=full))
+
+    assert found is not None and found.fact.startswith("no shared memory") == (len(full) == 1)
+
+
+def test_a_kernel_that_promises_no_more_than_it_has_is_named() -> None:
+    files = {"/proc/sys/vm/overcommit_memory": "2\n"}
+    found = explain(OSError(12, os.strerror(12)), Place({}, files.get, SHM.get, lambda: []))
+
+    assert found is not None and "vm.overcommit_memory is 2" in found.value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("--max_steps"), id="the program's own"),
+        pytest.param(ConnectionResetError(104, "Connection reset by peer"), id="a hub's server"),
+        pytest.param(hidden(KeyError("x"), OSError(28, NO_SPACE)), id="raised from None where a disk was full"),
+        pytest.param(BrokenPipeError(32, "Broken pipe"), id="a reader that is gone"),
+        pytest.param(RuntimeError("basic_ios::clear: iostream error"), id="a write that failed on a disk with room"),
+    ],
+)
+def test_other_errors_speak_for_themselves(error: BaseException) -> None:
+    assert explain(error, place(full=[])) is None
+
+
+def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
+    assert explain(RuntimeError(KILLED), Place({}, lambda _: None, SHM.get, lambda: [])) is None

@@ -1,0 +1,413 @@
+"""What scripts/manifest.py is asked for, and what it prints or refuses."""
+
+from __future__ import annotations
+
+import io
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manifests import cli
+from tests.support.machines import Box, look_at, pod
+from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
+
+POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")] + [("runtime", "--policy", "mpi")]
+# Kind, what is typed beside an image and sizes; a piece of the fact or value; of what to type instead.
+MISTAKES = """
+pytorchjob | --name 1QA                                      | at most 54 | --name qa
+pytorchjob | --name a.b                                      | a.b | --name a-b
+mpijob     | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | at most 54 | --name aaa
+trainjob   | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa       | at most 48 | --name aaa
+pytorchjob | --image oci:layout/                             | --image: takes an image | --help
+pytorchjob | --image Upper/Case:1                            | --image: takes an image | --help
+pytorchjob | --workers 0                                     | from 1 to 10000 | --help
+pytorchjob | --nproc gpu                                     | --nproc: takes a number | --help
+pytorchjob | --cpu 4Gi                                       | --cpu: takes a number such as 32 | --help
+pytorchjob | --cpu 0                                         | --cpu: takes a number such as 32 | --help
+pytorchjob | --memory 64                                     | --memory: takes a number such as 64Gi | --help
+pytorchjob | --memory 64GB                                   | --memory: takes a number such as 64Gi | --help
+pytorchjob | --uid 0                                         | --uid: takes a number from 1 | --help
+pytorchjob | --shm 16Gi                                      | counts as memory of the pod | a smaller --shm
+pytorchjob | --mount output                                  | --mount: takes a directory | --help
+pytorchjob | --mount /usr/lib                                | hides nothing of the image | --help
+pytorchjob | --mount /workspace                              | hides nothing of the image | --help
+pytorchjob | --volume data:/dev/shm                          | hides nothing of the image | --help
+pytorchjob | --volume data                                   | --volume: takes a directory | --help
+pytorchjob | --volume data:/workspace/output                 | in one directory | --volume CLAIM:ANOTHER
+pytorchjob | --node-selector spr                             | takes NAME=VALUE | --help
+pytorchjob | --env A=1 --env A=2                             | two values | A once
+pytorchjob | --env A=1 --env-secret A=mine                   | two values | A once
+pytorchjob | --env PET_NNODES=2                              | the operator sets | leave PET_NNODES out
+pytorchjob | --node-shape 2x0                                | --node-shape: takes NUMA nodes | --help
+pytorchjob | --node-shape 1x4                                | a node has fewer CPUs | --cpu 4
+pytorchjob | --elastic 5:8                                   | not between the fewest and the most | --elastic 4:4
+pytorchjob | --elastic 4                                     | --elastic: takes a number | --help
+trainjob   | --ttl 60                                        | unrecognized arguments: --ttl | trainjob --help
+trainjob   | --deadline 0                                    | from 1 | --help
+runtime    | --policy intel                                  | invalid choice: 'intel' | --help
+pytorchjob | --worker 2                                      | unrecognized arguments | pytorchjob --help
+pytorchjob | -- --workers 2                                  | comes after the task | --help shows
+pytorchjob | qaa                                             | neither a task for text nor a program | qa or a script
+pytorchjob | image-classification                            | neither a task for text nor a program | run_NAME.py
+pytorchjob | worker                                          | nothing that can be trained | a task
+prefetch   | train.py                                        | nothing that can be fetched | a task
+pytorchjob | --nproc 9                                       | each process needs a core | --cpu 9
+pytorchjob | --nproc 5 --node-shape 1x4x2                    | 4 core(s), 5 process(es) | --nproc 4
+pytorchjob | --cpu 500m                                      | each process needs a core | --cpu 1
+pytorchjob | --memory 3Gi --nproc 2                          | 2.0 GB for each of 2 process(es) | --memory 4096Mi
+pytorchjob | --memory 3Gi --shm 2Gi                          | a small model | --memory 4096Mi
+pytorchjob | --mount /data qa --output_dir /workspace/output | not in /data | --output_dir /data/qa
+pytorchjob | train.py --output_dir /tmp/x                    | lost with the pod | --output_dir /workspace/output/train
+pytorchjob | qa --output_d=../x                              | lost with the pod | --output_dir /workspace/output/qa
+pytorchjob | --name huggingface                              | among the downloads | --output_dir /workspace/output/qa
+runtime    | --mount /data                                   | lost with the pod | --output_dir /data/qa
+prefetch   | --env HF_HOME=/workspace/output/../x            | lost with the pod | --env HF_HOME=/workspace/output/hugg
+prefetch   | --env B=/tmp --env HF_HOME=$(B)/hub             | HF_HOME=/tmp/hub | --env HF_HOME=
+pytorchjob | python train.py                                 | each pod would train a model of its own | train.py, which
+trainjob   | /usr/bin/python3.11 -u a/b.py --bf16            | of its own: /usr/bin/python3.11 in 4 pods | a/b.py
+runtime    | python3 -m mine.train                           | each pod would train | torchrun -m mine.train
+mpijob     | --workers 1 python3 train.py                    | in the launcher alone | the script itself: train.py
+mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
+runtime    | --policy mpi accelerate launch mine.py          | in the launcher alone | the script itself: mine.py
+mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | --env MULTINODE
+mpijob     | --env MULTINODE_SSH_KEYS=/keys                  | the operator sets | leave MULTINODE_SSH_KEYS out
+"""
+SECRETS = """
+--env HF_TOKEN=S3CRET                                 | --env-secret HF_TOKEN=mine:HF_TOKEN
+--env WANDB_API_KEY=S3CRET                            | --env-secret WANDB_API_KEY=mine:WANDB_API_KEY
+--env AWS_SECRET_ACCESS_KEY=S3CRET                    | kubectl create secret generic mine
+--env HTTPS_PROXY=http://u:S3CRET@proxy:3128          | --env-secret HTTPS_PROXY=mine:HTTPS_PROXY
+--env https_proxy=u:S3CRET@proxy:3128                 | --env-secret https_proxy=mine:https_proxy
+--env URL=https://h/f?X-Amz-Signature=S3CRET          | --env-secret URL=mine:URL
+--env STORE=a=b;AccountKey=S3CRET                     | --env-secret STORE=mine:STORE
+qa --token S3CRET                                     | --token '$(MINE)'
+qa --hub_token=S3CRET                                 | --hub_token '$(MINE)'
+train.py --data https://u:S3CRET@h/x                  | --data '$(MINE)'
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    return [[part.strip() for part in row.split(" | ")] for row in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("kind", "words", "fact", "remedy"), rows(MISTAKES))
+def test_a_mistake_has_three_parts(kind: str, words: str, fact: str, remedy: str) -> None:
+    printed = write(kind, *words.split())
+
+    first, second = printed.err.splitlines()
+    assert (printed.code, printed.out) == (2, "")
+    assert first.startswith("error: ") and fact in first
+    assert second.startswith("  try: ") and remedy in second
+
+
+@pytest.mark.parametrize("words", [["qa", "a\0b"], ["qa", "\udcff"], ["--env", "A=\udcff"], ["qa", *["--bf16"] * 128]])
+def test_what_no_container_can_be_given_is_refused(words: list[str]) -> None:
+    assert write("trainjob", *words).code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["deployment"], ["pytorchjob", *SIZES], ["pytorchjob", "--image", IMAGE]])
+def test_what_is_missing_is_named(words: list[str]) -> None:
+    printed = run(*words)
+
+    assert (printed.code, printed.out) == (2, "")
+    assert printed.err.startswith("error: the command line cannot be read: ")
+
+
+@pytest.mark.parametrize(("words", "remedy"), rows(SECRETS))
+@pytest.mark.parametrize("kind", [*JOBS, "runtime"])
+def test_a_secret_is_in_no_manifest_and_in_no_message(kind: str, words: str, remedy: str) -> None:
+    printed = write(kind, *words.split())
+
+    assert printed.code == 2 and remedy in printed.err
+    assert "S3CRET" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--env HTTPS_PROXY=http://proxy:3128 --env GOOGLE_APPLICATION_CREDENTIALS=/secrets/key.json",
+        "--env-secret MINE=hf:token qa --hub_token $(MINE)",
+        "--env-secret MINE=hf:token --env HUB_TOKEN=$(MINE)",
+        "qa --use_auth_token True --tokenizer_name bert --max_new_tokens 5",
+    ],
+)
+def test_what_is_no_secret_is_taken(words: str) -> None:
+    assert write("pytorchjob", *words.split()).code == 0
+
+
+@pytest.mark.parametrize("words", POD_KINDS)
+def test_a_variable_comes_from_a_secret(words: tuple[str, ...]) -> None:
+    manifest = write(*words, "--env-secret", "WANDB_API_KEY=wandb:key", "--token-secret", "hf").manifest
+
+    for container in list_containers(manifest):
+        found = {row["name"]: row["valueFrom"]["secretKeyRef"] for row in container["env"] if "valueFrom" in row}
+        assert found == {
+            "WANDB_API_KEY": {"name": "wandb", "key": "key"},
+            "HF_TOKEN": {"name": "hf", "key": "HF_TOKEN"},
+        }
+
+
+@pytest.mark.parametrize("words", POD_KINDS)
+def test_a_pod_may_do_little(words: tuple[str, ...]) -> None:
+    """The `restricted` profile of the Pod Security Standards, a read-only root, no token, no Services' variables."""
+    manifest = write(*words, "--uid", "1000680000").manifest
+
+    for one in list_pods(manifest):
+        context = one["securityContext"]
+        assert context["runAsNonRoot"] and context["runAsUser"] == context["fsGroup"] == 1000680000
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        if words != ("trainjob",):  # a patch of its runtime cannot say it
+            assert one["automountServiceAccountToken"] is False and one["enableServiceLinks"] is False
+    for container in list_containers(manifest):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", POD_KINDS)
+def test_a_pod_mounts_what_it_has(words: tuple[str, ...]) -> None:
+    more = ("--volume", "corpus:/corpus", "--volume", "models:/workspace/models")
+    manifest = write(*words, "--pvc", "mine", *more).manifest
+
+    for one, container in zip(list_pods(manifest), list_containers(manifest), strict=True):
+        claims = {each["name"]: each.get("persistentVolumeClaim", {}).get("claimName") for each in one["volumes"]}
+        mounted = {each["mountPath"]: claims.pop(each["name"]) for each in container["volumeMounts"]}
+        assert claims == {}
+        assert mounted.items() >= {
+            "/workspace/output": "mine", "/corpus": "corpus", "/workspace/models": "models", "/tmp": None,
+            "/dev/shm": None,
+        }.items()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "args"),
+    [
+        ("pytorchjob", "--name mine", "qa --bf16 --output_dir /workspace/output/mine"),
+        ("trainjob", "--name mine --mount /data glue", "glue --output_dir /data/mine"),
+        ("mpijob", "qa-no-trainer", "qa-no-trainer --output_dir /workspace/output/transformers-mpijob"),
+        ("pytorchjob", "qa --output-dir=/workspace/output", "qa --output-dir=/workspace/output"),
+        ("pytorchjob", "qa --output_d /workspace/output/a", "qa --output_d /workspace/output/a"),
+        ("pytorchjob", "--volume big:/big qa --output_dir /big/a", "qa --output_dir /big/a"),
+        ("pytorchjob", "qa args.json", "qa args.json"),
+        ("pytorchjob", "smoke", "smoke"),
+        ("pytorchjob", "train.py", "train.py"),
+        ("pytorchjob", "--workers 1 python3 train.py", "python3 train.py"),
+        ("pytorchjob", "torchrun train.py", "torchrun train.py"),
+        ("mpijob", "python_train.py --bf16", "python_train.py --bf16"),
+        ("mpijob", "bash -c hostname", "bash -c hostname"),
+        ("runtime", "--name mine", "qa --bf16"),
+        ("prefetch", "--name mine", "prefetch qa"),
+    ],
+)
+def test_the_command_of_a_pod(kind: str, typed: str, args: str) -> None:
+    assert list_containers(write(kind, *typed.split()).manifest)[0]["args"] == args.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("qa", "results: /workspace/output/transformers-pytorchjob, on the claim transformers-pvc"),
+        ("--volume big:/big qa --output_dir /big/a", "results: /big/a, on the claim big"),
+        ("--volume big:/workspace/output/big qa --output_dir /workspace/output/big/a", "on the claim big"),
+        ("train.py --output_dir /workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
+        ("train.py --save_dir=/workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
+        (
+            "train.py",
+            "results: /workspace/output/transformers-pytorchjob, on the claim transformers-pvc, if the script",
+        ),
+        ("--volume big:/big --env MULTINODE_OUTPUT=/big/a bash -c ./train.sh", "results: /big/a, on the claim big, if"),
+        ("qa args.json", "results: what is written to the claim transformers-pvc, below /workspace/output, stays"),
+    ],
+)
+def test_where_results_will_be_is_said(words: str, said: str) -> None:
+    assert said in write("pytorchjob", *words.split()).err
+
+
+@pytest.mark.parametrize(
+    ("words", "directory"),
+    [
+        ("--name mine train.py", "/workspace/output/mine"),
+        ("--name mine torchrun train.py", "/workspace/output/mine"),
+        ("--env MULTINODE_OUTPUT=/workspace/output/a train.py", "/workspace/output/a"),
+        ("train.py --output_dir /workspace/output/a", None),
+        ("qa", None),
+        ("smoke", None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pytorchjob", "trainjob"])
+def test_a_script_is_told_a_directory_of_its_own_job(kind: str, words: str, directory: str | None) -> None:
+    """Jobs share the claim, and the directory of one is refused to another."""
+    rows = list_containers(write(kind, *words.split()).manifest)[0]["env"]
+
+    assert [row["value"] for row in rows if row["name"] == "MULTINODE_OUTPUT"] == ([directory] if directory else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "bounds"),
+    [
+        ("qa", (1, 4)), ("smoke", (1, 4)), ("train.py", (4, 4)), ("torchrun train.py", (4, 4)),
+        ("bash -c ./train.sh", (4, 4)), ("--elastic 2:8 train.py", (2, 8)), ("--elastic off qa", None),
+    ],
+)  # fmt: skip
+def test_a_script_begins_with_all_of_its_pods(words: str, bounds: tuple[int, int] | None) -> None:
+    policy = write("pytorchjob", *words.split()).manifest["spec"].get("elasticPolicy")
+
+    assert bounds == (policy and (policy["minReplicas"], policy["maxReplicas"]))
+
+
+# Kind, what is typed, and pods, processes, threads and cores that are said.
+DIVISIONS = """
+pytorchjob | --cpu 8                                    | 1 to 4 pod(s) x 1 process(es) x 8 thread(s), on 8 core(s)
+pytorchjob | --cpu 8 train.py                           | 4 pod(s) x 1 process(es) x 8 thread(s)
+pytorchjob | --cpu 2400m                                | x 1 process(es) x 2 thread(s)
+pytorchjob | --cpu 2500m                                | x 1 process(es) x 3 thread(s)
+pytorchjob | --cpu 8 --nproc 2                          | x 2 process(es) x 4 thread(s)
+pytorchjob | --cpu 8 --node-shape 2x4                   | x 2 process(es) x 4 thread(s)
+pytorchjob | --cpu 8 --node-shape 2x2x2                 | x 2 process(es) x 2 thread(s), on 4 core(s)
+pytorchjob | --cpu 4 --node-shape 2x8                   | x 1 process(es) x 4 thread(s)
+pytorchjob | --cpu 8 --env N=3 --env OMP_NUM_THREADS=$(N) --node-shape 2x4 | x 2 process(es) x 3 thread(s)
+pytorchjob | --cpu 8 --env OMP_NUM_THREADS=16           | OMP_NUM_THREADS=8 fits
+pytorchjob | --cpu 8 qa --ddp_backend ccl               | x 7 thread(s) and a worker of oneCCL
+pytorchjob | --cpu 8 --env CCL_WORKER_COUNT=1           | x 7 thread(s) and a worker of oneCCL
+trainjob   | --cpu 8 --nproc 4 --workers 2              | 2 pod(s) x 4 process(es) x 2 thread(s)
+runtime    | --cpu 8 --node-shape 2x4                   | numProcPerNode: 2 belongs into each TrainJob
+mpijob     | --cpu 8 --nproc 8 --workers 1              | 1 pod(s) x 8 process(es) x 1 thread(s)
+"""
+
+
+@pytest.mark.parametrize(("kind", "words", "line"), rows(DIVISIONS))
+def test_the_division_of_the_cores_is_said(kind: str, words: str, line: str) -> None:
+    printed = write(kind, *words.split())
+
+    assert line in printed.err, printed.err
+    assert ("oneCCL" in printed.err) is ("oneCCL" in line)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpus"), [((1, 8, 1), 8), ((2, 4, 1), 8), ((2, 4, 2), 16), ((2, 8, 2), 7), ((4, 2, 1), 5)]
+)
+def test_a_pod_counts_its_cores_and_numa_nodes_alike(shape: tuple[int, int, int], cpus: int) -> None:
+    machine = look_at(Box(*shape), pod(cpus))
+    typed = ("--cpu", str(cpus), "--node-shape", "x".join(map(str, shape)), "--memory", "64Gi")
+
+    said = write("trainjob", *typed).err
+    assert f"x {machine.filled_nodes} process(es) x" in said and f"on {machine.cores} core(s)" in said
+
+
+def test_the_number_of_processes_is_written_where_an_operator_would_count_cpus() -> None:
+    shape = ("--node-shape", "2x4")
+
+    assert write("trainjob", *shape).manifest["spec"]["trainer"]["numProcPerNode"] == 2
+    assert write("mpijob", *shape).manifest["spec"]["slotsPerWorker"] == 2
+    assert write("pytorchjob", *shape).manifest["spec"]["nprocPerNode"] == "auto"
+    assert write("pytorchjob", "--nproc", "2").manifest["spec"]["nprocPerNode"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        ("pytorchjob --elastic off --workers 1 --max-restarts 0", 0),
+        ("pytorchjob --elastic off --workers 1 --max-restarts 10", 11),
+        ("pytorchjob --elastic off", 41),
+        ("pytorchjob --elastic 2:8 --max-restarts 3", 25),  # it may have become as many as that
+        ("mpijob --max-restarts 1", 2),
+    ],
+)
+def test_a_job_fails_after_so_many_restarts_of_all_its_pods(words: str, limit: int) -> None:
+    assert write(*words.split()).manifest["spec"]["runPolicy"]["backoffLimit"] == limit
+
+
+def find_timeouts(manifest: dict[str, Any]) -> list[str]:
+    return [row["value"] for row in list_containers(manifest)[0]["env"] if row["name"] == "MULTINODE_TIMEOUT"]
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("pytorchjob --elastic 1:4", ["900"]),
+        ("pytorchjob --elastic 1:4 --env MULTINODE_TIMEOUT=60", ["60"]),
+        ("pytorchjob --elastic off", []),
+        ("mpijob", []),
+        ("mpijob --queue q", ["900"]),  # suspended at first: the operator makes the launcher before the workers
+    ],
+)
+def test_pods_wait_for_others_that_pull_the_image(words: str, seconds: list[str]) -> None:
+    assert find_timeouts(write(*words.split()).manifest) == seconds
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "other"),
+    [
+        ("pytorchjob --queue q train.py", "Kueue has deprecated PyTorchJob", "30 s after"),
+        ("pytorchjob --elastic off", "alpine:3.10", "Kueue"),
+        ("pytorchjob qa", "30 s after the first 1", "alpine"),
+        ("trainjob --queue q --workers 4", "4 pod(s) survive 1 crash(es)", "Kueue"),
+        ("trainjob --runtime mine", "mine has to be a runtime of torch", "crash"),
+        ("pytorchjob --image a:1 --node-shape 1x8", "the image has no digest", "lscpu"),
+    ],
+)
+def test_what_somebody_should_know_is_said(words: str, said: str, other: str) -> None:
+    printed = write(*words.split())
+
+    assert said in printed.err and other not in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "directory"),
+    [("", "/home/multinode"), ("smoke", "/home/multinode"), ("/a/train.py", "/home/multinode"), ("train.py", None)],
+)
+def test_a_runtime_has_a_home_to_write_to_and_works_there(words: str, directory: str | None) -> None:
+    """A CustomTrainer of Kubeflow's SDK writes to both; a script of the image is found where it is."""
+    manifest = write("runtime", *words.split()).manifest
+    [one], [container] = list_pods(manifest), list_containers(manifest)
+
+    assert container.get("workingDir") == directory
+    assert {"name": "HOME", "value": "/home/multinode"} in container["env"]
+    assert {"name": "home", "mountPath": "/home/multinode"} in container["volumeMounts"]
+    assert {"name": "home", "emptyDir": {}} in one["volumes"]
+
+
+def test_values_that_yaml_would_take_for_others_stay_text() -> None:
+    words = ("--env", "A=yes", "--env", "B=012", "--env", "C=", "--env", "D=a: b #c\nd", "--env", "E=\u00e9")
+    variables = list_containers(write("pytorchjob", *words).manifest)[0]["env"]
+
+    assert {row["name"]: row["value"] for row in variables if len(row["name"]) == 1} == {
+        "A": "yes", "B": "012", "C": "", "D": "a: b #c\nd", "E": "\u00e9",
+    }  # fmt: skip
+
+
+NO_TEXT = "5e-5 1E3 -1.5e+3 .5e1 1_0e5 08 0o17 0X1F -0xff 0B1 y N 1e_+5 -_.5 +_0x1 0_b1"
+
+
+@pytest.mark.parametrize("text", NO_TEXT.split())
+def test_what_kubectl_would_take_for_another_type_is_quoted(text: str) -> None:
+    printed = write("pytorchjob", "--env", f"A={text}", "qa", "--learning_rate", text).out
+
+    lines = [line.strip() for line in printed.splitlines()]
+    assert f"value: '{text}'" in lines and f"- '{text}'" in lines
+
+
+@pytest.mark.parametrize("text", ["yes-or-no", "node0", "e5", "1.2.3", "5e-5x", "0xyz", "nn"])
+def test_other_text_is_not_quoted(text: str) -> None:
+    assert f"value: {text}" in write("pytorchjob", "--env", f"A={text}").out
+
+
+@pytest.mark.parametrize(("path", "why"), [("/dev/full", "No space left on device"), (None, "it is closed")])
+def test_a_manifest_that_cannot_be_written_is_said(path: str | None, why: str) -> None:
+    err = io.StringIO()
+    with nullcontext() if path is None else Path(path).open("w") as out:
+        code = cli.main(("pvc",), out, err)
+
+    assert code == 1
+    assert err.getvalue().startswith(f"error: the manifest cannot be written: {why}\n  try: ")
+
+
+@pytest.mark.parametrize(("words", "code"), [(("trainjob", "--image", "a:1", *SIZES), 0), (("pvc", "--size"), 2)])
+def test_a_message_that_cannot_be_written_changes_nothing(words: tuple[str, ...], code: int) -> None:
+    out = io.StringIO()
+    with Path("/dev/full").open("w") as err:
+        assert cli.main(words, out, err) == code
+
+    assert bool(out.getvalue()) is (code == 0)
