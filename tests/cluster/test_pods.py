@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import yaml
 
 from tests.cluster.pods import Podman
 from tests.support.documents import page
-from tests.support.harness import call
+from tests.support.harness import ROOT, call
 from tests.support.manifests import list_pods, run
 from tests.support.mpi_operator import (
     make_mpi_pods,
     make_mpi_trainjob_pods,
+    mount,
     write_hostfile,
     write_trainjob_hostfile,
 )
 from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
+from tests.support.wheels import pack
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +63,32 @@ def test_two_pods_of_a_trainjob_train_together(pulled: str, node: Podman) -> Non
 
     assert codes == [0, 0]
     assert "smoke: passed: world_size=2 " in node.logs("smoke-node-0-0-node")
+
+
+def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, tmp_path: Path) -> None:
+    """The SDK writes the function into the working directory, and has pip install packages for the user."""
+    trainer = json.loads((ROOT / "tests" / "data" / "sdk" / "custom_trainer.json").read_text())
+    # podman 4.3 writes a text anew that begins with an empty line, and cannot read it then.
+    trainer["command"][-1] = trainer["command"][-1].lstrip()
+    job = {"metadata": {"name": "sdk"}, "spec": {"trainer": trainer}}
+    runtime = run("runtime", "--image", pulled, "--pvc", node.network, *SIZES).manifest
+    index = tmp_path / "index" / "thing"
+    index.mkdir(parents=True)
+    wheel = pack(index, {"thing.py": b"VALUE = 42\n"}).name
+    (index / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+    addresses = node.addresses(2)
+    pods = make_trainjob_pods(job, runtime, addresses)
+    for pod in pods:
+        mount(pod, "index", index.parent, "/index")
+
+    node.play(pods, addresses)
+    codes = [node.wait(f"sdk-node-0-{index}-node", 180) for index in range(2)]
+
+    assert codes == [0, 0]
+    place = "/home/multinode/.local/lib/python3.11/site-packages/thing.py"
+    for rank in range(2):
+        said = node.logs(f"sdk-node-0-{rank}-node")
+        assert f"sdk: rank {rank} of 2 has 8, thing 42 of {place}, in /home/multinode" in said
 
 
 def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Path) -> None:

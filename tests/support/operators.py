@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 # Of kubeflow/training-operator v1.9.0: pytorch_types.go, initcontainer.go and config.go.
@@ -178,9 +179,10 @@ def fill_node(node: dict[str, Any], trainer: Mapping[str, Any], name: str, index
     node.update({key: trainer[key] for key in ("image", "command", "args") if key in trainer})
     node["resources"] = trainer.get("resourcesPerNode", node.get("resources", {}))
     variables = {row["name"]: row for row in [*node.get("env", []), *trainer.get("env", [])]}
+    count = trainer.get("numProcPerNode") or ceil(float(node["resources"]["limits"]["cpu"]))  # getNumCPUPerNode
     torch = {
         "PET_NNODES": str(trainer["numNodes"]),
-        "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]),
+        "PET_NPROC_PER_NODE": str(count),
         "PET_NODE_RANK": str(index),
         "PET_MASTER_ADDR": f"{name}-node-0-0.{name}",
         "PET_MASTER_PORT": "29500",
