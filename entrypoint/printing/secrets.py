@@ -9,23 +9,14 @@ from __future__ import annotations
 import re
 
 HIDDEN, QUOTES = "***", ("'", '"')
-# Anywhere in a name: `client_secret_v2`, `PGPASSWORD`.
-ANYWHERE = (
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "credential",
-    "authorization",
-    "cookie",
-    "bearer",
-    "signature",
-)
-# At the end of a name, perhaps as a plural: `HF_TOKEN`, `AccountKey`, `apikey`. The second kind needs to be a word.
-AT_END = ("token", "key")
-LAST_WORD = ("auth", "pass", "pwd", "pat", "sig")
-# A name that ends so is not that of the secret itself: `HF_TOKEN_PATH`, `secret_name`.
-ABOUT = ("file", "path", "dir", "name", "id", "ids", "type", "column", "lines")
+# Anywhere in a name: `client_secret_v2`, `PGPASSWORD`. What is typed in is no path.
+TYPED = ("password", "passwd", "passphrase")
+ANYWHERE = (*TYPED, "secret", "credential", "authorization", "cookie", "bearer", "signature")
+# A word of a name, or the end of its last one, perhaps as a plural: `HF_TOKEN_2`, `AccountKey`, `apikey`.
+WORD = ("token", "key", "auth", "pwd")
+LAST = ("pass", "pat", "sig")
+# A name that ends so is not that of the secret itself: `HF_TOKEN_PATH`, `secret_name`, `key_lines`.
+ABOUT = ("file", "path", "dir", "name", "id", "ids", "type", "types", "column", "columns", "lines")
 # Names that look like those of secrets: directories of the shell and of our keys for ssh, how hosts are known, a file.
 PLAIN = ("pwd", "oldpwd", "multinode_ssh_keys", "multinode_ssh_host_keys", "nss_wrapper_passwd")
 # `curl -u USER:PASSWORD -x USER:PASSWORD@PROXY`
@@ -47,11 +38,15 @@ LOGIN = re.compile(r"""(?<=://)[^\s/?#"\\]*@""")
 # A proxy is named with or without `http://`.
 PROXY = re.compile(r"""(?i)(proxy["']?\s*[=:\s]\s*["']?)[^\s/@"'=]+:[^\s/@"']*@""")
 USER = re.compile(r"""((?<!\S)(?:-[uU]\s*|--(?:proxy-)?user[=\s]\s*)["']?)([^\s:"'-][^\s:"']*:)[^\s"']+""")
+HEADERS = ("authorization", "cookie")
 NAME = re.compile(r"-{0,2}[\w.-]+")
 # Each name is looked at once, from its beginning: a word of a million letters would take minutes otherwise.
-PAIR = re.compile(r"""(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]*)(["']?\s*[=:]\s*["']?|[ \t]+)""")
-VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;&|'",}]+)+""")
-VALUES = re.compile(rf"{VALUE.pattern}(?:[ \t]+(?!-){VALUE.pattern})*")
+PAIR = re.compile(r"""(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]*)(["']?\s*[=:]\s*["']?|(?:\s|\\\n)+)""")
+# Values: of a shell; of a flag with several; of a query; of JSON without quotes, where an object hides all behind it.
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;|'"]+)+""")
+VALUES = re.compile(rf"{VALUE.pattern}(?:\s+(?!-){VALUE.pattern})*")
+FIELD = re.compile(r"""[^\s&#'"]+""")
+BARE = re.compile(r"""\{.*|\[[^\]]*\]?|[^\s,}\]]+""", re.DOTALL)
 
 
 def is_secret(name: str, value: str | None = None) -> bool:
@@ -61,14 +56,16 @@ def is_secret(name: str, value: str | None = None) -> bool:
     """
     name = name.strip("-'\" ")
     words = [word.lower() for word in WORDS.findall(name)]
-    if not words or name.lower() in PLAIN or words[-1] in ABOUT or (value is not None and PATH.fullmatch(value)):
+    if not words or name.lower() in PLAIN or words[-1] in ABOUT:
+        return False
+    is_typed, nothing = any(part in name.lower() for part in TYPED), value == ""
+    if nothing or (value is not None and PATH.fullmatch(value) and not is_typed):
         return False
     if any(part in name.lower() for part in ANYWHERE):
-        return value != ""
-    last = words[-1].removesuffix("s") if words[-1] != "pass" else words[-1]
-    if not (last.endswith(AT_END) or last in LAST_WORD):
-        return False
-    return value is None or TELLS_NOTHING.fullmatch(value) is None
+        return True
+    singular = {word.removesuffix("s") for word in words}
+    named = not singular.isdisjoint(WORD) or words[-1] in LAST or words[-1].removesuffix("s").endswith(WORD)
+    return named and (value is None or TELLS_NOTHING.fullmatch(value) is None)
 
 
 def hide_value(name: str, value: str) -> str:
@@ -136,13 +133,15 @@ def hide_pairs(text: str, *, is_prose: bool) -> str:
 def find_value(pair: re.Match[str], *, is_prose: bool) -> re.Match[str] | None:
     """Return the value that begins behind a name and what separates both; None if there is none."""
     name, between, text, start = pair[1], pair[2], pair.string, pair.end()
-    before = text[pair.start() - 1 : pair.start()]
+    before, is_header = text[pair.start() - 1 : pair.start()], name.lower().endswith(HEADERS)
     if between[-1] in QUOTES and between.strip() != between[-1]:
         return re.compile(f"[^{between[-1]}\n]+").match(text, start)  # `"token": "S"`, `--api-key="S"`
-    if "=" in between or between[0] in QUOTES:
-        return VALUE.match(text, start)
-    if ":" in between:
-        is_field = not between[-1].isspace() or "-" in name.strip("-") or name.lower() in ("authorization", "cookie")
+    if between[0] in QUOTES:
+        return BARE.match(text, start)
+    if "=" in between and not is_header:
+        return (FIELD if before in ("?", "&") else VALUE).match(text, start)
+    if "=" in between or ":" in between:
+        is_field = not between[-1].isspace() or "-" in name.strip("-") or is_header
         if text.startswith("//", start) or (is_prose and not is_field):
             return None
         return re.compile(f"[^\n{before if before in QUOTES else ''}]+").match(text, start)  # `-H 'X-Api-Key: S'`

@@ -51,6 +51,13 @@ COMMANDS = """
     bash -c 'cd /x && y --token S; z'               | bash -c 'cd /x && y --token ***; z'
     bash -c 'cd a --api-key="S S" --seed 1'         | bash -c 'cd a --api-key="***" --seed 1'
     bash -c 'export A=b HF_TOKEN=S; x'              | bash -c 'export A=b HF_TOKEN=***; x'
+    x '{"auth": {"password": "S", "a": 1}}'         | x '{"auth": ***'
+    x '{"tokens": ["S", "S"], "a": 1}'              | x '{"tokens": ***, "a": 1}'
+    x 'Authorization=Bearer S' 'Cookie: a=S; b=S'   | x Authorization=*** 'Cookie: ***'
+    bash -c 'y --tokens S,S,S; HF_TOKEN_2=S,S&S z'  | bash -c 'y --tokens ***; HF_TOKEN_2=*** z'
+    bash -c 'y --hub_token \\<LF> S --bf16'       | bash -c 'y --hub_token \\<LF> *** --bf16'
+    x API_KEY_PROD=S --password /S.S sshkey=S       | x API_KEY_PROD=*** --password *** sshkey=***
+    curl -uu:S postgres://u:S@h mongodb+srv://u:S@h | curl -uu:*** postgres://***@h mongodb+srv://***@h
     x hf_aaaaaaaaaaaaaaaaaaaa ghp_aaaaaaaaaaaaaaaaaaaa | x *** ***
     x -----BEGIN\\ OPENSSH\\ PRIVATE\\ KEY-----b3Bl  | x ***
 """
@@ -68,7 +75,8 @@ SHOWN = """
 
 
 def rows(table: str) -> list[list[str]]:
-    return [[part.strip() for part in row.split(" | ")] for row in table.strip().splitlines()]
+    """Return the cells of a table; <LF> is a line break."""
+    return [[part.strip().replace("<LF>", "\n") for part in row.split(" | ")] for row in table.strip().splitlines()]
 
 
 @pytest.mark.parametrize(("line", "shown"), rows(COMMANDS))
@@ -119,7 +127,9 @@ def test_a_value_is_stored_without_its_secrets(name: str, value: str, shown: str
     assert is_secret(name, value) is (shown == "***")
 
 
-@pytest.mark.parametrize("unit", ["a-", "key=", "secret ", "--token ", "a:", '"', "key ", "proxy "])
+@pytest.mark.parametrize(
+    "unit", ['"key":{', '"key":[', "?key=", "a-", "key=", "secret ", "--token ", "a:", '"', "key ", "proxy "]
+)
 def test_a_long_word_takes_no_time(unit: str) -> None:
     began = time.process_time()
     hide([f'{{"x":"{unit * 20_000}"}}'])
