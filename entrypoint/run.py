@@ -80,7 +80,7 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
 def check_meeting(plan: Plan) -> None:
     """Check the node of rank 0, and say for whom a torchrun is going to wait; raise Refusal where nobody can meet."""
     check_master(plan.world)
-    warn_choice(plan.world, plan.prepared.added.get("GLOO_SOCKET_IFNAME"))
+    warn_choice(plan.world, plan.prepared.added.get("GLOO_SOCKET_IFNAME"), plan.facts.routes)
     start = read_start(plan.argv, plan.prepared.environ)
     if start is not None and (wait := describe_wait(plan.world, start.environ)):
         print_note(wait)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from entrypoint.addresses import is_loopback
 from entrypoint.errors import LATER, Refusal
-from entrypoint.machine.files import read_text
-from entrypoint.machine.network import find_address, find_both_ends, is_here, read_routes, try_port
+from entrypoint.machine.network import find_address, find_both_ends, is_here, try_port
 from entrypoint.numbers import LAST_PORT
 from entrypoint.printing.streams import print_note
 from entrypoint.world.model import MPI, PORT, SLURM, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from entrypoint.machine.network import Route
     from entrypoint.world.model import World
 
 
@@ -37,21 +39,12 @@ def check_master(world: World) -> None:
     here = first or (world.launcher == TORCHRUN and is_here(world.master))
     if first:
         other = PORT if world.port == LAST_PORT else world.port + 1
-        remedy = f"export {name_port(world)}{other} on every node"
+        name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
+        remedy = f"export {name}={other} on every node"
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
     if here:
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
-
-
-def name_port(world: World) -> str:
-    """Return where the port of this world is written, up to its number."""
-    if world.launcher != TORCHRUN:
-        return "MASTER_PORT="
-    if world.node_rank is not None:
-        return "PET_MASTER_PORT="
-    host = world.master or ""
-    return f"PET_RDZV_ENDPOINT={f'[{host}]' if ':' in host else host}:"
 
 
 def check_place(world: World, master: str, here: str) -> None:
@@ -67,11 +60,11 @@ def check_place(world: World, master: str, here: str) -> None:
         print_note(f"MASTER_ADDR={master}, and rank 0 is on {here}; unless that leads here, {remedy}")
 
 
-def warn_choice(world: World, interface: str | None) -> None:
+def warn_choice(world: World, interface: str | None, routes: Sequence[Route]) -> None:
     """Print a note where this node is the master by a name that does not choose among its several networks."""
     if not interface or world.master is None or not world.several_nodes or world.launcher == TORCHRUN_WORKER:
         return
-    choices = [] if world.local_rank else list_choices(world.master)
+    choices = [] if world.local_rank else list_choices(world.master, routes)
     if choices:
         elastic = world.launcher == TORCHRUN and world.node_rank is None  # its agents give each other addresses, too
         taken = f"{world.master} is this node, on several networks, so {interface} was taken of {', '.join(choices)}"
@@ -79,7 +72,7 @@ def warn_choice(world: World, interface: str | None) -> None:
         print_note(f"{taken}; if the other nodes reach it by another, {remedy}")
 
 
-def list_choices(master: str) -> list[str]:
+def list_choices(master: str, routes: Sequence[Route]) -> list[str]:
     """Return the interfaces of this node, `eth0 (192.0.2.2)`, if it is the master and the name chooses none of them.
 
     The name may be on loopback, or mean another network on the other nodes; an address is the same everywhere. A
@@ -88,7 +81,6 @@ def list_choices(master: str) -> list[str]:
     address = find_both_ends(master)[0]
     if (address == master.partition("%")[0] and not is_loopback(address)) or not is_here(master):
         return []
-    routes = read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route"))
     names = sorted({route.interface for route in routes})
     found = [name for name in names if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
-    return [f"{name} ({find_address(routes, name) or '?'})" for name in found] if len(found) > 1 else []
+    return [f"{name} ({find_address(list(routes), name) or '?'})" for name in found] if len(found) > 1 else []

@@ -1,0 +1,270 @@
+"""How the nodes of a job meet: what torchrun is told, the wait for the master, and the checks where rank 0 is."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from entrypoint.errors import LATER, USER, Refusal
+from entrypoint.machine.network import Route
+from entrypoint.rendezvous import master, wait
+from entrypoint.rendezvous.master import check_master, warn_choice
+from entrypoint.rendezvous.torchrun import check_way, describe_meeting, describe_wait
+from entrypoint.rendezvous.wait import TYPED, stop, wait_for_master, wait_for_name
+from entrypoint.world.model import World
+
+RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
+AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
+FIRST, ELASTIC = AGENT._replace(node_rank=0), AGENT._replace(node_rank=None)
+WORKER = RANKS._replace(launcher="torchrun-worker")
+ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
+AT_ENDPOINT = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4"}
+OWN, TAKEN, PRIVILEGED = "10.77.0.1", 29501, 80
+# The addresses of names; `apart` has none, and no way leads from here to anywhere but its own loopback.
+ADDRESSES = {
+    OWN: [OWN],
+    "pod": [OWN, "10.77.0.2"],
+    "two-networks": [OWN, "10.78.0.1"],
+    "others": ["10.77.0.2", "10.77.0.3"],
+    "here": [OWN, "10.77.0.2"],
+    "loopback": ["127.0.1.1"],
+    "nobody": [],
+}
+MINE = (OWN, "10.78.0.1", "127.0.1.1")
+ROUTES = [Route(name, bytes([10, 77, 0, 0]), 24, 0) for name in ("eth1", "eth0", "docker0", "eth0")]
+
+
+@pytest.fixture(autouse=True)
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give names their addresses: ours on the way to one of ours is that itself, and 10.77.0.1 to any other."""
+
+    def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
+        return [(socket.AF_INET, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
+
+    monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
+    monkeypatch.setattr(
+        "entrypoint.machine.network.find_way", lambda to: (to[1][0], to[1][0] if to[1][0] in MINE else OWN)
+    )
+    tried = {
+        TAKEN: OSError(errno.EADDRINUSE, "Address already in use"),
+        PRIVILEGED: PermissionError(13, "Permission denied"),
+    }
+    for place in ("entrypoint.machine.network.try_port", "entrypoint.rendezvous.master.try_port"):
+        monkeypatch.setattr(place, tried.get)
+    monkeypatch.setattr(wait, "can_resolve", lambda name: name != "nobody")
+    monkeypatch.setattr(wait, "PAUSE", 0)
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    yield
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "found"),
+    [
+        (AGENT, {}, {}),
+        (AGENT._replace(job="qa-7"), {}, {"PET_RDZV_ID": "qa-7"}),
+        (AGENT._replace(job="AWS=6fb5/c6\u0192"), {}, {"PET_RDZV_ID": "AWS-6fb5-c6-"}),
+        (AGENT._replace(job="mine"), {"PET_RDZV_ID": "mine"}, {}),
+        (AGENT, ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT, {**ENDPOINT, "PET_LOCAL_ADDR": "10.77.0.9"}, {}),
+        (AGENT._replace(master="here"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),  # torchrun knows its own name
+        (AGENT._replace(master=OWN), ENDPOINT, {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "is_host=true"}),
+        (
+            AGENT._replace(master=OWN),
+            {**ENDPOINT, "PET_RDZV_CONF": "read_timeout=90"},
+            {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "read_timeout=90,is_host=true"},
+        ),
+        (AGENT._replace(master=OWN, port=TAKEN), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_BACKEND": "etcd-v2"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="others"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="pod"), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="pod"), {}, {}),  # rank 0 is host, whatever its name
+        (AGENT._replace(master="pod"), ENDPOINT, None),
+        (AGENT._replace(master="pod", port=TAKEN), ENDPOINT, None),
+    ],
+)
+def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str] | None) -> None:
+    if found is not None:
+        assert {each.name: each.value for each in describe_meeting(world, environ)} == found
+        return
+    with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
+        describe_meeting(world, environ)
+    assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
+
+
+@pytest.mark.parametrize(
+    ("environ", "refused"),
+    [
+        ({"PET_RDZV_BACKEND": "c10d"}, True),
+        ({"PET_RDZV_BACKEND": "etcd-v2", "PET_RDZV_ENDPOINT": ""}, True),
+        ({"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "there:29400"}, False),
+        ({"PET_RDZV_BACKEND": "static"}, False),
+        ({}, False),
+    ],
+)
+def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None:
+    if not refused:
+        return check_way(AGENT, environ)
+    with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master") as caught:
+        check_way(AGENT, environ)
+    assert caught.value.code == USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "said"),
+    [
+        (FIRST, {}, "waiting for 2 nodes at there:29500, 900 s at most"),
+        (FIRST, {"PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at there:29500, 20 s at most"),
+        (AGENT, {}, "waiting for the master at there:29500, and then for 2 nodes, 900 s at most for each"),
+        (ELASTIC._replace(nodes=(1, 4)), AT_ENDPOINT, "waiting for 1 to 4 nodes at there:29500, 600 s at most"),
+        (
+            ELASTIC,
+            {**AT_ENDPOINT, "PET_RDZV_CONF": "x,join_timeout=9"},
+            "waiting for 2 nodes at there:29500, 9 s at most",
+        ),
+        (ELASTIC, {**AT_ENDPOINT, "PET_RDZV_BACKEND": "etcd"}, ""),
+        (FIRST._replace(nodes=(1, 1)), {}, ""),
+        (RANKS, {}, ""),
+    ],
+)
+def test_how_long_torchrun_waits_for_its_nodes(world: World, environ: dict[str, str], said: str) -> None:
+    assert describe_wait(world, environ) == said
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "seconds", "source"),
+    [
+        (RANKS, {"PET_MASTER_ADDR": "there", "PET_RDZV_ENDPOINT": "there:1"}, 60, "MASTER_ADDR"),
+        (AGENT, {"MASTER_ADDR": "nobody"}, 900, "MASTER_ADDR"),
+        (AGENT, {"PET_MASTER_ADDR": "nobody", "MASTER_ADDR": "there"}, 900, "PET_MASTER_ADDR"),
+        (AGENT, {"SM_HOSTS": "nobody,there"}, 900, TYPED),
+        (ELASTIC, {"PET_RDZV_ENDPOINT": "nobody:29400", "PET_MASTER_ADDR": "there"}, 60, "PET_RDZV_ENDPOINT"),
+        (ELASTIC, {}, 60, TYPED),  # --rdzv_endpoint was typed
+        (AGENT, {"MASTER_ADDR": "nobody", "MULTINODE_TIMEOUT": "3"}, 3, "MASTER_ADDR"),
+    ],
+)
+def test_a_master_is_waited_for_as_long_as_torchrun_does(
+    world: World, environ: dict[str, str], seconds: int, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**6, 50))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+
+    with pytest.raises(Refusal, match=f"did not resolve within {seconds} s") as caught:
+        wait_for_master(world._replace(master="nobody"), environ)
+
+    assert caught.value.code == LATER >= 128
+    assert caught.value.remedy == f"the name or address of the node of rank 0 in {source}"
+
+
+@pytest.mark.parametrize("world", [WORKER, AGENT._replace(nodes=(1, 1)), AGENT._replace(master=None)])
+def test_who_has_a_master_does_not_wait(world: World) -> None:
+    assert not wait_for_master(world._replace(master=world.master and "nobody"), {})
+
+
+@pytest.mark.usefixtures("foreground")
+def test_a_name_that_is_late_is_waited_for_and_a_signal_ends_that(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first process of a container gets no signal that it has no handler for."""
+    answers, seen = iter([False, False, True]), []
+
+    def resolves(name: str) -> bool:
+        seen.append(signal.getsignal(signal.SIGTERM))
+        return next(answers)
+
+    assert not wait_for_name("node0", "MASTER_ADDR", 60, lambda name: True)
+    assert wait_for_name("a\nmultinode: rank 0", "MASTER_ADDR", 60, resolves)
+    assert seen == [signal.SIG_DFL, stop, stop] and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert len(capsys.readouterr().err.splitlines()) == 1  # no row is forged
+    with pytest.raises(SystemExit) as caught:
+        stop(signal.SIGTERM, None)
+    assert caught.value.code == 143
+
+
+@pytest.mark.parametrize(
+    ("world", "fact", "code"),
+    [
+        (RANKS._replace(master="here", port=TAKEN), "in use", LATER),
+        (FIRST._replace(port=TAKEN), "in use", LATER),
+        (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", USER),
+        (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", USER),
+        (RANKS._replace(rank=1, port=TAKEN), "", 0),
+        (RANKS._replace(rank=1, guessed=("master",)), "", 0),
+        (RANKS._replace(master="here", guessed=("master",)), "", 0),
+        (RANKS._replace(launcher="slurm", master="here"), "", 0),
+        (RANKS._replace(launcher="slurm", rank=1), "", 0),
+        (RANKS._replace(port=PRIVILEGED), "", 0),  # torch says so
+        (AGENT._replace(port=TAKEN), "", 0),
+        (WORKER._replace(master="nobody", port=TAKEN), "", 0),
+        (RANKS._replace(nodes=(1, 1), master="nobody"), "", 0),
+        (World("alone", ""), "", 0),
+    ],
+)
+def test_the_node_of_rank_0_is_where_the_others_expect_it(world: World, fact: str, code: int) -> None:
+    if not fact:
+        return check_master(world)
+    with pytest.raises(Refusal, match=fact) as caught:
+        check_master(world)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("world", "noted"),
+    [
+        (RANKS, "MASTER_ADDR=there, and rank 0 is on here; "),  # a name behind NAT may be meant
+        (ELASTIC._replace(master="here", port=TAKEN), f"{TAKEN} of the rendezvous is in use"),
+        (RANKS._replace(master="here"), ""),
+        (RANKS._replace(rank=1), ""),
+        (RANKS._replace(nodes=(1, 1)), ""),
+        (RANKS._replace(launcher="horovod"), ""),
+    ],
+)
+def test_what_may_be_meant_is_noted(world: World, noted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_master(world)
+    err = capsys.readouterr().err
+    assert noted in err and bool(noted) == bool(err)
+
+
+@pytest.mark.parametrize(("port", "other"), [(65534, 65535), (65535, 29500)])
+def test_the_port_that_is_named_instead_of_one_in_use_is_one(
+    port: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master, "try_port", lambda _: OSError(errno.EADDRINUSE, "Address already in use"))
+    with pytest.raises(Refusal, match="in use") as caught:
+        check_master(RANKS._replace(port=port))
+    assert f"MASTER_PORT={other} on every node" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("world", "interface", "bridges", "taken"),
+    [
+        (FIRST._replace(master="here"), "eth0", ("docker0",), "eth0 was taken of eth0 (10.77.0.1), eth1 (10.77.0.1)"),
+        (RANKS._replace(master="loopback"), "eth0", (), "eth0 was taken of docker0 (10.77.0.1), eth0"),
+        (ELASTIC._replace(master="here"), "eth0", (), "eth0 was taken of docker0"),
+        (RANKS._replace(master="here"), "eth0", ("docker0", "eth1"), ""),
+        (RANKS._replace(master="here", local_rank=1), "eth0", (), ""),
+        (RANKS._replace(master="here"), None, (), ""),
+        (RANKS._replace(master="here", nodes=(1, 1)), "eth0", (), ""),
+        (WORKER._replace(master="here"), "eth0", (), ""),
+        (RANKS._replace(master=OWN), "eth0", (), ""),  # an address is the same everywhere
+        (AGENT, "eth0", (), ""),
+        (RANKS._replace(master="nobody"), "eth0", (), ""),
+    ],
+)
+def test_a_master_by_a_name_on_several_networks_says_which_it_took(
+    world: World,
+    interface: str | None,
+    bridges: tuple[str, ...],
+    taken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("os.path.isdir", lambda path: path.split("/")[-2] in bridges)
+    warn_choice(world, interface, ROUTES)
+    err = capsys.readouterr().err
+    assert taken in err and bool(taken) == bool(err)
+    # A variable does not choose the network of an elastic agent.
+    elastic = world.launcher == "torchrun" and world.node_rank is None
+    assert ("or export GLOO_SOCKET_IFNAME" in err) == (bool(taken) and not elastic)
