@@ -197,7 +197,7 @@ def check_places(here: Situation, made: arguments.Program, environ: Mapping[str,
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
     """
     job, world, mounts = here.job, here.world, list(facts.mounts)
-    output, usual = find_results(job, made.given, environ) if job.kind in (jobs.TASK, jobs.SCRIPT) else (None, False)
+    output, usual = find_results(job, made.given, environ)
     if output is None or (world.rank and (world.local_rank or not all_write(job, made.given, output))):
         return []
     stays = is_mounted(os.path.realpath(output), mounts)

@@ -126,11 +126,12 @@ def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[st
 
     None for a URL, what cannot be a path, and for a command that trains nothing.
     """
-    names = (OUTPUT_DIR,) if job.kind != jobs.SCRIPT else OUTPUTS
-    for value in (*(given.get(name) for name in names), environ.get(RESULTS) if job.kind != jobs.TASK else None):
+    if job.kind != jobs.SCRIPT:
+        return find_output(given), False
+    for value in (*(given.get(name) for name in OUTPUTS), environ.get(RESULTS)):
         if isinstance(value, str) and value:
             return find_output({OUTPUT_DIR: value}), False
-    return (OUTPUT, True) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else (None, False)
+    return OUTPUT, True
 
 
 def plan_run(

@@ -70,6 +70,31 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
         check_places(here, made, {}, make_facts({}))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environ", "mounts", "writable", "said"),
+    [
+        ({"output_dir": "/out"}, {}, ["/out"], True, "results go to /out"),
+        ({"save_dir": "/out"}, {}, [], True, "nothing is mounted at /out"),
+        ({}, {"MULTINODE_OUTPUT": "/out"}, [], True, "nothing is mounted at /out"),
+        ({}, {"MULTINODE_OUTPUT": "/out"}, [], False, None),
+        ({}, {}, [], True, "nothing is mounted at /workspace/output"),
+        ({}, {}, [], False, "nothing is mounted at /workspace/output"),  # it may write elsewhere
+        ({}, {}, ["/workspace/output"], True, ""),
+        ({}, {}, ["/workspace"], False, None),
+    ],
+)
+def test_where_a_script_writes_is_looked_at(
+    arguments: dict[str, str], environ: dict[str, str], mounts: list[str], writable: bool, said: str | None
+) -> None:
+    facts = make_facts({}, mounts=tuple(mounts))
+    with (
+        mock.patch("entrypoint.decide.can_write", lambda _: writable),
+        pytest.raises(Refusal) if said is None else contextlib.nullcontext(),
+    ):
+        notes = check_places(place(JOB), given(**arguments), environ, facts)
+        assert [note for note in notes if said and said in note] == notes
+
+
 @pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])
 def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(kind: str, is_warned: bool) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
