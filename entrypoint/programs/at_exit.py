@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# As in processes/programs.py, which cannot be imported in most Pythons of an image: the number of the process that the
-# entrypoint has become, which is a rank or starts ranks.
+# As in processes/programs.py, which cannot be imported in most Pythons of an image: the process that it has become,
+# which is a rank, or what starts ranks.
 VARIABLE = "MULTINODE_TRAINING"
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 WORKER = "torch.utils.data._utils.worker"
