@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
@@ -25,6 +24,8 @@ OPTIMIZER, SCHEDULER = "optimizer*", "scheduler.pt"
 # What the Trainer loads when it goes on (transformers/trainer.py, _load_from_checkpoint, _load_rng_state, ...).
 MODEL = ("model*", "pytorch_model*", "*adapter_*", "*/adapter_*", "config.json")
 LOADED = (*MODEL, OPTIMIZER, "scheduler*", "scaler*", "rng_state*")
+# The last record of an archive of zip.
+END = b"PK\5\6" + bytes(18)
 # Safetensors refuses a longer header (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
 LONGEST = 100_000_000
 
@@ -107,7 +108,17 @@ def is_damaged(path: Path) -> bool:
         return not has_tensors(path)
     if path.suffix == ".json":
         return not read_object(path)
-    return path.suffix in (".pt", ".pth", ".bin") and not zipfile.is_zipfile(path)
+    return path.suffix in (".pt", ".pth", ".bin") and not is_archive(path)
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file ends as torch.save ends it: with the record that closes an archive, without a comment."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(END), os.SEEK_END)
+            return file.read().startswith(END[:4])
+    except OSError:
+        return False
 
 
 def has_tensors(path: Path) -> bool:

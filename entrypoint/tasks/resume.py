@@ -28,6 +28,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.disks import explain_full
 from entrypoint.machine.files import read_file, read_text, write_in_private
 from entrypoint.machine.image import release
+from entrypoint.machine.places import expand_user
 from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
 from entrypoint.numbers import is_true
 from entrypoint.printing.secrets import hide_text, is_secret
@@ -130,7 +131,7 @@ def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[st
         return find_output(given), False
     for value in (*(given.get(name) for name in OUTPUTS), environ.get(RESULTS)):
         if isinstance(value, str) and value:
-            return find_output({OUTPUT_DIR: value}), False
+            return find_output({OUTPUT_DIR: expand_user(value, environ.get("HOME", ""))}), False
     return OUTPUT, True
 
 

@@ -284,6 +284,7 @@ def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path
         (Job(TASK, "qa", []), {"output_dir": "/a"}, ("/a", False)),
         (Job(SCRIPT, "x.py", []), {"output_dir": "/a"}, ("/a", False)),
         (Job(SCRIPT, "x.py", []), {"lr": "1"}, ("/mine", False)),
+        (Job(SCRIPT, "x.py", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
         (Job(SCRIPT, "x.py", []), {"output_dir": "s3://a"}, (None, False)),
         (Job(SCRIPT, "x.py", []), {"output_dir": True}, ("/mine", False)),
     ],
@@ -291,7 +292,7 @@ def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path
 def test_results_are_where_the_arguments_say_or_the_variable(
     job: Job, given: dict[str, object], expected: tuple[str | None, bool]
 ) -> None:
-    assert find_results(job, given, {"MULTINODE_OUTPUT": "/mine"}) == expected
+    assert find_results(job, given, {"MULTINODE_OUTPUT": "/mine", "HOME": "/home/me"}) == expected
     assert find_results(Job(SCRIPT, "x.py", []), {}, {}) == ("/workspace/output", True)
 
 
