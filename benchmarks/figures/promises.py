@@ -149,6 +149,11 @@ PROMISES: Sequence[Promise] = (
         is_main=True, amx=True,
     ),
     Promise(
+        "train", "speed of `smoke --bf16` on a processor without units for bf16, against float32",
+        "without units float32", "seconds of 400 steps; units that are there are hidden", "without units asked",
+        least=0.98,
+    ),
+    Promise(
         "store", "disk that each further release takes, against the first", "disk of a further release",
         "1, 10, 50 releases of transformers on one torch in one store", "disk of the first",
     ),

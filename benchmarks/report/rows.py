@@ -126,6 +126,17 @@ TRAIN = (
         tuple(_scene(LIMITS[name], f"float32 {name}") for name in ("unlimited", "half", "half set")),
     ),
     Table(
+        "`smoke` without units for bf16, seconds of 400 steps",
+        ("float32", "`--bf16`", "emulated", "emulated / float32"),
+        (
+            Row(
+                "both cores",
+                ("without units float32", "without units asked", "without units emulated",
+                 ("without units emulated", "without units float32")),
+            ),
+        ),
+    ),
+    Table(
         "Two containers of a core each, seconds of a step", ("apart", "together", "efficiency"),
         (
             _pair("12 x 384", "12x384", "12x384"),
