@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import places
 from tests.cluster.packages import MEET
 from tests.support.harness import EXAMPLES, HARDENED, IMAGES, ROOT, Done, built, call, run
@@ -16,6 +17,7 @@ from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
+HAS_BF16 = has_bf16(read_flags(Path("/proc/cpuinfo").read_text()))
 
 
 def summary(done: Done) -> str:
@@ -35,6 +37,16 @@ def test_smoke_trains_under_any_uid_with_nothing_allowed(image: str) -> None:
     done = run(image, "smoke", "--bf16", options=HARDENED)
 
     assert done.code == 0
+
+
+def test_smoke_trains_in_float32_where_no_unit_computes_in_bf16(image: str, tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx2\n")
+
+    done = run(image, "smoke", "--bf16", options=["--volume", f"{tmp_path}/cpuinfo:/proc/cpuinfo:ro"])
+
+    assert done.code == 0
+    assert "dtype=float32" in summary(done)
+    assert done.err.count("MULTINODE_BF16=emulate") == 1
 
 
 def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
@@ -182,7 +194,7 @@ def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
     assert said["model"] == "distilbert/distilbert-base-uncased"
     assert said["dataset"] == "rajpurkar/squad"
     assert (said["max_seq_length"], said["batch"], said["learning_rate"]) == (384, 4, 3e-5)
-    assert said["bf16"] is True
+    assert said["bf16"] is HAS_BF16
     assert said["device"] == "cpu"
     assert said["output_dir"] == "/workspace/output/qa"
 
@@ -201,7 +213,12 @@ def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(im
 
     assert done.code == 0
     said = json.loads(done.out.strip().splitlines()[-1])
-    assert (said["bf16"], said["device"], said["learning_rate"], said["output_dir"]) == (True, "cpu", 3e-5, "/tmp/x")
+    assert (said["bf16"], said["device"], said["learning_rate"], said["output_dir"]) == (
+        HAS_BF16,
+        "cpu",
+        3e-5,
+        "/tmp/x",
+    )
 
 
 def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) -> None:
