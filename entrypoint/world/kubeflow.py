@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.world import torchrun
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER, Launcher, World, all_set
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import AT_ENDPOINT, make_rendezvous, read_count
+from entrypoint.world.torchrun import AT_ENDPOINT, AT_MASTER_ADDR, make_rendezvous, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +41,7 @@ def make_mpijob(kind: str, role: str) -> Launcher:
 
 
 ELASTIC = make_rendezvous(AT_ENDPOINT, all_set("PET_RDZV_ENDPOINT"))
-WITH_MASTER = make_rendezvous(torchrun.WITH_MASTER, has_master)
+WITH_MASTER = make_rendezvous(AT_MASTER_ADDR, has_master)
 LAUNCHER = make_mpijob(MPIJOB_LAUNCHER, "launcher")
 WORKER = make_mpijob(MPIJOB_WORKER, "worker")
 TRAINJOB_LAUNCHER = Launcher(

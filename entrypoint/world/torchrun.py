@@ -35,7 +35,7 @@ COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_ST
 RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-AT_ENDPOINT, WITH_MASTER = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
+AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
 EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
 AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master_port {PORT}"
 
@@ -127,7 +127,7 @@ def read_typed(typed: Mapping[str, str], each: int | None) -> World:
     each = read_count(typed) if each is None else each
     nodes = parse_nodes(typed.get("PET_NNODES", "1"))[1]
     if typed.get("PET_RDZV_ENDPOINT") or typed.get("PET_MASTER_ADDR"):
-        why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else WITH_MASTER
+        why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else AT_MASTER_ADDR
         world = read_rendezvous({**typed, COUNT: ""}, why)._replace(local_size=each)
         found = explain_loopback(typed, world)
         return world._replace(notes=(found.note,) if found else ())

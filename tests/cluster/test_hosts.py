@@ -153,7 +153,7 @@ def test_launch_takes_the_network_on_which_hosts_meet(store: Store, two_networks
 
     assert done.code == 0
     assert places(done.out) == BOTH
-    assert done.err.count("GLOO_SOCKET_IFNAME=eth0") == 2
+    assert done.err.count("gloo on eth0") == 2
 
 
 def test_a_name_on_loopback_does_not_choose_among_networks(store: Store, two_networks: Sequence[Host]) -> None:
@@ -177,7 +177,7 @@ def test_a_late_name_and_two_networks(store: Store, two_networks: Sequence[Host]
     second.write_hosts(f"{first.address}\tnode0")
     assert [child.finish().code for child in (job, late)] == [0, 0]
     assert places(job.text) == BOTH
-    assert "GLOO_SOCKET_IFNAME=eth0" in late.text
+    assert "gloo on eth0" in late.text
 
 
 @pytest.mark.parametrize(
