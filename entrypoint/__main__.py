@@ -95,9 +95,9 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         job, environ = prepare_prefetch(job.words, facts.environ, facts.stack, root)
         facts = facts.with_environ(environ)
     if job.kind == jobs.DOCTOR:
-        from entrypoint.doctor.report import doctor
+        from entrypoint.doctor import doctor
 
-        return doctor(job, lambda each: explain(detect(each, facts, launcher, options.nproc), facts), facts.stack, root)
+        return doctor(job, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
     here = detect(job, facts, launcher, options.nproc)
     if options.explain:
         plan = explain(here, facts)

@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# As in processes/programs.py, which cannot be imported in most Pythons of an image: the process that it has become,
-# which is a rank, or what starts ranks.
+# As in processes/programs.py, which most Pythons of an image cannot import: the rank, or what starts ranks.
 VARIABLE = "MULTINODE_TRAINING"
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 WORKER = "torch.utils.data._utils.worker"

@@ -172,7 +172,7 @@ ENDPOINT = (
 )
 CPU = "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags"
 COMPILER = "apt-get install -y g++ libpython3-dev in a Dockerfile FROM this image, or leave --torch_compile out"
-NCCL = 'init_process_group("gloo"), or the backend that `doctor` names; without an argument torch takes the right one'
+NCCL = 'init_process_group("gloo"), or the backend that `doctor` names'
 
 # What an error's text has, in the order in which it is looked for, and what to print then.
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from entrypoint.doctor.view import read_probe
+from entrypoint.doctor import read_probe
 from entrypoint.programs import probe
 
 

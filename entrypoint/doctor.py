@@ -1,0 +1,447 @@
+"""The command `doctor`: what decides speed and correctness here, with a remedy for what is wrong.
+
+A check is a function of the view, which is read once: the plan of a training, what the packages are, and what a process
+that is started like a training says of itself (programs/probe.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Callable
+
+from entrypoint.errors import WORLD, Refusal
+from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
+from entrypoint.machine.image import (
+    BESIDE_TORCH,
+    REBUILD,
+    TOOLS,
+    TORCH_INDEX,
+    WITHOUT_HOME,
+    list_hidden,
+    normalize,
+    read_installed,
+)
+from entrypoint.machine.interfaces import BACKENDS, find_wrong
+from entrypoint.machine.limits import (
+    AMX,
+    BF16_UNITS,
+    DEFAULT_SHM,
+    MEMORY,
+    PODMAN_SHM,
+    SHM,
+    SMOKE_MEMORY,
+    has_bf16,
+    write_size,
+)
+from entrypoint.machine.places import is_mounted
+from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, count_processes, read_process_limit
+from entrypoint.numbers import whole, write_cpus
+from entrypoint.printing.secrets import hide
+from entrypoint.printing.streams import print_output
+from entrypoint.tasks import job as jobs
+from entrypoint.tasks.defaults import OUTPUT
+from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.decide import Plan
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+SECONDS = 120  # importing torch takes seconds, tens of them from a slow disk
+# Units that decide how fast a model computes, in the kernel's words: arch/x86/include/asm/cpufeatures.h for x86,
+# Documentation/arch/arm64/elf_hwcaps.rst for arm64.
+UNITS = (
+    "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
+    "amx_fp16", "asimddp", "i8mm", "sve", "bf16",
+)  # fmt: skip
+NEARLY = 0.8  # a difference that may be noise: other work runs on most machines
+# Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
+PROCESSES, FILES = 256, 1024
+NAMED = "correct what is named; the other rows may say why"
+OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
+EXPECTED = ("libtcmalloc", "libiomp5")
+# A datasets before 4, which loads data sets that are scripts, brings older releases of other packages.
+OLDER = frozenset({"datasets", "dill", "fsspec", "multiprocess", "pandas"})
+# A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
+CHECKPOINT = 800 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check finds: a value, whether it is as it should be, and what to do if it is not."""
+
+    value: str
+    state: str = OK
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a process with the prepared environment saw of itself.
+
+    float32, bfloat16: GFLOP/s of a core in these types, 0 where that was not measured; error: why no group of ranks
+    forms; broken: why the Trainer, or something it needs (importing), cannot be imported; each is empty if nothing
+    failed.
+    """
+
+    python: str = ""
+    path: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
+    torch: str = ""
+    file: str = ""
+    threads: int = 0
+    error: str = ""
+    transformers: str = ""
+    broken: str = ""
+    importing: str = ""
+    float32: float = 0.0
+    bfloat16: float = 0.0
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything the checks need.
+
+    refusal: why a training would not start here; locked, installed: releases of packages; hidden: packages of the image
+    that Python takes from the user's home; directories: where a training writes, and the bytes free there, -1 where it
+    may not write; processes, files: limits, and how many processes there are.
+    """
+
+    plan: Plan
+    refusal: Refusal | None
+    probe: Probe
+    locked: Mapping[str, str]
+    installed: Mapping[str, tuple[str, ...]]
+    hidden: frozenset[str]
+    interfaces: Mapping[str, str]
+    directories: Mapping[str, int]
+    processes: tuple[int | None, int | None]
+    files: int
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Return the variables of a training."""
+        return self.plan.prepared.environ
+
+
+def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Plan]) -> int:
+    """Print every finding, and return 1 if one of them is wrong; decide: as for a start."""
+    if job.words not in ([], ["--json"]):
+        raise Refusal("doctor has no such option", " ".join(hide(job.words)), "doctor, or doctor --json")
+    found = examine(read_view(*decide_training(job, decide)))
+    print_output(write_json(found) if job.words else write_table(found))
+    return WORLD if any(each.state == WRONG for each in found.values()) else 0
+
+
+def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Plan]) -> tuple[Plan, Refusal | None]:
+    """Return the plan for a training; where that is refused, the one for any command, with the refusal.
+
+    A worker of an MPIJob is not meant to start a training: it waits for ranks.
+    """
+    try:
+        return decide(jobs.Job(jobs.SMOKE, jobs.SMOKE, [])), None
+    except Refusal as refusal:
+        plan = decide(job)
+        return plan, None if plan.world.launcher == MPIJOB_WORKER else refusal
+
+
+def examine(view: View) -> dict[str, Finding]:
+    """Run every check, by its name."""
+    return {name: check(view) for name, check in CHECKS.items()}
+
+
+def write_json(found: Mapping[str, Finding]) -> str:
+    """Return everything as one JSON object."""
+    rows = [{"name": name, **asdict(each)} for name, each in found.items()]
+    return json.dumps({"healthy": all(each.state != WRONG for each in found.values()), "checks": rows}, indent=2)
+
+
+def write_table(found: Mapping[str, Finding]) -> str:
+    """Return a table for people, with the remedy below what needs one."""
+    lines = []
+    for name, each in found.items():
+        lines.append(f"{each.state:8} {name:12} {each.value}")
+        if each.state != OK:
+            lines.append(f"{'':21} try: {each.remedy}")
+    return "\n".join(lines)
+
+
+def read_view(plan: Plan, refusal: Refusal | None) -> View:
+    """Return the view; one process is started, which reports on itself."""
+    environ, facts = plan.prepared.environ, plan.facts
+    probe = run_probe(["python3", f"{facts.root}/probe.py", facts.stack.backend], environ)
+    locked = (line.partition("==") for line in (facts.files(f"{facts.root}/constraints.txt") or "").splitlines())
+    places = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")
+    return View(
+        plan,
+        refusal,
+        probe,
+        locked={normalize(name): version.strip() for name, equals, version in locked if equals},
+        installed=read_installed(probe.path or (facts.stack.site,)),
+        hidden=frozenset(list_hidden(facts.stack, environ)),
+        interfaces={
+            name: (facts.files(f"{NETWORK}/{name}/operstate") or "unknown").strip() for name in list_directory(NETWORK)
+        },
+        directories={path: measure_room(path) for path in places if path},
+        processes=(read_process_limit(facts.files), count_processes(facts.files)),
+        files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    )
+
+
+def measure_room(path: str) -> int:
+    """Return the bytes that may still be written at a path, or where it would be made; -1 where it may not."""
+    if not can_write(path):
+        return -1
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    found = measure_file_system(path)
+    return found[1] if found else CHECKPOINT
+
+
+def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
+    """Run the probe in the environment of a training; a failure is the error of what is returned."""
+    try:
+        done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Probe(error=f"no answer within {SECONDS} s")
+    except OSError as error:
+        return Probe(error=f"{argv[0]}: {error.strerror}")
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("{")]
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return read_probe(lines[-1] if lines else "", said[-1] if said else f"exit code {done.returncode}")
+
+
+def read_probe(line: str, said: str) -> Probe:
+    """Return what the probe printed; without that, the last line on stderr is the error."""
+    try:
+        facts: dict[str, Any] = json.loads(line)
+        known = {name: type(usual)(facts[name]) for name, usual in asdict(Probe()).items() if name in facts}
+        return Probe(**known) if "python" in known else Probe(error=said)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Probe(error=said)
+
+
+def check_launcher(view: View) -> Finding:
+    """Find who starts the ranks, or why a training would not start."""
+    if view.refusal is not None:
+        return Finding(view.refusal.finding, WRONG, view.refusal.remedy)
+    world = view.plan.world
+    size = "ranks run on the hosts of the hostfile: --explain smoke"
+    return Finding(f"{world.launcher} ({world.why}), {size if is_launcher(view) else f'world {world.asked}'}")
+
+
+def is_launcher(view: View) -> bool:
+    """Return whether ranks run elsewhere, as from the launcher of an MPIJob."""
+    return view.plan.world.launcher == MPIJOB_LAUNCHER
+
+
+def check_processor(view: View) -> Finding:
+    """Return the name of the processor, for which an arm64 kernel has a number, and its units."""
+    rows = (line.partition(":") for line in (view.plan.facts.files("/proc/cpuinfo") or "").splitlines())
+    names = (value.strip() for name, _, value in rows if name.strip() in ("model name", "Model", "CPU part"))
+    flags = view.plan.facts.limits.flags
+    value = f"{next(names, 'unknown')}: {' '.join(unit for unit in UNITS if unit in flags) or 'no unit that is known'}"
+    if has_bf16(flags):
+        return Finding(value)
+    remedy = f"nothing, or for bf16 a machine with one of {', '.join(BF16_UNITS)}"
+    return Finding(f"{value}; none computes in bf16, so --bf16 trains in float32", WARNING, remedy)
+
+
+def check_speed(view: View) -> Finding:
+    """Compare how fast a layer is computed in bfloat16 and in float32; where bf16 is emulated, the units say it."""
+    probe = view.probe
+    if not probe.float32 or not probe.bfloat16:
+        return Finding("not measured")
+    value = f"{probe.bfloat16:.0f} GFLOP/s in bfloat16, {probe.float32:.0f} in float32, on one core"
+    if probe.bfloat16 >= probe.float32 * NEARLY or not has_bf16(view.plan.facts.limits.flags):
+        return Finding(value)
+    return Finding(value, WARNING, f"leave --bf16 out here, or take a machine that shows {AMX}: bf16 saves memory only")
+
+
+def check_cores(view: View) -> Finding:
+    """Count the cores that this container may use, and name their NUMA nodes."""
+    machine = view.plan.machine
+    quota = "no quota" if machine.quota is None else f"quota {machine.quota:g}"
+    nodes = " | ".join(write_cpus(node) for node in machine.nodes)
+    value = f"{machine.cores} of {machine.physical} cores (processors {nodes}, {quota})"
+    if machine.quota is not None and machine.quota < 1:
+        return Finding(value, WARNING, "give the container a whole core: docker run --cpus 1, limits.cpu in Kubernetes")
+    return Finding(value)
+
+
+def check_threads(view: View) -> Finding:
+    """Compare the threads that were asked for with our cores, and with what torch takes."""
+    value = f"OMP_NUM_THREADS={view.environ.get('OMP_NUM_THREADS', '')}"
+    asked, cores = whole(view.environ.get("OMP_NUM_THREADS", "")) or 0, view.plan.machine.cores
+    if asked > cores:
+        return Finding(f"{value} on {cores} core(s)", WRONG, "unset OMP_NUM_THREADS")
+    if view.probe.threads and asked and view.probe.threads != asked:
+        remedy = "find what sets it otherwise: KMP_*, MKL_NUM_THREADS"
+        return Finding(f"{value}, and torch takes {view.probe.threads}", WARNING, remedy)
+    return Finding(f"{value}, of {cores} core(s)")
+
+
+def check_memory(view: View) -> Finding:
+    """Compare the memory with what a training takes."""
+    has = view.plan.facts.limits.memory
+    what, needed = ("`smoke` alone", SMOKE_MEMORY) if has < SMOKE_MEMORY else ("training a small model", MEMORY)
+    if has >= needed:
+        return Finding(write_size(has))
+    value = f"{write_size(has)}, and {what} takes {write_size(needed)}"
+    return Finding(value, WRONG if has < SMOKE_MEMORY else WARNING, "docker run --memory, limits.memory in Kubernetes")
+
+
+def check_shm(view: View) -> Finding:
+    """Compare /dev/shm with what an engine gives by default."""
+    remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm"
+    has = view.plan.facts.limits.shm or 0
+    if has < PODMAN_SHM:
+        return Finding(f"{SHM} has {write_size(has)}", WRONG, remedy)
+    if has <= DEFAULT_SHM:
+        return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, remedy)
+    return Finding(write_size(has))
+
+
+def check_processes(view: View) -> Finding:
+    """Compare the limit of processes and threads, the container's or the user's, with what two ranks take."""
+    (limit, count), user = view.processes, resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if limit is None:
+        value, limit = "no limit of this container", user if user != resource.RLIM_INFINITY else PROCESSES
+    else:
+        value = f"{count} of {limit} processes and threads of this container"
+    if limit < PROCESSES:
+        return Finding(f"{value}, at most {limit}", WARNING, MORE_PROCESSES)
+    return Finding(value)
+
+
+def check_files(view: View) -> Finding:
+    """Compare the limit of open files with what a rank with DataLoader workers takes."""
+    value = f"{view.files} open files of a process"
+    return Finding(value, WARNING, MORE_FILES) if 0 <= view.files < FILES else Finding(value)
+
+
+def check_packages(view: View) -> Finding:
+    """Compare what Python would import with what the image was built from."""
+    site = view.plan.facts.stack.site
+    if not view.locked:
+        return Finding("the image has no constraints.txt", WRONG, REBUILD)
+    if view.probe.path and site not in view.probe.path:
+        return Finding(f"the python3 in PATH does not read {site}", WRONG, OWN_PYTHON)
+    differing = {
+        name: f"{name} {' and '.join(have) or 'missing'} instead of {version}"
+        for name, version in sorted(view.locked.items())
+        if name not in TOOLS and (have := view.installed.get(name, ())) != (version,)
+    }
+    if not differing:
+        more = len(view.installed.keys() - view.locked.keys())
+        return Finding(f"{len(view.locked.keys() - TOOLS)} as locked" + (f", {more} more" if more else ""))
+    pins = [f"{name}=={view.locked[name]}" for name in differing]
+    index = f"--extra-index-url {TORCH_INDEX} " if any("==" in pin and "+" in pin for pin in pins) else ""
+    again = f"pip install --no-deps --force-reinstall {index}{' '.join(pins)}"
+    if "datasets" in differing and differing.keys() <= OLDER and all(view.installed.get(name) for name in differing):
+        return Finding("; ".join(differing.values()), WARNING, f"leave it for data sets that are scripts; else {again}")
+    return Finding("; ".join(differing.values()), WRONG, again if view.hidden.isdisjoint(differing) else WITHOUT_HOME)
+
+
+def check_torch(view: View) -> Finding:
+    """Return whether the Python and the torch that are used are the image's own."""
+    probe, stack = view.probe, view.plan.facts.stack
+    if probe.python and probe.python.split(".")[:2] != stack.python.split("."):
+        return Finding(f"Python {probe.python} instead of {stack.python}", WRONG, OWN_PYTHON)
+    if probe.file and not probe.file.startswith(f"{stack.site}/"):
+        remedy = WITHOUT_HOME if "torch" in view.hidden else "unset PYTHONPATH, or remove what is in front"
+        return Finding(f"{probe.torch} from {probe.file}", WRONG, remedy)
+    if not probe.torch:
+        return Finding(f"cannot be imported: {probe.error}", WRONG, NAMED)
+    if probe.torch != stack.torch:
+        return Finding(f"{probe.torch} instead of {stack.torch}", WRONG, REBUILD)
+    return Finding(f"{probe.torch}, Python {probe.python}")
+
+
+def check_transformers(view: View) -> Finding:
+    """Return whether the transformers that is imported is the image's own, and has a Trainer that can be imported."""
+    probe, wanted = view.probe, view.plan.facts.stack.transformers
+    if not probe.transformers:
+        name, remedy = probe.importing, f"{NAMED}; or {WITHOUT_HOME}" if view.hidden else NAMED
+        if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
+            remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
+        subject = "" if name in ("", "transformers") else f"{name} "
+        return Finding(f"{subject}cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
+    if probe.transformers != wanted:
+        remedy = WITHOUT_HOME if "transformers" in view.hidden else REBUILD
+        return Finding(f"{probe.transformers} instead of {wanted}", WRONG, remedy)
+    return Finding(probe.transformers)
+
+
+def check_preloads(view: View) -> Finding:
+    """Find the preloaded libraries in a process that was started with them."""
+    mapped = view.probe.mapped
+    paths = [path for path in view.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if path]
+    absent = [path for path in paths if mapped and path not in mapped and os.path.realpath(path) not in mapped]
+    if absent:
+        remedy = "name files that exist in LD_PRELOAD, or unset it: the entrypoint knows what belongs there"
+        return Finding(f"not mapped into a process: {' '.join(absent)}", WRONG, remedy)
+    lacking = [name for name in EXPECTED if not any(name in path for path in mapped)]
+    if mapped and lacking:
+        return Finding(f"without {' and '.join(lacking)}", WARNING, f"unset LD_PRELOAD; {REBUILD}")
+    return Finding("mapped: " + " ".join(path.rpartition("/")[2] for path in paths))
+
+
+def check_backend(view: View) -> Finding:
+    """Return whether a group of ranks can form with the backend."""
+    if view.probe.error:
+        return Finding(f"{view.plan.backend}: {view.probe.error}", WRONG, NAMED)
+    return Finding(f"{view.plan.backend}: a group of one rank has formed")
+
+
+def check_network(view: View) -> Finding:
+    """List the interfaces, and the one where ranks meet."""
+    value = ", ".join(f"{name} {state}" for name, state in view.interfaces.items()) or "no interface"
+    if view.plan.world.several_nodes and set(view.interfaces) <= {"lo"}:
+        return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
+    wrong = find_wrong(view.environ, list(view.interfaces), BACKENDS)
+    if wrong:
+        return Finding(f"{wrong}={view.environ[wrong]}, and there is only: {value}", WRONG, f"unset {wrong}")
+    chosen = view.environ.get("GLOO_SOCKET_IFNAME") or "what the library picks"
+    return Finding(f"{value}; ranks meet on {'the network of the hosts' if is_launcher(view) else chosen}")
+
+
+def check_directories(view: View) -> Finding:
+    """Check the directories that a training writes to."""
+    closed = [path for path, free in view.directories.items() if free < 0]
+    who = f"uid {os.getuid()}, gid {os.getgid()}"
+    if closed:
+        remedy = f"mount a directory that this user may write: docker run -v results:{closed[0]}"
+        return Finding(f"cannot be written by {who}: {' '.join(closed)}", WRONG, remedy)
+    full = [f"{path} has {write_size(free)} left" for path, free in view.directories.items() if free < CHECKPOINT]
+    if full:
+        remedy = f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}"
+        return Finding(", ".join(full), WARNING, remedy)
+    lost = [path for path in list(view.directories)[:2] if not is_mounted(path, list(view.plan.facts.mounts))]
+    end = f"; lost with the container: {' '.join(lost)}" if lost else ""
+    return Finding(f"can be written by {who}: {' '.join(view.directories)}{end}")
+
+
+CHECKS: dict[str, Callable[[View], Finding]] = {
+    "launcher": check_launcher,
+    "processor": check_processor,
+    "speed": check_speed,
+    "cores": check_cores,
+    "threads": check_threads,
+    "memory": check_memory,
+    "shm": check_shm,
+    "processes": check_processes,
+    "files": check_files,
+    "packages": check_packages,
+    "torch": check_torch,
+    "transformers": check_transformers,
+    "preloads": check_preloads,
+    "backend": check_backend,
+    "network": check_network,
+    "directories": check_directories,
+}

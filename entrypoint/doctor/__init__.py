@@ -1,1 +1,0 @@
-"""The command `doctor`: what decides speed and correctness here, and the remedy for what is wrong."""

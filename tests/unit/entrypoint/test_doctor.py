@@ -1,0 +1,188 @@
+"""The command `doctor`: a container that is well, and one fault at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from entrypoint import doctor as module
+from entrypoint.decide import Plan
+from entrypoint.doctor import (
+    OK,
+    WARNING,
+    WRONG,
+    Probe,
+    View,
+    decide_training,
+    doctor,
+    examine,
+    read_probe,
+    run_probe,
+    write_json,
+    write_table,
+)
+from entrypoint.errors import Refusal
+from entrypoint.machine.cpus import Machine
+from entrypoint.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
+from entrypoint.machine.limits import Limits
+from entrypoint.settings import Prepared
+from entrypoint.tasks.job import DOCTOR, Job
+from entrypoint.world.model import World
+from tests.support.starts import make_facts
+
+GB = 1 << 30
+SITE = "/usr/local/lib/python3.11/dist-packages"
+TCMALLOC, IOMP = "/usr/lib/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so"
+MACHINE = Machine(frozenset(range(4)), 4, 4, 1, (frozenset(range(4)),), None, False)
+LIMITS = Limits(GB, 64 * GB, frozenset({"avx2", "amx_bf16"}))
+ENVIRON = {
+    "OMP_NUM_THREADS": "4", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/home/me", "LD_PRELOAD": f"{TCMALLOC}:{IOMP}"
+}  # fmt: skip
+STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, SITE)
+PLAN = Plan(
+    make_facts({}, STACK, machine=MACHINE, limits=LIMITS, mounts=("/out",)),
+    World("alone", "no variables", local_size=1), Prepared(ENVIRON, {}, {}), [], [], {},
+)  # fmt: skip
+PROBE = Probe("3.11.2", ("/x", SITE), (TCMALLOC, IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "", "5.23.0")
+HEALTHY = View(
+    PLAN, None, PROBE, {"six": "1.17.0"}, {"six": ("1.17.0",), "extra": ("1.0",)}, frozenset(),
+    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, (None, None), 1 << 20,
+)  # fmt: skip
+
+
+def environ(**variables: str) -> dict[str, Any]:
+    return {"plan": replace(PLAN, prepared=Prepared({**ENVIRON, **variables}, {}, {}))}
+
+
+def facts(**changes: Any) -> dict[str, Any]:
+    return {"plan": replace(PLAN, facts=replace(PLAN.facts, **changes))}
+
+
+def probe(**changes: Any) -> dict[str, Any]:
+    return {"probe": replace(PROBE, **changes)}
+
+
+def limits(**changes: Any) -> dict[str, Any]:
+    return facts(limits=LIMITS._replace(**changes))
+
+
+NODES = {"plan": replace(PLAN, world=World("torchrun", "", nodes=(2, 2), local_size=1))}
+OLD = {"datasets": ("3.6.0",), "dill": ("0.3.8",)}
+LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state", "value", "remedy"),
+    [
+        ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1", "unset RANK"),
+        (limits(flags=frozenset({"avx2"})), "processor", WARNING, "avx2; none computes in bf16", "amx_bf16"),
+        (probe(bfloat16=86.4, float32=165.2), "speed", WARNING, "86 GFLOP/s in bfloat16, 165", "--bf16"),
+        (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
+        (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
+        (probe(threads=1), "threads", WARNING, "torch takes 1", "KMP_"),
+        (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
+        (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
+        (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
+        (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
+        (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
+        ({"processes": (20, 12)}, "processes", WARNING, "12 of 20", "--pids-limit"),
+        ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
+        ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
+        ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
+        ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
+        ({"installed": {}, "hidden": frozenset({"six"})}, "packages", WRONG, "six", WITHOUT_HOME),
+        ({"locked": LOCKED, "installed": OLD}, "packages", WARNING, "datasets 3.6.0", "leave it"),
+        ({"locked": LOCKED, "installed": {**OLD, "dill": ()}}, "packages", WRONG, "dill missing", "dill==0.4.0"),
+        ({"locked": LOCKED, "installed": {**OLD, "datasets": ("4.4.1",)}}, "packages", WRONG, "dill", "dill==0.4.0"),
+        ({**probe(path=("/venv",)), "installed": {}}, "packages", WRONG, f"does not read {SITE}", "PATH"),
+        ({"locked": {}}, "packages", WRONG, "constraints.txt", "build.py"),
+        (probe(python="3.12.1"), "torch", WRONG, "3.12.1 instead of 3.11", "PATH"),
+        (probe(file="/home/me/torch/__init__.py"), "torch", WRONG, "/home/me/torch", "PYTHONPATH"),
+        (probe(torch="2.12.0"), "torch", WRONG, "2.12.0 instead of 2.13.0+cpu", "build.py"),
+        (probe(transformers="4.57.6"), "transformers", WRONG, "4.57.6 instead of 5.23.0", "build.py"),
+        (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
+         "torchvision cannot be imported: E: no nms", f"pip install --index-url {TORCH_INDEX} torchvision"),
+        (probe(mapped=(IOMP,)), "preloads", WRONG, TCMALLOC, "LD_PRELOAD"),
+        ({**environ(LD_PRELOAD=""), **probe(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libiomp5", "unset"),
+        (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
+        (environ(GLOO_SOCKET_IFNAME="ib0"), "network", WRONG, "GLOO_SOCKET_IFNAME=ib0", "unset GLOO_SOCKET_IFNAME"),
+        (environ(FI_TCP_IFACE="ib0"), "network", WRONG, "FI_TCP_IFACE=ib0", "unset FI_TCP_IFACE"),
+        ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
+        ({"directories": {"/out": -1}}, "directories", WRONG, "/out", "-v results:/out"),
+        ({"directories": {"/out": 1 << 20}}, "directories", WARNING, "/out has 1 MB left", "free"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_remedy(
+    change: dict[str, Any], name: str, state: str, value: str, remedy: str
+) -> None:
+    found = examine(replace(HEALTHY, **change))
+
+    faults = {key: each for key, each in found.items() if each.state != OK}
+    assert [*faults] == [name]
+    assert faults[name].state == state and value in faults[name].value and remedy in faults[name].remedy
+    assert json.loads(write_json(found))["healthy"] is (state != WRONG)
+    assert f"try: {faults[name].remedy}" in write_table(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        ({}, "packages", "1 as locked, 1 more"),
+        ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
+        (probe(bfloat16=0.0), "speed", "not measured"),
+        (probe(bfloat16=1400.0, float32=165.0), "speed", "1400 GFLOP/s in bfloat16"),
+        ({"processes": (4096, 12)}, "processes", "12 of 4096"),
+        ({"directories": {"/lost": GB, "/out": GB}}, "directories", "lost with the container: /lost"),
+        ({"plan": replace(PLAN, world=World("mpijob-launcher", "role"))}, "launcher", "hosts of the hostfile"),
+    ],
+)
+def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
+    found = examine(replace(HEALTHY, **change))
+
+    assert {each.state for each in found.values()} == {OK}
+    assert value in found[name].value
+
+
+def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
+    found = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
+
+    assert {name for name, each in found.items() if each.state == WRONG} == {"torch", "transformers", "backend"}
+
+
+def test_the_answer_of_a_probe_is_read() -> None:
+    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0, '
+    line += '"float32": 165.2, "bfloat16": 86}'
+    found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "", float32=165.2, bfloat16=86.0)
+    assert read_probe(line, "") == found
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])
+def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
+    assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
+
+
+def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS", 0.1)
+    assert run_probe(["sleep", "9"], {"PATH": "/bin:/usr/bin"}).error.startswith("no answer within")
+    assert "No such file" in run_probe(["/no/such/python3"], {}).error
+    assert run_probe(["sh", "-c", "echo bad >&2; exit 3"], {"PATH": "/bin:/usr/bin"}).error == "bad"
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(Refusal, match="no such option"):
+        doctor(Job(DOCTOR, DOCTOR, ["--jsno"]), lambda job: PLAN)
+
+
+@pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
+def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, reported: bool) -> None:
+    def decide(job: Job) -> Plan:
+        if job.trains:
+            raise Refusal("no", "1", "unset RANK")
+        return replace(PLAN, world=World(launcher, ""))
+
+    plan, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
+
+    assert plan.world.launcher == launcher and (refusal is not None) is reported
