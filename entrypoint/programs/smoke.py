@@ -32,8 +32,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
-from entrypoint.programs.smoke_checks import Failed, Report
-from entrypoint.programs.smoke_flags import SEED, SmokeArguments, default_flags, known_flags
+from entrypoint.programs.smoke_checks import SEED, Failed, Report, SmokeArguments, default_flags, known_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 
 # What accelerate calls it; ranks on processors without a unit for bf16 train in float32.

@@ -1,18 +1,70 @@
-"""What `smoke` insists on: the size of the world, the backend, equal weights, a loss that fell."""
+"""The flags of `smoke`, and what it insists on: the size of the world, the backend, equal weights, a loss that fell."""
 
-from __future__ import annotations
+# No postponed annotations in this file: HfArgumentParser reads those of a dataclass.
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
+from entrypoint.errors import Refusal
 from entrypoint.numbers import read_range, whole
+from entrypoint.world.table import find_launcher, read_world
+
+SEED = 20240229
+
+# A flag that the installed release does not know is left out, so that one table serves all of them.
+DEFAULTS = (
+    ("use_cpu", None),
+    ("max_steps", "80"),
+    ("per_device_train_batch_size", "8"),
+    ("learning_rate", "4e-3"),
+    ("warmup_steps", "10"),
+    ("seed", str(SEED % 10_000)),
+    ("data_seed", str(SEED % 10_000)),
+    ("save_strategy", "no"),
+    ("logging_strategy", "no"),
+    ("report_to", "none"),
+    ("disable_tqdm", "True"),
+    ("dataloader_drop_last", "True"),
+    ("dataloader_pin_memory", "False"),
+    ("ddp_find_unused_parameters", "False"),
+)
+
+
+@dataclass
+class SmokeArguments:
+    """What the job checks besides training."""
+
+    world_size: str = field(
+        default="",
+        metadata={"help": "Number of ranks to insist on, 2 or 1:4. Default: what the launcher says it started."},
+    )
+
+
+def known_flags(fields: Collection[str], accelerate: str) -> frozenset[str]:
+    """Return the fields of TrainingArguments that may be set with this release of accelerate.
+
+    transformers 4.46 and later refuse a data_seed without accelerate 1.1.0 (training_args.py), which 4.46.0 and 4.46.1
+    do not require.
+    """
+    numbers = [int(part) for part in accelerate.split(".")[:2] if part.isdigit()]
+    return frozenset(fields) - (frozenset(("data_seed",)) if numbers < [1, 1] else frozenset())
+
+
+def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:
+    """Yield the defaults as words of a command line; known: the flags that may be set; backend may be empty."""
+    yield from ("--output_dir", output)
+    for name, value in DEFAULTS:
+        if name in known:
+            yield from (f"--{name}",) if value is None else (f"--{name}", value)
+    if "use_cpu" not in known:
+        yield "--no_cuda"
+    if backend:
+        yield from ("--ddp_backend" if "ddp_backend" in known else "--xpu_backend", backend)
+
 
 # Positions alone, without reading the words, cannot bring the loss below log(28) = 3.33, the entropy of where an
 # answer starts; half of the first loss (about 3.5) is out of reach for a model that has not learned to read.
 MARGIN = 0.5
-
-# Where launchers write the size of the world; the largest counts, for a smaller one may be left over in a pod.
-SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
 class Failed(Exception):
@@ -34,7 +86,11 @@ class Report(NamedTuple):
 
 def launched_size(environ: Mapping[str, str]) -> int:
     """Return how many ranks the launcher says it started; accelerate refuses a backend where it is one."""
-    return max([1, *(whole(environ.get(name, "")) or 0 for name in SIZES)])
+    try:
+        sizes = read_world(environ, find_launcher(environ), None).sizes
+    except Refusal:
+        sizes = (1, 1)
+    return max(1, sizes[1], whole(environ.get("WORLD_SIZE", "")) or 0)
 
 
 def asked_size(flag: str, environ: Mapping[str, str]) -> str:
@@ -42,7 +98,7 @@ def asked_size(flag: str, environ: Mapping[str, str]) -> str:
     return flag or environ.get("MULTINODE_WORLD_SIZE", "") or str(launched_size(environ))
 
 
-def read_size(text: str) -> tuple[int, int | None]:
+def read_size(text: str) -> tuple[int, Optional[int]]:
     """Return the smallest and the largest world that is right; `2:` has no largest."""
     size = read_range(text)
     if size is None:

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, TrainerCallback, set_seed
 
-from entrypoint.programs.smoke_flags import SEED
+from entrypoint.programs.smoke_checks import SEED
 
 LENGTH = 32
 WORDS = 256

@@ -13,10 +13,13 @@ from entrypoint.programs.smoke_checks import (
     check_reports,
     check_used_backend,
     check_world,
+    default_flags,
     find_job,
+    known_flags,
     launched_size,
     read_size,
 )
+from tests.support.trainer_fields import HISTORY
 
 
 @pytest.mark.parametrize(
@@ -24,10 +27,13 @@ from entrypoint.programs.smoke_checks import (
     [
         ({}, 1),
         ({"WORLD_SIZE": "2"}, 2),
-        ({"WORLD_SIZE": "1", "PMI_SIZE": "4"}, 4),
-        ({"SLURM_STEP_NUM_TASKS": "3", "OMPI_COMM_WORLD_SIZE": ""}, 3),
-        ({"WORLD_SIZE": "two", "MV2_COMM_WORLD_SIZE": "-4"}, 1),
-        ({"WORLD_SIZE": "²", "PMI_SIZE": "2"}, 2),
+        ({"WORLD_SIZE": "1", "PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4"}, 4),
+        ({"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "0", "MASTER_ADDR": "node0", "SLURM_LOCALID": "0"}, 3),
+        ({"MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "2", "MV2_COMM_WORLD_LOCAL_SIZE": "2"}, 2),
+        ({"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2", "HOROVOD_LOCAL_SIZE": "2"}, 2),
+        ({"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "2", "FLUX_JOB_NNODES": "1", "FLUX_TASK_LOCAL_ID": "0"}, 2),
+        ({"WORLD_SIZE": "two"}, 1),
+        ({"WORLD_SIZE": "²"}, 1),
     ],
 )
 def test_the_size_that_the_launcher_started_is_found(environ: dict[str, str], size: int) -> None:
@@ -136,3 +142,31 @@ def test_ranks_of_two_jobs_are_no_world() -> None:
         check_jobs(["SLURM_JOB_ID=7", "SLURM_JOB_ID=8"])
     with pytest.raises(Failed, match="rank 1: no name"):
         check_jobs(["SLURM_JOB_ID=7.0", ""])
+
+
+@pytest.mark.parametrize("release", HISTORY)
+@pytest.mark.parametrize("backend", ["", "gloo"])
+def test_every_default_is_a_flag_of_the_release(release: tuple[int, int], backend: str) -> None:
+    words = list(default_flags("/tmp/x", backend, HISTORY[release]))
+    names = [word.removeprefix("--") for word in words if word.startswith("--")]
+    assert set(names) <= HISTORY[release]
+    assert ("use_cpu" in names) != ("no_cuda" in names)
+    assert ("ddp_backend" in names) is bool(backend)
+    assert {"output_dir", "max_steps", "seed"} <= set(names)
+
+
+def test_the_oldest_releases_have_another_flag_for_the_backend() -> None:
+    assert list(default_flags("/tmp/x", "ccl", {"xpu_backend"}))[-2:] == ["--xpu_backend", "ccl"]
+
+
+@pytest.mark.parametrize(
+    ("accelerate", "taken"),
+    [("1.0.1", False), ("0.34.2", False), ("1.1.0", True), ("1.15.0", True), ("2.0.0rc1", True)],
+)
+def test_a_data_seed_needs_an_accelerate_that_takes_it(accelerate: str, taken: bool) -> None:
+    """What transformers 4.46.0 says to accelerate 1.0.1: NotImplementedError: data_seed requires Accelerate 1.1.0."""
+    known = known_flags(("seed", "data_seed"), accelerate)
+
+    assert ("data_seed" in known) is taken
+    assert ("--data_seed" in default_flags("/out", "", known)) is taken
+    assert "--seed" in default_flags("/out", "", known)
