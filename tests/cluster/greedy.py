@@ -1,4 +1,4 @@
-"""Take all there is of something: memory, in the last rank, or shared memory; or count signals."""
+"""Take all there is of something: memory, in the last rank, shared memory, processes or files; or count signals."""
 
 import itertools
 import os
@@ -37,6 +37,18 @@ def take_shared_memory() -> None:
         pass
 
 
+def take_processes() -> None:
+    """Start more workers of a DataLoader than there may be processes."""
+    for _ in DataLoader(TensorDataset(torch.ones(8, 8)), num_workers=100):
+        pass
+
+
+def take_files() -> None:
+    """Open more files than a process may."""
+    held = [os.dup(0) for _ in range(200)]
+    print(len(held))
+
+
 def count_signals() -> None:
     """Say how many signals have come, until one of them ends this."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN + 2])  # the kernel keeps each of them
@@ -48,4 +60,5 @@ def count_signals() -> None:
 
 if __name__ == "__main__":
     shared = {"shm": take_shared_memory, "collated": take_shared_memory}
+    shared |= {"processes": take_processes, "files": take_files}
     {"memory": take_memory, "signals": count_signals, **shared}[sys.argv[1]]()

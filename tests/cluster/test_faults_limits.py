@@ -82,6 +82,20 @@ def test_the_size_of_shared_memory_is_named(image: str, broken: Broken, batch: s
     broken.ended(done)
 
 
+def test_the_limit_of_processes_is_named(image: str, broken: Broken) -> None:
+    with broken.happens():
+        done = run(image, "/opt/greedy.py", "processes", options=(*GREEDY, "--pids-limit", "40"))
+
+    broken.ended(done)
+
+
+def test_the_limit_of_open_files_is_named(image: str, broken: Broken) -> None:
+    with broken.happens():
+        done = run(image, "/opt/greedy.py", "files", options=(*GREEDY, "--ulimit", "nofile=100"))
+
+    broken.ended(done)
+
+
 @pytest.fixture
 def small_disk() -> Iterator[str]:
     """Lend a volume of 8 MB that is full but for 150 kB."""
