@@ -57,10 +57,8 @@ def check_name(request: Request, name: str) -> None:
         wanted = "fetched" if request.kind == PREFETCH else "trained in the pods of a job"
         raise Refusal(f"this is nothing that can be {wanted}", name, "a task, such as qa, glue or mlm")
     if name not in (*TEXT, *PROGRAMS) and "/" not in name and not name.endswith(".py"):
-        near = " or ".join(
-            [*difflib.get_close_matches(name, TEXT, n=1), f"a script of the image by its path: {EXAMPLE}"]
-        )
-        raise Refusal("neither a task for text nor a program that is known here", name, near)
+        near = [*difflib.get_close_matches(name, TEXT, n=1), f"a script of the image by its path: {EXAMPLE}"]
+        raise Refusal("neither a task for text nor a program that is known here", name, " or ".join(near))
 
 
 def check_secrets(words: Sequence[str]) -> None:
@@ -69,9 +67,7 @@ def check_secrets(words: Sequence[str]) -> None:
     hidden = next((place for place, word in enumerate(hide(plain)) if word != plain[place]), None)
     if hidden is not None:
         name = words[hidden].partition("=")[0] if "=" in words[hidden] else words[hidden - 1]
-        remedy = (
-            f"{name} '$(MINE)', with --env-secret MINE=SECRET:KEY, or --token-secret hf-token for a token of the hub"
-        )
+        remedy = f"{name} '$(MINE)', with --env-secret MINE=SECRET:KEY; --token-secret hf-token for one of the hub"
         raise Refusal("a secret in a manifest is read by all who may read the job", hide([name])[0], remedy)
 
 
@@ -109,19 +105,18 @@ def find_output(words: Sequence[str]) -> str | None:
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         name = name.removeprefix("--").replace("-", "_")
-        if (
-            word.startswith("--")
-            and name
-            and (OUTPUT_DIR.startswith(name) or (words[0] not in TEXT and name in OUTPUTS))
-        ):
+        known = name and OUTPUT_DIR.startswith(name) if words[0] in TEXT else name in OUTPUTS
+        if word.startswith("--") and known:
             found = value if equals else "".join(words[place + 1 : place + 2])
     return found
 
 
 def find_results(request: Request) -> str | None:
     """Return where results go, as far as it is known here."""
-    typed = find_output(request.words) or request.environ.get(RESULTS)
-    return typed or (f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None)
+    typed = find_output(request.words)
+    if typed is not None:
+        return request.expand(typed)
+    return request.environ.get(RESULTS) or (f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None)
 
 
 def check_results(request: Request) -> None:

@@ -142,11 +142,20 @@ class Request:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return the variables as a container has them: `$(NAME)` is the value of an earlier one, and $$ is $."""
+        """Return the variables as a container has them."""
         found: dict[str, str] = {}
         for name, text in self.listed.items():
-            found[name] = REFERENCE.sub(lambda part: "$" if part[0] == "$$" else found.get(part[1], part[0]), text)
+            found[name] = replace_references(text, found)
         return found
+
+    def expand(self, text: str) -> str:
+        """Return an argument as a container has it."""
+        return replace_references(text, self.environ)
+
+
+def replace_references(text: str, variables: Mapping[str, str]) -> str:
+    """Return a text in which `$(NAME)` is the value of a variable, if it is known, and $$ is $."""
+    return REFERENCE.sub(lambda part: "$" if part[0] == "$$" else variables.get(part[1], part[0]), text)
 
 
 def keep(**fields: Any) -> dict[str, Any]:

@@ -212,6 +212,8 @@ def test_the_command_of_a_pod(kind: str, typed: str, args: str) -> None:
         ("--volume big:/big qa --output_dir /big/a", "results: /big/a, on the claim big"),
         ("--volume big:/workspace/output/big qa --output_dir /workspace/output/big/a", "on the claim big"),
         ("train.py --output_dir /workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
+        ("--env D=/workspace/output qa --output_dir $(D)/a", "results: /workspace/output/a, on the claim"),
+        ("train.py --output 5", "results: /workspace/output/transformers-pytorchjob, on the claim"),
         ("train.py --save_dir=/workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
         (
             "train.py",
