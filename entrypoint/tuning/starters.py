@@ -46,20 +46,12 @@ SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "st
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
 
-# Torchrun's options without a value and with one (torch/distributed/run.py); --use_env is that of its older name.
-# Names are compared with underscores: older releases take no dashes.
+# Torchrun's options without a value, and those that say how its ranks meet (torch/distributed/run.py); --use_env is
+# that of its older name. Each of the latter has a variable, PET_ and its name, which counts where the option is not
+# typed. Names are compared with underscores: older releases take no dashes.
 FLAGS = (
     "--standalone", "-m", "--module", "--no_python", "--run_path", "--virtual_local_rank", "--use_env", "-h", "--help",
 )  # fmt: skip
-VALUED = (
-    "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port", "--local_addr", "--rdzv_backend",
-    "--rdzv_endpoint", "--rdzv_id", "--rdzv_conf", "--max_restarts", "--monitor_interval", "--start_method",
-    "--event_log_handler", "--role", "--log_dir", "--logs_specs", "-r", "--redirects", "-t", "--tee",
-    "--local_ranks_filter", "--duplicate_stdout_filters", "--duplicate_stderr_filters", "--numa_binding",
-    "--signals_to_handle", "--shutdown_timeout",
-)  # fmt: skip
-# Those that say how its ranks meet. Each option has a variable, PET_ and its name, which counts where the option is not
-# typed.
 MEETING = (
     "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port",
     "--rdzv_endpoint", "--rdzv_backend", "--rdzv_conf", "--standalone", "--max_restarts", "--monitor_interval",
@@ -120,7 +112,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """
     program, options = find_starter(words)
     if program == TORCHRUN:
-        typed = {name: value for name, value, _ in walk_options(options, FLAGS, VALUED)}
+        typed = {name: value for name, value, _ in walk_options(options, FLAGS)}
         if not HELP.isdisjoint(typed):
             return None
         meeting = read_meeting(typed, environ, nproc)
@@ -237,18 +229,15 @@ def check_accelerate(words: list[str], environ: Mapping[str, str], read: Read = 
     raise Refusal("accelerate launch starts one process on a CPU, however many are asked for", value, remedy)
 
 
-def walk_options(
-    words: list[str], flags: tuple[str, ...], valued: tuple[str, ...] | None = None
-) -> Iterator[tuple[str, str, int]]:
+def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     """Yield each option before a script with underscores, its value, and the place of the word in which that ends.
 
-    flags: the options without a value; valued: those with one, None where not all are known.
+    flags: the options without a value.
     """
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name, equals, value = words[place].partition("=")
-        name = name[:2] + name[2:].replace("-", "_")
-        name = name if valued is None else complete(name, (*flags, *valued))
+        name = complete(name[:2] + name[2:].replace("-", "_"), flags)
         # The value may follow a letter in the same word, as in -r3.
         attached = len(name) > 2 and not name.startswith("--")
         bare = name in flags or attached or (not equals and place + 1 == len(words))
@@ -259,10 +248,11 @@ def walk_options(
         place += 1
 
 
-def complete(name: str, options: tuple[str, ...]) -> str:
-    """Return the only option that begins so, for which argparse takes a name; the name itself if that is not one."""
-    found = [each for each in options if each.startswith(name)] if name.startswith("--") else []
-    return found[0] if len(found) == 1 and name not in options else name
+def complete(name: str, flags: tuple[str, ...]) -> str:
+    """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
+    options = {*FLAGS, *MEETING} if flags is FLAGS and name.startswith("--") else set()
+    found = [each for each in options if each.startswith(name)]
+    return found[0] if len(found) == 1 else name
 
 
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
@@ -285,7 +275,7 @@ def replace_auto(words: list[str], count: int) -> list[str]:
     """Return a torchrun's command line with a number in the place of `auto`, which is a process for each processor."""
     program, options = find_starter(words)
     new, start = list(words), len(words) - len(options)
-    for name, value, place in walk_options(options, FLAGS, VALUED) if program == TORCHRUN else ():
+    for name, value, place in walk_options(options, FLAGS) if program == TORCHRUN else ():
         if name == EACH and value.lower() in WORDS:
             word = new[start + place]
             new[start + place] = f"{word[: len(word) - len(value)]}{count}"

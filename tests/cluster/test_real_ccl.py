@@ -82,7 +82,7 @@ def pods(ccl_image: str, keys: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def passed(done: Done, size: int, dtype: str = "bfloat16") -> bool:
+def passed(done: Done, size: int, dtype: str = TYPE) -> bool:
     """Say whether smoke trained with ccl on so many ranks."""
     line = rf"(?m)^smoke: passed: world_size={size} backend={'ccl' if size > 1 else 'none'} dtype={dtype} "
     return done.code == 0 and len(re.findall(line, done.text)) == 1

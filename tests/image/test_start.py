@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from entrypoint.tuning.starters import ACCELERATE_FLAGS, FLAGS, VALUED
+from entrypoint.tuning.starters import ACCELERATE_FLAGS, FLAGS
 from tests.support.harness import call, run
 
 WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
@@ -118,21 +118,17 @@ PARSERS = """
 import json
 from accelerate.commands.launch import launch_command_parser
 from torch.distributed.run import get_args_parser
-def names(parser, bare):
-    return [name for each in parser._actions if (each.nargs == 0) is bare for name in each.option_strings]
-torchrun = get_args_parser()
-print(json.dumps([names(torchrun, True), names(torchrun, False), names(launch_command_parser(), True)]))
+def names(parser):
+    return [name for each in parser._actions if each.nargs == 0 for name in each.option_strings]
+print(json.dumps([names(get_args_parser()), names(launch_command_parser())]))
 """
 
 
 def test_the_options_of_programs_that_start_ranks_are_known(bare_image: str) -> None:
-    """After an option with a value the next word is that: a number of processes behind any other would be lost.
-
-    Of torchrun all are known, so that a beginning is that of one option for us where it is for torchrun.
-    """
+    """After an option with a value the next word is that: a number of processes behind any other would be lost."""
     done = run(bare_image, "-c", PARSERS, options=["--entrypoint", "python3"])
 
-    for names, known in zip(json.loads(done.out), (FLAGS, VALUED, ACCELERATE_FLAGS), strict=True):
+    for names, known in zip(json.loads(done.out), (FLAGS, ACCELERATE_FLAGS), strict=True):
         assert {name[:2] + name[2:].replace("-", "_") for name in names} <= set(known)
 
 

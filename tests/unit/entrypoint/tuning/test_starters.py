@@ -14,7 +14,6 @@ from entrypoint.tuning.starters import (
     ALIKE,
     FLAGS,
     NEW_STORE,
-    VALUED,
     check_accelerate,
     fix_count,
     fix_node,
@@ -308,7 +307,7 @@ def test_accelerate_starts_one_process_on_a_cpu(line: str, environ: dict[str, st
     ],
 )
 def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
-    assert {name: value for name, value, _ in walk_options(line.split(), FLAGS, VALUED)} == found
+    assert {name: value for name, value, _ in walk_options(line.split(), FLAGS)} == found
 
 
 LINES = st.lists(
