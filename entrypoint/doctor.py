@@ -39,11 +39,12 @@ from entrypoint.machine.limits import (
 )
 from entrypoint.machine.places import is_mounted
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, count_processes, read_process_limit
-from entrypoint.numbers import whole, write_cpus
+from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.defaults import OUTPUT
+from entrypoint.tuning.threads import check_numbers
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 if TYPE_CHECKING:
@@ -277,7 +278,11 @@ def check_cores(view: View) -> Finding:
 def check_threads(view: View) -> Finding:
     """Compare the threads that were asked for with our cores, and with what torch takes."""
     value = f"OMP_NUM_THREADS={view.environ.get('OMP_NUM_THREADS', '')}"
-    asked, cores = whole(view.environ.get("OMP_NUM_THREADS", "")) or 0, view.plan.machine.cores
+    cores = view.plan.machine.cores
+    try:
+        asked = check_numbers(view.environ) or 0
+    except Refusal as refusal:
+        return Finding(f"{refusal.fact}: {refusal.value}", WRONG, refusal.remedy)
     if asked > cores:
         return Finding(f"{value} on {cores} core(s)", WRONG, "unset OMP_NUM_THREADS")
     if view.probe.threads and asked and view.probe.threads != asked:

@@ -66,7 +66,8 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     world, notes = find_world(job, environ, launcher, start, nproc)
     if starts:
         check_way(world, described)
-    threads = check_numbers(environ) if starts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    counts = starts or is_python(job)
+    threads = check_numbers(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)

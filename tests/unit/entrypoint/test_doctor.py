@@ -82,6 +82,7 @@ LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
         (probe(bfloat16=86.4, float32=165.2), "speed", WARNING, "86 GFLOP/s in bfloat16, 165", "--bf16"),
         (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
+        (environ(OMP_NUM_THREADS='"4"'), "threads", WRONG, "no number that OpenMP reads", "export OMP_NUM_THREADS="),
         (probe(threads=1), "threads", WARNING, "torch takes 1", "KMP_"),
         (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
         (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from entrypoint.errors import Refusal
@@ -105,3 +107,19 @@ def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:
     assert name_task(Job("plain", words[0], words[1:])) == task
+
+
+@pytest.mark.parametrize(
+    ("job", "refused"),
+    [
+        (Job("smoke", "smoke", []), True),
+        (Job("plain", "torchrun", ["x.py"]), True),
+        (Job("plain", "python3", ["x.py"]), True),
+        (Job("plain", "bash", []), False),
+        (Job("doctor", "doctor", []), False),
+    ],
+)
+def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Job, refused: bool) -> None:
+    facts = make_facts({"OMP_NUM_THREADS": '"1"'})
+    with pytest.raises(Refusal) if refused else contextlib.nullcontext():
+        find_situation(job, facts)
