@@ -2,7 +2,7 @@
 """Print what happens when something breaks in a cluster, from tests/data/faults.toml, to which the tests are held.
 
 scripts/faults.py            print the table
-scripts/faults.py --write    write it into docs/clusters.md
+scripts/faults.py --write    write it into docs/troubleshooting.md
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ sys.path.insert(0, str(ROOT))
 from images import terminal  # noqa: E402
 from scripts.pages import markers  # noqa: E402
 
-ROWS, PAGE = ROOT / "tests/data/faults.toml", ROOT / "docs/clusters.md"
+ROWS, PAGE = ROOT / "tests/data/faults.toml", ROOT / "docs/troubleshooting.md"
 HEAD = (
-    "| what happens | what one sees | exit code | at most after | how to go on |",
-    "| --- | --- | --- | --- | --- |",
+    "| what one sees | what has happened | exit code | what to do |",
+    "| --- | --- | --- | --- |",
 )
 
 
@@ -50,10 +50,10 @@ def read_faults() -> list[Fault]:
 
 
 def write_row(row: Fault) -> str:
-    """Return the row of a fault."""
+    """Return the row of a fault: the messages come first, for they are what people search for."""
     said = "<br>".join(f"`{message}`" for message in row.said)
     code = ", ".join(f"{code} ({name})" if name else str(code) for name, code in row.codes.items())
-    cells = (row.what, said, code, f"{row.within} s", row.remedy)
+    cells = (said, row.what, code, row.remedy)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -65,7 +65,7 @@ def fill(text: str, rows: Iterable[Fault]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write it into docs/clusters.md")
+    parser.add_argument("--write", action="store_true", help="write it into docs/troubleshooting.md")
     if parser.parse_args(argv).write:
         PAGE.write_text(fill(PAGE.read_text(), read_faults()))
     else:

@@ -20,7 +20,11 @@ SOURCE = 'source "$1" >/dev/null 2>&1; exec env -0'
 
 
 def find_script(stack: Stack) -> str | None:
-    """Return the path of setvars.sh; the bindings are not imported, which takes seconds and prints on stdout."""
+    """Return the path of setvars.sh; the bindings are not imported, which takes seconds and prints on stdout.
+
+    So does the line of the Hugging Face guide that sources it: with torch 2.4 a warning about GPUs comes before
+    the path.
+    """
     if stack.backend != "ccl":
         return None
     package = "torch_ccl" if release(stack.torch) < (1, 12) else "oneccl_bindings_for_pytorch"

@@ -1,4 +1,4 @@
-"""A kubectl for the tests: what docs/clusters.md does with the real one, played by podman through the tests' operators.
+"""A kubectl for the tests: what docs/kubernetes.md does with it, played by podman through the tests' operators.
 
 It is as strict as a cluster where newcomers stumble: a namespace, a claim and a Secret have to be there, a container
 has to run before anything is copied out of it, and a claim is not deleted before the pods that mount it.

@@ -1,4 +1,4 @@
-"""Training on two machines with podman and ssh, as docs/clusters.md types it, and what such machines are like."""
+"""Training on two machines with podman and ssh, as docs/mpi.md types it, and what such machines are like."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def elastic(address: str) -> str:
 
 def shown() -> list[list[str]]:
     """Return the blocks of the page, a list of lines each; both hosts have the image already."""
-    found = [lines for _, lines in page("docs/clusters.md").blocks if "ssh node1" in "\n".join(lines)]
+    found = [lines for _, lines in page("docs/mpi.md").blocks if "ssh node1" in "\n".join(lines)]
     return [[line for line in lines if "docker load" not in line] for lines in found]
 
 

@@ -1,4 +1,4 @@
-"""The chapter `Kubernetes, step by step` of docs/clusters.md, typed by somebody who has nothing else.
+"""The chapter `Step by step` of docs/kubernetes.md, typed by somebody who has nothing else.
 
 Every command is run as it is shown. Replaced are kubectl, by tests/cluster/kubectl.py, the registry's image, by the
 tests' own, the token, and the sizes, by those of a small machine. The hub is a local one whose model needs the token.
@@ -25,9 +25,9 @@ from tests.support.hub_repositories import fill
 
 pytestmark = pytest.mark.slow
 
-CHAPTER = ("## Kubernetes, step by step", "## Kubernetes: PyTorchJob")
-# What takes something that is not here: a registry; and the selector of another operator's pods.
-LEFT_OUT = ("python build.py --no-load --push ", "kubectl get pods -n training -l training.kubeflow.org/")
+CHAPTER = ("## Step by step", "## Your own script and your data")
+# What takes something that is not here: a registry.
+LEFT_OUT = "python build.py --no-load --push "
 SMALL = ("--cpu 112 --memory 128Gi --node-shape 2x56x2", "--cpu 1 --memory 3Gi --shm 256Mi --workers 2")
 IMAGES = ("registry.example/multinode@sha256:<DIGEST>", "registry.example/multinode:torch2.13.0-transformers5.23.0")
 KUBECTL = '#!/bin/sh\nexec "{python}" -m tests.cluster.kubectl "$@"\n'
@@ -36,9 +36,9 @@ SECONDS = 330  # for one command
 
 def list_steps() -> list[Shown]:
     """List the commands and the file of the chapter, in their order, without those within its sentences."""
-    text = page("docs/clusters.md").text
+    text = page("docs/kubernetes.md").text
     first, last = (text.index(title) for title in CHAPTER)
-    chapter = Page("docs/clusters.md", text[first:last])
+    chapter = Page("docs/kubernetes.md", text[first:last])
     inside = {number + row for number, lines in chapter.blocks for row in range(len(lines))}
     shown = sorted((each for each in chapter.shown if each.line in inside), key=lambda each: each.line)
     return [each for each in shown if not each.text.startswith(LEFT_OUT)]

@@ -1,4 +1,4 @@
-"""Steps of Slurm that start a container for each task, as docs/clusters.md types them."""
+"""Steps of Slurm that start a container for each task, as docs/slurm.md types them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "systemp
 
 def shown(program: str) -> str:
     """Return the line of the page that starts a step with this program."""
-    lines = ("\n".join(each) for _, each in page("docs/clusters.md").blocks)
+    lines = ("\n".join(each) for _, each in page("docs/slurm.md").blocks)
     return next(line for line in lines if line.startswith("srun") and program in line)
 
 
 def batch_file(task: str) -> str:
     """Return the batch file of the page with another task."""
-    texts = (each.text for each in page("docs/clusters.md").shown)
+    texts = (each.text for each in page("docs/slurm.md").shown)
     return next(text for text in texts if text.startswith("#!/bin/bash")).replace("qa --bf16", task)
 
 

@@ -12,8 +12,9 @@ from tests.support.harness import ROOT
 FENCE = "```"
 INDENT = "    "
 PROMPT = "$ "
-# The start of a file that is shown whole: a Dockerfile, an object of Kubernetes, a batch file, a picture in Mermaid.
-FILE = re.compile(r"FROM |apiVersion: |#!|flowchart ")
+# The start of what is shown whole: a Dockerfile or lines of one, an object of Kubernetes, a batch file, a picture in
+# Mermaid, Python, a log.
+FILE = re.compile(r"FROM |COPY |apiVersion: |#!|flowchart |import |output = |trainer\.|multinode: ")
 COMMENT = re.compile(r"\s{2,}# .*$")
 INLINE = re.compile(r"`([^`]+)`")
 # What makes a piece of code within a sentence a command, and not a name.

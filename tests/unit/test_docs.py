@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
-PROGRAMS = ("bash", "true")
+PROGRAMS = ("bash", "chmod", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
 SHOWN = [shown for each in pages() for shown in each.shown]
 
@@ -59,14 +60,18 @@ def in_containers() -> Iterator[tuple[Shown, list[str]]]:
     """Yield what runs in a container: the words after the image, or after `multinode`."""
     for shown in SHOWN:
         words = shlex.split(shown.text, comments=True) if "\n" not in shown.text else []
-        if words[:2] == ["docker", "run"]:
+        if words[:2] == ["docker", "run"] and len(words) > 2:
             yield shown, words[next(n for n, word in enumerate(words) if IMAGE.fullmatch(word)) + 1 :]
         elif "multinode" in words:
             yield shown, words[words.index("multinode") + 1 :]
 
 
 @pytest.mark.parametrize(("shown", "words"), [pytest.param(*each, id=place(each[0])) for each in in_containers()])
-def test_the_entrypoint_knows_the_command(shown: Shown, words: list[str]) -> None:
+def test_the_entrypoint_knows_the_command(
+    shown: Shown, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
     _, command = job.read_options(words)
 
     read = job.read_job(command, {}, lambda name, _: name if name in PROGRAMS else None)

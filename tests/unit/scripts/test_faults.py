@@ -25,7 +25,7 @@ def test_the_page_is_as_the_script_writes_it() -> None:
 
 
 def test_a_row_has_the_words_of_its_test() -> None:
-    row = r"| a rank dies | `rank 1 on ... was killed \| by signal 9` | 137 (the pod), 1 (the others) | 30 s | wait |"
+    row = r"| `rank 1 on ... was killed \| by signal 9` | a rank dies | 137 (the pod), 1 (the others) | wait |"
 
     assert write_row(ROW) == row
     assert fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW]).splitlines() == [
