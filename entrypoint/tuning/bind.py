@@ -165,13 +165,25 @@ def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[fr
     return frozenset(cpu for core in cores for cpu in core), variables
 
 
-def prepare_rank(environ: Mapping[str, str], world: World) -> tuple[frozenset[int], dict[str, str]]:
-    """Return the processors of a rank, none where no plan says so, and its environment: what the user has set wins."""
-    node = read_node(environ.get(CORES, ""))
+def restrict(node: Node, mask: frozenset[int]) -> Node:
+    """Return a node with the cores of a mask alone, which somebody has given to a torchrun in a shell (taskset)."""
+    cores = tuple(core & mask for core in node.cores if core & mask)
+    fewer = 0 < len(cores) < len(node.cores)
+    return node._replace(cores=cores, most=min(node.most, len(cores)), narrowed=True) if fewer else node
+
+
+def prepare_rank(
+    environ: Mapping[str, str], world: World, mask: frozenset[int]
+) -> tuple[frozenset[int], dict[str, str]]:
+    """Return the processors of a rank, none where no plan says so, and its environment: what the user has set wins.
+
+    mask: that of its agent, which is no one's choice where a variable has bound the agent.
+    """
+    node, held = read_node(environ.get(CORES, "")), dict(read_list(environ, BINDING))
     if node is None:
         return frozenset(), dict(environ)
+    node = node if any(map(environ.get, BINDINGS)) else restrict(node, mask)
     cpus, variables = take_share(node, world, environ)
-    held = dict(read_list(environ, BINDING))
     marked = {name: value for name, value in read_list(environ, MARK) if environ.get(name) == value}
     yours = {*held, *(name for name in variables if environ.get(name) and name not in marked)}
     ours = {name: value for name, value in variables.items() if name not in yours}
@@ -180,7 +192,7 @@ def prepare_rank(environ: Mapping[str, str], world: World) -> tuple[frozenset[in
 
 def start_rank(words: list[str], environ: Mapping[str, str], world: World) -> NoReturn:
     """Replace this process by Python with these words, on the cores of this rank."""
-    cpus, environ = prepare_rank(environ, world)
+    cpus, environ = prepare_rank(environ, world, frozenset(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError):  # none of them is left, if the container's cpuset has changed since
         if cpus:
             os.sched_setaffinity(0, cpus)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.numbers import write_cpus
+from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
 from entrypoint.tuning.bind import CORES, RANK, Node, prepare_rank, read_node
 from entrypoint.tuning.threads import ANY, UNKNOWN, Role
@@ -42,7 +42,7 @@ def share(
     ours = {each.name: each.value for each in tuned.settings if not more.get(each.name)}
     given = {name: value for name, value in more.items() if name not in tuned.left_out}
     marks = ";".join(f"{name}={value}" for name, value in ours.items())
-    cpus, environ = prepare_rank({**given, **ours, MARK: marks}, rank)
+    cpus, environ = prepare_rank({**given, **ours, MARK: marks}, rank, machine.cpus)
     return write_cpus(cpus), environ
 
 
@@ -85,13 +85,28 @@ def test_workers_of_oneccl_take_cores_from_a_share(environ: dict[str, str], thre
     assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, affinity)
 
 
+@pytest.mark.parametrize(
+    ("mask", "environ", "cpus"),
+    [
+        ("0-3", {}, "2-3"),
+        ("0-3,56-59", {}, "2-3,58-59"),
+        ("0-111", {}, "28-55,84-111"),
+        ("200", {}, "28-55,84-111"),
+        ("0", {"OMP_PROC_BIND": "true"}, "28-55,84-111"),  # OpenMP has bound the agent
+    ],
+)
+def test_a_mask_around_a_torchrun_in_a_shell_counts(mask: str, environ: dict[str, str], cpus: str) -> None:
+    plan = {each.name: each.value for each in tune(ALONE, look_at(TWO), environ, GLOO, SHELL).settings}
+    assert write_cpus(prepare_rank({**environ, **plan}, SECOND, read_cpus(mask))[0]) == cpus
+
+
 @given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.integers(2, 12), st.integers(0, 24))
 def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int, first: int) -> None:
     """Ranks of nodes with other numbers of processes come first: any numbers in a row do."""
     machine = look_at(Box(sockets, cores, threads))
     node = {each.name: each.value for each in tune(ALONE, machine, {}, GLOO, SHELL).settings}
     worlds = [SECOND._replace(local_size=ranks, rank=first + rank, size=99) for rank in range(ranks)]
-    shares = [prepare_rank(node, world)[0] for world in worlds]
+    shares = [prepare_rank(node, world, machine.cpus)[0] for world in worlds]
     if ranks <= machine.physical:
         assert sorted(cpu for each in shares for cpu in each) == sorted(machine.cpus)
     else:
@@ -135,7 +150,11 @@ def test_no_variable_binds_all_ranks_to_one_core(
     assert len(tuned.notes) == (not agent)
     ours = {each.name: each.value for each in tuned.settings}
     if role.starter == "torchrun":
-        started = prepare_rank(ours, SECOND._replace(local_size=world.local_size))[1] if "PYTHON_EXEC" in ours else {}
+        started = (
+            prepare_rank(ours, SECOND._replace(local_size=world.local_size), machine.cpus)[1]
+            if "PYTHON_EXEC" in ours
+            else {}
+        )
         assert (started.get(name) == BINDINGS[name]) == rank
 
 
@@ -173,4 +192,4 @@ VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.tex
 @given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, "x"]), VALUES).map(json.dumps))
 def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
     if read_node(text) is None:
-        assert prepare_rank({CORES: text, "A": "1"}, SECOND) == (frozenset(), {CORES: text, "A": "1"})
+        assert prepare_rank({CORES: text, "A": "1"}, SECOND, frozenset()) == (frozenset(), {CORES: text, "A": "1"})
