@@ -86,6 +86,7 @@ def assert_ended_well(done: Done) -> None:
     assert done.code == 0
     assert done.out.count("good work done") == 2
     assert "Exception ignored" not in done.err
+    assert done.err.count("multinode: trained as one job of 2 ranks\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,22 @@ def test_a_script_may_return_without_destroying_its_group(bare_image: str, modul
 
 def test_a_script_may_end_with_its_training(bare_image: str, module_path: Path) -> None:
     assert_ended_well(end(bare_image, module_path, TRAINS, TORCHRUN))
+
+
+def test_ranks_that_form_no_group_are_said_to_train_apart(bare_image: str, module_path: Path) -> None:
+    done = end(bare_image, module_path, "import torch, torch.distributed", TORCHRUN)
+
+    assert done.code == 0
+    assert done.err.count("multinode: each of the 2 ranks trained by itself, not as one job: ") == 1
+
+
+def test_nccl_is_told_what_to_take_here(bare_image: str, module_path: Path) -> None:
+    script = "import torch.distributed as dist; dist.init_process_group('nccl')"
+
+    done = end(bare_image, module_path, script, TORCHRUN)
+
+    assert done.code == 1
+    assert "multinode: this image trains on CPUs, and nccl is a backend for GPUs: " in done.err
 
 
 @pytest.mark.slow
