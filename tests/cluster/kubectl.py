@@ -174,6 +174,11 @@ def cp(words: argparse.Namespace, cluster: Cluster) -> None:
 def delete(words: argparse.Namespace, cluster: Cluster) -> None:
     """Remove objects, and what belongs to them."""
     read = [yaml.safe_load(Path(name).read_text()) for name in words.file]
+    if words.words[:1] == ["secret"]:
+        for name in words.words[1:]:
+            del cluster.state["secrets"][name]
+            print(f"secret {name!r} deleted")
+        return
     names = [f"{RESOURCES[each['kind']]}/{each['metadata']['name']}" for each in read]
     names += [f"{SHORT[words.words[0]]}/{name}" for name in words.words[1:]]
     for name in names:

@@ -26,8 +26,10 @@ from tests.support.hub_repositories import fill
 pytestmark = pytest.mark.slow
 
 CHAPTER = ("## Step by step", "## Your own script and your data")
-# What takes something that is not here: a registry.
-LEFT_OUT = "python build.py --no-load --push "
+# What takes something that is not here: a registry, and a login for it.
+LEFT_OUT = (
+    "python build.py --no-load --push ", "kubectl create secret docker-registry ", "kubectl patch serviceaccount ",
+)  # fmt: skip
 SMALL = ("--cpu 112 --memory 128Gi --node-shape 2x56x2", "--cpu 1 --memory 3Gi --shm 256Mi --workers 2")
 IMAGES = ("registry.example/multinode@sha256:<DIGEST>", "registry.example/multinode:torch2.13.0-transformers5.23.0")
 KUBECTL = '#!/bin/sh\nexec "{python}" -m tests.cluster.kubectl "$@"\n'
