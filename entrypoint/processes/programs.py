@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
-from entrypoint.machine.files import explain_closed, which
+from entrypoint.machine.files import which
 from entrypoint.printing.streams import quote
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def become(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetur
 
 def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this process by a program; raise Refusal with the exit code of a shell for one that cannot be run."""
-    check_script(program)
+    if "/" in program:
+        check_script(program)
     try:
         become(program, argv, environ)
     except FileNotFoundError:
@@ -58,18 +59,12 @@ def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetu
 
 
 def check_script(program: str) -> None:
-    """Raise Refusal for a script that this user may not read, or whose first line ends as on Windows.
-
-    The kernel looks for an interpreter whose name ends with the carriage return.
-    """
-    if "/" not in program or not os.path.isfile(program):
-        return
+    """Raise Refusal for a script whose first line ends as on Windows: no interpreter has a name with that letter."""
     try:
         with open(program, "rb") as file:
             first = file.readline(FIRST_LINE)
-    except PermissionError:
-        closed = explain_closed("this user may not read a program", program)
-        raise Refusal(closed.fact, closed.value, closed.remedy, NOT_EXECUTABLE) from None
+    except OSError:  # a name that is looked up in PATH, or a program that may be executed and not read
+        return
     if first.startswith(b"#!") and first.endswith(b"\r\n"):
         remedy = f"sed -i 's/\\r$//' {quote(program)}"
         raise Refusal("a script has the line ends of Windows", program, remedy, NOT_EXECUTABLE)

@@ -112,6 +112,8 @@ def read_job(
     if name.endswith(".py"):
         if not os.path.isfile(name):
             raise explain_script(name)
+        if not os.access(name, os.R_OK):
+            raise explain_closed("this user may not read the script", name)
         return Job(SCRIPT, name, rest)
     if find(name, environ) is None:
         if name in list_scripts(examples):
@@ -141,6 +143,8 @@ def explain_word(name: str, rest: list[str]) -> Refusal:
         module = " ".join(["-m", *hide(rest)[:1]] if rest else ["-m", "MODULE"])
         remedy = f"torchrun {module} to train with it, python3 {module} for one process"
         return Refusal("a module needs a program that runs it", module, remedy)
+    if os.path.isfile(name) and not os.access(name, os.R_OK):
+        return explain_closed("this user may not read the program", name)
     if "/" in name and os.path.exists(name):
         remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
         return Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)

@@ -51,23 +51,6 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mod
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("name", ["train.sh", "a script"])
-def test_a_script_that_this_user_may_not_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Root may read everything, so opening it is refused here."""
-    program = tmp_path / name
-    program.write_text("#!/bin/sh\n")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied", str(program))
-
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(Refusal, match="this user may not read") as caught:
-        execute(str(program), [str(program)], {"PATH": "/bin"})
-    assert (caught.value.code, caught.value.value) == (126, str(program))
-
-
 def test_a_training_gets_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert VARIABLE == TRAINING
     found: list[dict[str, str]] = []

@@ -84,3 +84,16 @@ def test_a_script_in_a_directory_that_cannot_be_searched(tmp_path: Path, monkeyp
     with pytest.raises(Refusal, match="the directory of the script cannot be read") as caught:
         read_job([f"{tmp_path}/train.py"], {}, lambda *_: None)
     assert caught.value.value == str(tmp_path) and "chmod a+rx the directory on the host" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["train.py", "train.sh"])
+def test_a_file_of_somebody_else_that_only_he_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).touch(mode=0o600)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    with pytest.raises(Refusal, match="this user may not read") as caught:
+        read_job([str(tmp_path / name)], {}, lambda *_: None)
+
+    assert caught.value.value == str(tmp_path / name) and "chmod a+r" in caught.value.remedy
