@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.support.harness import call, run
+from tests.support.harness import IMAGES, call, run
 
 # A server in the same container, for containers of the tests may have no network.
 SERVER = """\
@@ -83,3 +85,32 @@ def test_a_mount_of_nothing_is_said(image: str, tmp_path: Path) -> None:
 
     assert done.code == 0
     assert "ca.pem is mounted and cannot be read" in done.err
+
+
+# A wheel that has no more than pip wants.
+WHEEL = {
+    "extra.py": "",
+    "extra-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: extra\nVersion: 1.0\n",
+    "extra-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "extra-1.0.dist-info/RECORD": "",
+}
+INSTALL = 'subprocess.run(["pip", "install", "--no-index", "--find-links", url, "extra"], check=True)\n'
+
+
+def test_pip_trusts_it_while_an_image_from_this_one_is_built(image: str, given: Path, tmp_path: Path) -> None:
+    """As docs/script.md says it for a network behind a company's proxy."""
+    for name in ("ca.pem", "server.pem", "server.key"):
+        shutil.copy(given / name, tmp_path)
+    with zipfile.ZipFile(tmp_path / "extra-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in WHEEL.items():
+            wheel.writestr(name, text)
+    (tmp_path / "ask.py").write_text(f"import subprocess\n{SERVER}{INSTALL}")
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {image}\nUSER root\nWORKDIR /given\nCOPY . .\n"
+        "COPY ca.pem /etc/multinode/ca.pem\nRUN multinode python3 ask.py\n"
+    )
+    tag = f"{IMAGES}:certified"
+    try:
+        assert call(["docker", "build", "--network", "none", "--tag", tag, str(tmp_path)]).code == 0
+    finally:
+        call(["docker", "rmi", "--force", tag])
