@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,9 @@ HEAD = (
     "| what one sees | what has happened | exit code | what to do |",
     "| --- | --- | --- | --- |",
 )
+# How the remedy begins where a job goes on by itself.
+NOTHING = "nothing"
+ALIVE = "A job goes on by itself, and there is nothing to do, if"
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,22 @@ def read_faults() -> list[Fault]:
 def write_row(row: Fault) -> str:
     """Return the row of a fault: the messages come first, for they are what people search for."""
     said = "<br>".join(f"`{message}`" for message in row.said)
-    code = ", ".join(f"{code} ({name})" if name else str(code) for name, code in row.codes.items())
-    cells = (said, row.what, code, row.remedy)
+    same = len({*row.codes.values()}) == 1
+    code = ", ".join(f"{code} ({name})" for name, code in row.codes.items())
+    cells = (said, row.what, str(next(iter(row.codes.values()))) if same else code, row.remedy)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def fill(text: str, rows: Iterable[Fault]) -> str:
+def write_all(rows: Sequence[Fault]) -> list[str]:
+    """Return the table of what ends a job, and a list of what a job outlives."""
+    outlived = [row.what for row in rows if row.remedy.startswith(NOTHING)]
+    ends = [write_row(row) for row in rows if not row.remedy.startswith(NOTHING)]
+    return [*HEAD, *ends, *(["", ALIVE, "", *(f"- {what};" for what in outlived)] if outlived else [])]
+
+
+def fill(text: str, rows: Sequence[Fault]) -> str:
     """Return the page with the table written anew."""
-    return markers.fill(text, "faults", [*HEAD, *map(write_row, rows)], PAGE.name)
+    return markers.fill(text, "faults", write_all(rows), PAGE.name)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
     if parser.parse_args(argv).write:
         PAGE.write_text(fill(PAGE.read_text(), read_faults()))
     else:
-        print(*HEAD, *map(write_row, read_faults()), sep="\n")
+        print(*write_all(read_faults()), sep="\n")
     return 0
 
 

@@ -89,3 +89,13 @@ def test_links_lead_somewhere(each: Page) -> None:
         target = (ROOT / each.path).parent / path if path else ROOT / each.path
         assert target.exists(), link
         assert not anchor or anchor in page(str(target.resolve().relative_to(ROOT))).anchors, link
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/script.md"])
+def test_the_line_that_goes_on_is_the_one_that_is_tried(path: str) -> None:
+    """tests/image/test_restart.py ends and restarts the script that has it."""
+    script = (ROOT / "tests/data/offline/train.py").read_text().splitlines()
+
+    shown = [line for _, lines in page(path).blocks for line in lines if "MULTINODE_RESUME" in line]
+
+    assert shown and set(shown) <= {*script}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import time
+from dataclasses import replace
 
 import pytest
 
-from scripts.faults import HEAD, PAGE, Fault, fill, read_faults, write_row
+from scripts.faults import ALIVE, HEAD, PAGE, Fault, fill, read_faults, write_row
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ROOT, Done
 
@@ -28,8 +29,9 @@ def test_a_row_has_the_words_of_its_test() -> None:
     row = r"| `rank 1 on ... was killed \| by signal 9` | a rank dies | 137 (the pod), 1 (the others) | wait |"
 
     assert write_row(ROW) == row
-    assert fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW]).splitlines() == [
-        "a <!-- faults -->", *HEAD, row, "<!-- end --> b",
+    outlived = replace(ROW, what="a node is late", remedy="nothing: the others wait")
+    assert fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW, outlived]).splitlines() == [
+        "a <!-- faults -->", *HEAD, row, "", ALIVE, "", "- a node is late;", "<!-- end --> b",
     ]  # fmt: skip
 
 
