@@ -147,7 +147,8 @@ def project(question: Question, sources: Sources, requirements: Sequence[str]) -
     The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
     """
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
-    uv: dict[str, Any] = {"workspace": {}}
+    exact = [f"{row.name}==={row.version}" for row in question.source_only]  # == takes 1.2.2+anything, too
+    uv: dict[str, Any] = {"workspace": {}, "constraint-dependencies": exact}
     if BINDINGS in _names(requirements):
         uv |= {"index": [_of_bindings(question, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
@@ -231,8 +232,9 @@ def _end_of(day: datetime.date) -> str:
     return f"{min(day, datetime.date.max - one) + one}T00:00:00Z"
 
 
-def _metadata(row: SourceOnly) -> dict[str, object]:  # what the source archive would state if it were run
-    return {"name": row.name, "version": row.version, "requires-dist": list(row.requires)}
+def _metadata(row: SourceOnly) -> dict[str, object]:
+    """Return what an archive would state if it were run; without a version it counts for any, and uv builds none."""
+    return {"name": row.name, "requires-dist": list(row.requires)}
 
 
 def for_gpu(pylock: Pylock, question: Question | None = None) -> list[str]:

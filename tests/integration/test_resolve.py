@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import io
 import os
 import struct
+import tarfile
 import threading
 import zipfile
 import zlib
@@ -114,6 +116,34 @@ def test_a_lock_finds_its_files_in_an_index_that_names_no_days(index: Sources, s
     found = collect.addresses(locks.lock(), [six], locks.context(store, index, os.environ))
 
     assert found == {path.name: f"{index.index}/six/{path.name}"}
+
+
+def source(folder: Path, version: str, ran: Path) -> str:
+    """Write a source archive of seqeval that leaves a file when it is built; return its directory."""
+    folder.mkdir()
+    builds = '[build-system]\nrequires = []\nbuild-backend = "setup"\nbackend-path = ["."]\n'
+    about = f"Metadata-Version: 1.0\nName: seqeval\nVersion: {version}\n"
+    files = {"setup.py": f"open({str(ran)!r}, 'w').close()\n", "pyproject.toml": builds, "PKG-INFO": about}
+    with tarfile.open(folder / f"seqeval-{version}.tar.gz", "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"seqeval-{version}/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return str(folder)
+
+
+@pytest.mark.parametrize("asked", ["seqeval==1.2.2", "seqeval>=1.2"])
+def test_no_release_of_a_source_only_project_is_built(store: Store, tmp_path: Path, asked: str) -> None:
+    ran = tmp_path / "ran"
+    places = [source(tmp_path / version, version, ran) for version in ("1.2.2", "1.2.2+evil", "1.3")]
+    sources = Sources(no_index=True, links=(str(folder_of(tmp_path)), *places))
+    alone = tuple(dataclasses.replace(row, requires=()) for row in PLAN.source_only)
+    plan = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, asked), source_only=alone)
+
+    made = resolve.packages(plan, locks.context(store, sources, os.environ))
+
+    assert [each.version for each in made.artifacts if each.name == "seqeval"] == ["1.2.2"]
+    assert not ran.exists()
 
 
 def listing(tmp_path: Path, name: str) -> str:
