@@ -10,8 +10,7 @@ from entrypoint.machine.interfaces import check_interfaces
 from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_reached
 from entrypoint.printing.streams import print_note
-from entrypoint.processes.child import watch_training
-from entrypoint.processes.programs import TRAINING, execute
+from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master, warn_choice
 from entrypoint.rendezvous.torchrun import describe_wait
 from entrypoint.rendezvous.wait import wait_for_master

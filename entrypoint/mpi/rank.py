@@ -18,8 +18,7 @@ from entrypoint.machine.files import read_text
 from entrypoint.machine.reached import count_reached
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
-from entrypoint.processes.child import explain_kill, run_child
-from entrypoint.processes.programs import end_with_parent
+from entrypoint.processes import end_with_parent, explain_kill, run_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

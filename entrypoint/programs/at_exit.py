@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# As in processes/programs.py, which most Pythons of an image cannot import: the rank, or what starts ranks.
+# As in processes.py, which most Pythons of an image cannot import: the rank, or what starts ranks.
 VARIABLE = "MULTINODE_TRAINING"
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 WORKER = "torch.utils.data._utils.worker"

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from entrypoint.numbers import read_cpus, write_cpus
-from entrypoint.processes.programs import become
+from entrypoint.processes import become
 from entrypoint.settings import MARK, Setting, read_list, write_list
 from entrypoint.tuning.starters import MPIRUN, SHELLS
 from entrypoint.tuning.threads import (

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30
 PARENT = """
 import sys
-from entrypoint.processes.child import watch_training
+from entrypoint.processes import watch_training
 sys.exit(watch_training(sys.argv[1:], {"PATH": "/usr/bin:/bin", **STEP}, None))
 """
 # It prints what comes, and ends with a number of its own when there is a file of this name.
