@@ -15,7 +15,6 @@ from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
-from entrypoint.world.mpi import check_mpirun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -92,7 +91,6 @@ def find_start(
     if start is None or launcher.started:
         return None
     starters.check_accelerate([job.name, *job.words], environ)
-    check_mpirun([job.name, *job.words], environ)
     return start._replace(environ=environ)
 
 

@@ -34,7 +34,6 @@ from entrypoint.tasks.table import find_task
 from entrypoint.tuning.threads import pin_ranks
 from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
-from entrypoint.world.mpi import OPEN_MPI, explain_open_mpi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,8 +70,6 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     left, given = list(words), {}
     while left and left[0].startswith("-"):
         name, equals, value = left.pop(0).partition("=")
-        if name in OPEN_MPI:
-            raise explain_open_mpi(name)
         if name not in OPTIONS:
             raise Refusal("launch has no such option", name, USAGE)
         if not equals and not left:

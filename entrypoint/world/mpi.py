@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import which
 from entrypoint.numbers import first_set, read_field, whole
 from entrypoint.world import slurm
 from entrypoint.world.model import MPI, Launcher, Ranks, World, all_set, has_several, make_launcher
@@ -124,30 +122,3 @@ def make_one(ranks: Ranks) -> Launcher:
 
 SEVERAL = tuple(map(make_several, FAMILIES))
 ONE = tuple(map(make_one, FAMILIES))
-
-
-# Options of Open MPI that hydra refuses as unknown, and does not say why; those that both have are left out.
-OPEN_MPI = (
-    "--allow-run-as-root", "-mca", "--mca", "-x", "-H", "--oversubscribe", "-npernode", "--npernode", "--tag-output",
-)  # fmt: skip
-INSTEAD = "`launch TASK`, which hands over all variables and the hosts of the hostfile; mpirun has -genv NAME VALUE"
-
-
-def explain_open_mpi(option: str) -> Refusal:
-    """Return why an option that people copy from a job of Open MPI is not taken."""
-    return Refusal("the MPI of this image is Intel MPI, and this is an option of Open MPI", option, INSTEAD)
-
-
-def check_mpirun(words: list[str], environ: Mapping[str, str]) -> None:
-    """Raise Refusal for a typed mpirun of Intel MPI with an option of Open MPI, as in examples of MPIJobs.
-
-    Somebody may have added an Open MPI to the image. What follows the ranks' program is the program's own.
-    """
-    found = which(words[0], environ) if os.path.basename(words[0]) in ("mpirun", "mpiexec") else None
-    if found is None or not os.access(os.path.join(os.path.dirname(found), "mpiexec.hydra"), os.X_OK):
-        return
-    for word in words[1:]:
-        if word in OPEN_MPI:
-            raise explain_open_mpi(word)
-        if word.endswith(".py") or which(word, environ):
-            return
