@@ -13,7 +13,7 @@ from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, warn
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
-from entrypoint.rendezvous.torchrun import describe_meeting
+from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, prepare
 from entrypoint.tasks import arguments, command
 from entrypoint.tasks import job as jobs
@@ -98,9 +98,8 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
         *facts.caches,
         *find_cache(facts.known),
         *sourced,
-        *describe_node(here, environ),
-        *starters.fix_count(here.start, world, environ),
-        *starters.fix_node(here.start, environ),
+        *(describe_meeting(world, {**environ, **here.described}) if here.starts else []),
+        *complete_typed(here, environ),
         *made.typed,
     ]
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
@@ -134,11 +133,11 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
     )
 
 
-def describe_node(here: Situation, environ: Mapping[str, str]) -> list[Setting]:
-    """Return what torchrun has to know of this node in a rendezvous of several, by which its nodes find each other."""
-    if not (here.starts and here.world.launcher == TORCHRUN and here.world.several_nodes):
+def complete_typed(here: Situation, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what a typed torchrun was not told."""
+    if here.start is None or here.start.program != TORCHRUN:
         return []
-    return describe_meeting(here.world, {**environ, **here.described})
+    return complete_options(here.described, environ, None if here.start.typed else here.world.local_size)
 
 
 def tune_ranks(here: Situation, facts: Facts) -> Tuned:
@@ -159,8 +158,8 @@ def tune_ranks(here: Situation, facts: Facts) -> Tuned:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
     loose = command.load_loosely(stack, environ) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else ()
-    more = [*starters.renew_store(world, here.described), *starters.number_ranks(world, environ), *loose]
-    return tuned._replace(settings=[*tuned.settings, *more])
+    settings = [*tuned.settings, *prepare_restarts(world, here.described, environ), *loose]
+    return tuned._replace(settings=settings)
 
 
 def fix_words(made: arguments.Program, here: Situation) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.torchrun import check_way
+from entrypoint.rendezvous.torchrun import check_backend
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
 from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers, spread_processes, warn_cores
@@ -64,7 +64,7 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     starts = job.trains or (start is not None and start.program == TORCHRUN)
     world, notes = find_world(job, environ, launcher, start, nproc)
     if starts:
-        check_way(world, described)
+        check_backend(world, described)
     counts = starts or is_python(job)
     threads = check_numbers(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)

@@ -10,25 +10,13 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_file
 from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import whole
-from entrypoint.settings import Setting
-from entrypoint.world.model import ALONE, TORCHRUN
+from entrypoint.rendezvous.torchrun import OPTIONS, read_options
+from entrypoint.world.model import TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import (
-    COUNT,
-    EACH,
-    INDEX,
-    RESTARTS,
-    WORDS,
-    check_options,
-    is_standalone,
-    parse_nodes,
-    read_count,
-)
+from entrypoint.world.torchrun import COUNT, EACH, WORDS, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from entrypoint.world.model import World
 
     # Returns the text of a file; None if there is no such file.
     Read = Callable[[str], "str | None"]
@@ -46,18 +34,12 @@ SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "st
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
 
-# Torchrun's options without a value, and those that say how its ranks meet (torch/distributed/run.py); --use_env is
-# that of its older name. Each of the latter has a variable, PET_ and its name, which counts where the option is not
-# typed. Names are compared with underscores: older releases take no dashes.
+# Torchrun's options without a value (torch/distributed/run.py); --use_env is that of its older name. Names are compared
+# with underscores: older releases take no dashes.
 FLAGS = (
     "--standalone", "-m", "--module", "--no_python", "--run_path", "--virtual_local_rank", "--use_env", "-h", "--help",
 )  # fmt: skip
-MEETING = (
-    "--nnodes", "--nproc_per_node", "--node_rank", "--master_addr", "--master_port",
-    "--rdzv_endpoint", "--rdzv_backend", "--rdzv_conf", "--standalone", "--max_restarts", "--monitor_interval",
-)  # fmt: skip
 HELP = frozenset({"-h", "--help"})
-NODE = "PET_NODE_RANK"
 
 # Options of `accelerate launch` by which it starts more than one process on a CPU (accelerate/commands/launch.py,
 # launch_command), its others without a value, and what in a configuration file does the same.
@@ -75,16 +57,6 @@ SEVERAL = re.compile(r"mpirun_hostfile[^\w\n]+\w|distributed_type[^\w\n]+(?!NO\b
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
-
-# Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
-# is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
-# those that died could be reached (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, next_rendezvous).
-NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
-
-# With it, agents work out the numbers of their ranks by themselves (pytorch/pytorch#136865; older ones ignore it).
-# Else a worker that is started again before the old master has ended finds its number in the store of that one, and the
-# new master waits 900 s for what this worker has written there (elastic/agent/server/api.py, _assign_worker_ranks).
-ALIKE = Setting("TORCH_ELASTIC_WORKER_IDENTICAL", "1", "every pod has as many ranks, so agents need not ask each other")
 
 
 class Start(NamedTuple):
@@ -115,7 +87,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         typed = {name: value for name, value, _ in walk_options(options, FLAGS)}
         if not HELP.isdisjoint(typed):
             return None
-        meeting = read_meeting(typed, environ, nproc)
+        meeting = read_options(typed, environ, nproc)
         return Start(program, read_count(meeting, typed=EACH in typed), meeting, EACH in typed)
     if program == ACCELERATE:
         return Start(program, read_accelerate(options, environ, read_file).each, {})
@@ -159,23 +131,6 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
             if option[place] in "cm":
                 return option[place], value, left
     return "", "".join(left[:1]), left
-
-
-def read_meeting(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
-    """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node.
-
-    Raise Refusal for several nodes of a standalone one.
-    """
-    found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
-    if nproc is not None:
-        found[COUNT] = str(nproc)
-    found.update({"PET_" + name[2:].upper(): typed[name] for name in MEETING if name in typed})
-    nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
-    if is_standalone(found):
-        check_options(found, nodes)
-        return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
-    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
-    return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}
 
 
 class Accelerate(NamedTuple):
@@ -250,7 +205,7 @@ def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str
 
 def complete(name: str, flags: tuple[str, ...]) -> str:
     """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
-    options = {*FLAGS, *MEETING} if flags is FLAGS and name.startswith("--") else set()
+    options = {*FLAGS, *OPTIONS} if flags is FLAGS and name.startswith("--") else set()
     found = [each for each in options if each.startswith(name)]
     return found[0] if len(found) == 1 else name
 
@@ -280,37 +235,3 @@ def replace_auto(words: list[str], count: int) -> list[str]:
             word = new[start + place]
             new[start + place] = f"{word[: len(word) - len(value)]}{count}"
     return new
-
-
-def fix_count(start: Start | None, world: World, environ: Mapping[str, str]) -> list[Setting]:
-    """Return the number of processes for a torchrun whose command line has none, as a variable."""
-    if start is None or start.program != TORCHRUN or start.typed:
-        return []
-    count = str(world.local_size)
-    why = "torchrun's auto is a process for every processor"
-    return [] if count == (environ.get(COUNT) or "1") else [Setting(COUNT, count, why)]
-
-
-def fix_node(start: Start | None, environ: Mapping[str, str]) -> list[Setting]:
-    """Return the number of this pod of an Indexed Job for a torchrun to which nobody has said which node this is."""
-    found = "" if start is None else start.environ.get(NODE, "")
-    ours = found not in ("", "0") and found == environ.get(INDEX, "").strip() and not environ.get(NODE)
-    return [Setting(NODE, found, "the number of this pod in its Indexed Job")] if ours else []
-
-
-def renew_store(world: World, environ: Mapping[str, str]) -> list[Setting]:
-    """Return what gives the ranks of a torchrun a new store at each start, where they may be started several times."""
-    starts = world.launcher in (ALONE, TORCHRUN) and world.sizes[1] > 1
-    restarts = environ.get(RESTARTS, "").strip() not in ("", "0")
-    return [NEW_STORE] if starts and (restarts or environ.get("PET_RDZV_ENDPOINT")) else []
-
-
-def number_ranks(world: World, environ: Mapping[str, str]) -> list[Setting]:
-    """Return what spares the agents of a job in Kubernetes to agree on their ranks, where each has the number it needs.
-
-    Elsewhere people number the nodes themselves, and agents that ask each other find out about mistakes. An operator's
-    number of processes is that of every pod, a typed one may be this pod's only.
-    """
-    pod = environ.get("KUBERNETES_SERVICE_HOST") and world.launcher == TORCHRUN
-    given = whole(environ.get(COUNT, "")) == world.local_size
-    return [ALIKE] if pod and given and world.several_nodes and world.node_rank is not None else []

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 EACH = "--nproc_per_node"
 COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
-RESTARTS = "PET_MAX_RESTARTS"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"

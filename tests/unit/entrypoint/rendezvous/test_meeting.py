@@ -13,8 +13,18 @@ from entrypoint.errors import LATER, USER, Refusal
 from entrypoint.machine.network import Route
 from entrypoint.rendezvous import master, wait
 from entrypoint.rendezvous.master import check_master, warn_choice
-from entrypoint.rendezvous.torchrun import check_way, describe_meeting, describe_wait
+from entrypoint.rendezvous.torchrun import (
+    ALIKE,
+    NEW_STORE,
+    check_backend,
+    complete_options,
+    describe_meeting,
+    describe_wait,
+    prepare_restarts,
+    read_options,
+)
 from entrypoint.rendezvous.wait import TYPED, stop, wait_for_master, wait_for_name
+from entrypoint.settings import Setting
 from entrypoint.world.model import World
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
@@ -65,6 +75,8 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("world", "environ", "found"),
     [
         (AGENT, {}, {}),
+        (AGENT._replace(nodes=(1, 1), job="qa-7"), ENDPOINT, {}),
+        (RANKS._replace(job="qa-7"), {}, {}),
         (AGENT._replace(job="qa-7"), {}, {"PET_RDZV_ID": "qa-7"}),
         (AGENT._replace(job="AWS=6fb5/c6\u0192"), {}, {"PET_RDZV_ID": "AWS-6fb5-c6-"}),
         (AGENT._replace(job="mine"), {"PET_RDZV_ID": "mine"}, {}),
@@ -96,6 +108,70 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
 
 
+INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "more", "rank", "exported"),
+    [
+        ({}, {}, "1", True),
+        ({"--node_rank": "2"}, {}, "2", False),
+        ({}, {"PET_NODE_RANK": "0"}, "0", False),
+        ({}, {"PET_NNODES": ""}, "0", False),
+        ({"--nnodes": "1:1"}, {}, "0", False),
+        ({"--nnodes": "1:2"}, {}, "1", True),
+        ({}, {"JOB_COMPLETION_INDEX": "0"}, "0", False),
+        ({"--standalone": "1", "--nnodes": "1"}, {}, None, False),
+    ],
+)
+def test_a_typed_torchrun_has_the_number_of_its_pod(
+    typed: dict[str, str], more: dict[str, str], rank: str | None, exported: bool
+) -> None:
+    pod = {**INDEXED, **more}
+    described = read_options(typed, pod, None)
+    assert described.get("PET_NODE_RANK") == rank
+    found = complete_options(described, pod, None)
+    assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
+
+
+@pytest.mark.parametrize(
+    ("auto", "count", "found"),
+    [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
+)
+def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, found: list[str]) -> None:
+    environ = {"PET_NPROC_PER_NODE": auto}
+    assert [each.value for each in complete_options(environ, environ, count)] == found
+
+
+ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
+POD = AGENT._replace(local_size=2)
+
+
+@pytest.mark.parametrize(
+    ("world", "described", "environ", "found"),
+    [
+        (ONE_NODE, {"PET_MAX_RESTARTS": "3"}, {}, [NEW_STORE]),
+        (ONE_NODE, {"PET_MAX_RESTARTS": "0"}, {"PET_MAX_RESTARTS": "3"}, []),
+        (ONE_NODE, {}, {}, []),
+        (ONE_NODE._replace(local_size=1), {"PET_MAX_RESTARTS": "3"}, {}, []),
+        (RANKS, {"PET_MAX_RESTARTS": "3"}, {}, []),  # mpirun's ranks have no store of torchrun's
+        (POD._replace(node_rank=None), {"PET_RDZV_ENDPOINT": "m:7"}, IN_A_POD, [NEW_STORE]),
+        # Agents that need not ask each other.
+        (POD, {}, IN_A_POD, [ALIKE]),
+        (POD, {"PET_MAX_RESTARTS": "1"}, IN_A_POD, [NEW_STORE, ALIKE]),
+        (POD, {}, {**IN_A_POD, "KUBERNETES_SERVICE_HOST": ""}, []),
+        (POD, {}, {**IN_A_POD, "PET_NPROC_PER_NODE": "auto"}, []),
+        (POD._replace(local_size=1), {}, IN_A_POD, []),  # --nproc 1 for this pod
+        (POD._replace(nodes=(1, 1)), {}, IN_A_POD, []),
+        (POD._replace(launcher="torchrun-worker"), {}, IN_A_POD, []),
+    ],
+)
+def test_what_is_started_again_is_prepared_for_that(
+    world: World, described: dict[str, str], environ: dict[str, str], found: list[Setting]
+) -> None:
+    assert prepare_restarts(world, described, environ) == found
+
+
 @pytest.mark.parametrize(
     ("environ", "refused"),
     [
@@ -108,9 +184,9 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
 )
 def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None:
     if not refused:
-        return check_way(AGENT, environ)
+        return check_backend(AGENT, environ)
     with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master") as caught:
-        check_way(AGENT, environ)
+        check_backend(AGENT, environ)
     assert caught.value.code == USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
 
 
