@@ -271,8 +271,12 @@ def open_run(
     """
     with explain_errors(run.directory):
         with open_shared(f"{run.directory}/{OWN}") as own:
-            check_run(run, read_record(own))
-        if not world.rank and not world.node_rank:
+            old = read_record(own)
+        leads = not world.rank and not world.node_rank
+        # A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
+        if leads or old is not None:
+            check_run(run, old)
+        if leads:
             begin(run, world, say)
         if run.starts:
             return argv, {}

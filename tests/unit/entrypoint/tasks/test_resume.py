@@ -319,6 +319,23 @@ def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     assert resume_rank(["x.py"], {}, rank, start.said.append) == (["x.py"], {})
 
 
+def test_a_node_with_a_directory_of_its_own_is_refused_nothing_but_another_run(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its part of each checkpoint there, and no record."""
+    monkeypatch.setattr(resume, "RANK", str(start.script))
+    (start.directory / "checkpoint-4").mkdir(parents=True)
+    node = NODES._replace(node_rank=1)
+    for words in ([], ["--seed", "1"]):
+        program, run = start.plan(*words, world=node)
+        assert run is not None
+        assert open_run(run, program.words, node, {}, start.said.append) == (program.words, {})
+    start.task("--overwrite_output_dir")
+    assert run is not None
+    with pytest.raises(Refusal, match="holds another run"):
+        open_run(run, program.words, node, {}, start.said.append)
+
+
 def ranks(hands: str, *directories: Path) -> list[str | None]:
     """Start a rank on each of several nodes, and return what each goes on from."""
     port = next(NEXT)
