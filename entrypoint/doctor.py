@@ -233,7 +233,7 @@ def check_launcher(view: View) -> Finding:
         return Finding(view.refusal.finding, WRONG, view.refusal.remedy)
     world = view.plan.world
     size = "ranks run on the hosts of the hostfile: --explain smoke"
-    return Finding(f"{world.launcher} ({world.why}), {size if is_launcher(view) else f'world {world.asked}'}")
+    return Finding(f"{world.launcher} ({world.why}), {size if is_launcher(view) else f'world {world.size_text}'}")
 
 
 def is_launcher(view: View) -> bool:

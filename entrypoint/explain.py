@@ -62,7 +62,7 @@ def describe_place(plan: Plan) -> str:
         return f"one of {low if low == high else f'{low} to {high}'} nodes, {count(each, 'rank')} here"
     first = world.node_rank * each
     ranks = f"rank {first}" if each == 1 else f"ranks {first} to {first + each - 1}"
-    return f"node {world.node_rank} of {world.nodes[1]}, {ranks} of {world.asked}"
+    return f"node {world.node_rank} of {world.nodes[1]}, {ranks} of {world.size_text}"
 
 
 def count(number: int, noun: str) -> str:
@@ -73,7 +73,7 @@ def count(number: int, noun: str) -> str:
 def describe(plan: Plan) -> str:
     """Return the world and the machine in a few words."""
     world, machine = plan.world, plan.machine
-    place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.asked}"
+    place = f"rank {world.rank} of {world.size}" if world.rank is not None else f"world {world.size_text}"
     nodes = world.nodes[0] if world.nodes[0] == world.nodes[1] else f"{world.nodes[0]}:{world.nodes[1]}"
     cores = (
         f"{machine.cores} of {machine.physical} cores"
@@ -101,7 +101,7 @@ def short(value: str) -> str:
 def list_facts(plan: Plan) -> dict[str, object]:
     """Return everything for programs."""
     world, machine = plan.world, plan.machine
-    places = {name: value for name, value in world._asdict().items() if name not in ("only", "around", "notes")}
+    places = {name: value for name, value in world._asdict().items() if name not in ("started_alone", "outer", "notes")}
     why = places.pop("why")
     launcher = places.pop("launcher")
     low, high = world.sizes

@@ -69,7 +69,7 @@ def local_address(scene: Scene) -> str | None:
 def insisted(scene: Scene) -> str | None:
     """Return the size of the world: a rank for each node or more, where the NUMA nodes of this one were counted."""
     unknown = scene.world.several_nodes and "local_size" in scene.world.guessed
-    size = f"{scene.world.nodes[0]}:" if unknown else scene.world.asked
+    size = f"{scene.world.nodes[0]}:" if unknown else scene.world.size_text
     return size if scene.role.training else None
 
 

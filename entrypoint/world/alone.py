@@ -75,9 +75,9 @@ def check(environ: Mapping[str, str], world: World) -> None:
     allocation around it.
     """
     check_required_size(environ, world)
-    if not (world.launcher == ALONE or world.only) or read_required_size(environ) == (1, 1):
+    if not (world.launcher == ALONE or world.started_alone) or read_required_size(environ) == (1, 1):
         return
-    names = list_variables(environ, allocated=world.only or is_in_step(environ))
+    names = list_variables(environ, allocated=world.started_alone or is_in_step(environ))
     if names:
         way = next(way for start, way in WAYS.items() if names[0].startswith(start))
         remedy = f"{way}; or unset {' '.join(names)}, or export {SIZE}=1, to train alone"
@@ -141,20 +141,20 @@ def check_typed(environ: Mapping[str, str], world: World, program: str, script: 
     Below mpirun or srun one torchrun for each node is right if they meet; those that do not meet train a model each. In
     the launcher of an MPIJob the workers wait for ranks.
     """
-    around = world.around
-    if MPIJOB_LAUNCHER in (world.launcher, around.kind if around else ""):
+    outer = world.outer
+    if MPIJOB_LAUNCHER in (world.launcher, outer.kind if outer else ""):
         fact = f"{program} would train in the launcher of an MPIJob, without its workers"
         remedy = f"multinode {script} without {program}, which starts ranks on the hosts of the hostfile"
-        value = around.why if around else world.why
+        value = outer.why if outer else world.why
         raise Refusal(fact, value, f"{remedy}; or unset what is named to train in this pod alone")
     if program != TORCHRUN:
         return
     check_required_size(environ, world)
-    if around and around.started and around.kind != TORCHRUN_WORKER and not world.several_nodes:
+    if outer and outer.started and outer.kind != TORCHRUN_WORKER and not world.several_nodes:
         ranks = f"multinode {script} without torchrun, which is one rank in each of these processes"
         nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
         remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"
-        raise Refusal("torchrun would train a model of its own in each process of a launcher", around.why, remedy)
+        raise Refusal("torchrun would train a model of its own in each process of a launcher", outer.why, remedy)
 
 
 def check_required_size(environ: Mapping[str, str], world: World) -> None:
@@ -167,13 +167,13 @@ def check_required_size(environ: Mapping[str, str], world: World) -> None:
         return
     word, least = ("smaller", least) if most is None or high < least else ("larger", most)
     remedy = f"start {least} processes"
-    if world.launcher == ALONE and not world.around:
+    if world.launcher == ALONE and not world.outer:
         remedy = f"{MASTER}, or --nproc {least} for all on this one"
-    elif world.around or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
+    elif world.outer or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
         each = world.local_size or 1
         count = -(-least // each)
         remedy += f" in all: PET_NNODES={count}, torchrun --nnodes {count} or --elastic {count}:{count}, of {each} each"
-    raise Refusal(f"the world is {word} than {SIZE}", f"{world.asked} of {least}", f"{remedy}, or unset {SIZE}")
+    raise Refusal(f"the world is {word} than {SIZE}", f"{world.size_text} of {least}", f"{remedy}, or unset {SIZE}")
 
 
 def may_differ(environ: Mapping[str, str], world: World) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER, Launcher, World, all_set
+from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER, all_set
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import AT_ENDPOINT, AT_MASTER_ADDR, make_rendezvous, read_count
+from entrypoint.world.torchrun import AT_ENDPOINT, AT_MASTER_ADDR, make_launcher_without_ranks, make_rendezvous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,24 +29,15 @@ def is_trainjob(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name, "").startswith(f"{MOUNTED}/") for name in HOSTFILES)
 
 
-def make_mpijob(kind: str, role: str) -> Launcher:
-    """Return one of the two kinds of pods of an MPIJob: mpirun starts ranks in one, from the other."""
-    why = f"{ROLE} is {role}"
-    return Launcher(
-        kind,
-        why,
-        lambda environ: environ.get(ROLE) == role,
-        lambda environ: World(kind, why, local_size=read_count(environ)),
-    )
+def has_role(environ: Mapping[str, str], role: str) -> bool:
+    """Return whether this pod has a role in an MPIJob: mpirun starts ranks in the workers, from the launcher."""
+    return environ.get(ROLE) == role
 
 
 ELASTIC = make_rendezvous(AT_ENDPOINT, all_set("PET_RDZV_ENDPOINT"))
 WITH_MASTER = make_rendezvous(AT_MASTER_ADDR, has_master)
-LAUNCHER = make_mpijob(MPIJOB_LAUNCHER, "launcher")
-WORKER = make_mpijob(MPIJOB_WORKER, "worker")
-TRAINJOB_LAUNCHER = Launcher(
-    MPIJOB_LAUNCHER,
-    "a hostfile in /etc/mpi is set",
-    is_trainjob,
-    lambda environ: World(MPIJOB_LAUNCHER, "a hostfile in /etc/mpi is set", local_size=read_count(environ)),
+LAUNCHER = make_launcher_without_ranks(
+    MPIJOB_LAUNCHER, f"{ROLE} is launcher", lambda environ: has_role(environ, "launcher")
 )
+WORKER = make_launcher_without_ranks(MPIJOB_WORKER, f"{ROLE} is worker", lambda environ: has_role(environ, "worker"))
+TRAINJOB_LAUNCHER = make_launcher_without_ranks(MPIJOB_LAUNCHER, "a hostfile in /etc/mpi is set", is_trainjob)

@@ -1,8 +1,9 @@
-"""The size of the world and our place in it: what a launcher is, and how ranks are read from its variables."""
+"""The world of a process, and how its place there is read from the variables of a launcher."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
+from zlib import crc32
 
 from entrypoint.addresses import is_loopback, read_ipv6
 from entrypoint.errors import Refusal
@@ -18,7 +19,6 @@ MPI = "mpi"
 MPIJOB_LAUNCHER = "mpijob-launcher"
 MPIJOB_WORKER = "mpijob-worker"
 SLURM = "slurm"
-# Also the name of the program that has to be started then.
 TORCHRUN = "torchrun"
 TORCHRUN_WORKER = "torchrun-worker"
 
@@ -28,10 +28,8 @@ PORT = 29500
 PORTS = range(20000, 29000)
 NO_LAUNCHER = "no launcher's variables are set"
 UNCOUNTED = "nothing says how many ranks this node has, so each gets its share of all: export LOCAL_WORLD_SIZE"
-# A master that is this node itself, whose address on the network nothing has said.
-HERE = "this node"
-
-
+# The master where it is this node, whose address nothing has said.
+THIS_NODE = "this node"
 # Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
 # `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
 LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
@@ -40,12 +38,11 @@ LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
 class World(NamedTuple):
     """How many processes train together, and which of them this one is.
 
-    A node's rank and a process's rank are None where torchrun hands them out later; so is the number of processes on
-    a node (local_size) until the machine is known. job: what only the processes of this job share, empty where nothing
-    says so; guessed: `master` where it is the first of a list of hosts, on which rank 0 usually is, and `local_size`
-    where the cores of this machine were counted, while those of other nodes may be more or fewer. only: an mpirun has
-    started this process as its only one; around: what has started this process, in which a torchrun is typed that has a
-    world of its own; notes: what may be wrong with this world.
+    nodes: the fewest and the most; node_rank, rank, local_rank: None where torchrun gives them later; local_size: the
+    processes of this node, None until the machine is known; job: what only the processes of this job share, if anything
+    says so; guessed: `master` where that is the first of a list of hosts, `local_size` where it follows from the cores
+    of this machine; started_alone: an mpirun started this process as its only one; outer: what started this process,
+    where a torchrun is typed, which has a world of its own; notes: what may be wrong.
     """
 
     launcher: str
@@ -60,8 +57,8 @@ class World(NamedTuple):
     port: int | None = None
     job: str = ""
     guessed: tuple[str, ...] = ()
-    only: bool = False
-    around: Launcher | None = None
+    started_alone: bool = False
+    outer: Launcher | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -69,12 +66,12 @@ class World(NamedTuple):
         """Return the smallest and the largest number of processes."""
         if self.size is not None:
             return self.size, self.size
-        each = self.local_size or 1
-        return self.nodes[0] * each, self.nodes[1] * each
+        local = self.local_size or 1
+        return self.nodes[0] * local, self.nodes[1] * local
 
     @property
-    def asked(self) -> str:
-        """Return the size as it is asked for: `2`, or `1:4` where nodes may come and go."""
+    def size_text(self) -> str:
+        """Return the size as torchrun reads it: `2`, or `1:4` where nodes may come and go."""
         low, high = self.sizes
         return str(low) if low == high else f"{low}:{high}"
 
@@ -99,12 +96,12 @@ class Launcher(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """The names under which one launcher hands out ranks; a local name may be absent.
+    """The variables in which one launcher gives a process its place.
 
-    nodes: where the number of nodes is; around: where that of an allocation is, on all of which ranks are if nothing
-    says how many this node has; ranks_of_node: how many ranks this node has where no variable says so, given how many
-    there are, or None; host: the node of rank 0 where MASTER_ADDR is not set; job: what only its ranks share; remedy:
-    how this launcher gives all ranks a variable; loopback: whether a master on loopback is right for several nodes.
+    nodes: the number of nodes; allocation: that of the allocation, which counts where no variable says how many ranks
+    this node has; ranks_of_node: finds that number in the environment and the size; host: finds the node of rank 0
+    where MASTER_ADDR is not set; job: finds what only these ranks share; remedy: how this launcher gives all ranks a
+    variable; loopback: whether a master on loopback is right for several nodes.
     """
 
     rank: str
@@ -112,7 +109,7 @@ class Ranks(NamedTuple):
     local_rank: tuple[str, ...] = ()
     local_size: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    around: tuple[str, ...] = ()
+    allocation: tuple[str, ...] = ()
     ranks_of_node: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
     host: Callable[[Mapping[str, str]], str] = lambda environ: ""
     job: Callable[[Mapping[str, str]], str] = lambda environ: ""
@@ -130,8 +127,7 @@ def make_launcher(
 ) -> Launcher:
     """Return the launcher that has given this process a rank under these names.
 
-    By default a rank and a size that is not 1 prove it: a world of one may be left over, and somebody may start others
-    in it. A size that is no number is refused when the world is read.
+    By default a rank and a size that is not 1 prove it: in a world of one somebody may start others.
     """
     why = why or f"{ranks.rank} and {ranks.size} are set"
     proof = proof or (lambda environ: has_several(environ, ranks))
@@ -139,7 +135,7 @@ def make_launcher(
 
 
 def has_several(environ: Mapping[str, str], ranks: Ranks) -> bool:
-    """Return whether a launcher has made this process one of several, or has a size that is no number."""
+    """Return whether this process is one of several, or has a size that is no number, which is refused when read."""
     return all_set(ranks.rank, ranks.size)(environ) and whole(environ[ranks.size]) != 1
 
 
@@ -173,14 +169,14 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
 
 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
-    """Return the smallest and the largest number of nodes, and how many ranks this one has; all if nothing says so.
+    """Return the fewest and the most nodes, and the ranks of this one, which are all where nothing says how many.
 
-    Nodes are counted as if all had as many ranks as this one, where nothing says how many have any.
+    Where nothing counts the nodes, each has as many ranks as this one.
     """
     local = first_number(environ, names.local_size) or names.ranks_of_node(environ, size)
     count = first_number(environ, names.nodes)
     if local is None:
-        count = count or first_number(environ, names.around)
+        count = count or first_number(environ, names.allocation)
         if not count:
             return (1, size), size
         local = -(-size // count)
@@ -190,10 +186,7 @@ def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tu
 
 
 def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[str, bool]:
-    """Return the node where rank 0 listens, and whether that is a guess.
-
-    Ranks on one node meet on loopback, also in a pod whose MASTER_ADDR is that of another.
-    """
+    """Return the node where rank 0 listens, and whether that is a guess; ranks on one node meet on loopback."""
     text = environ.get("MASTER_ADDR", "")
     if nodes == 1 and not (unbracket(text) and names.loopback):
         return "127.0.0.1", False
@@ -209,10 +202,7 @@ def read_master(environ: Mapping[str, str], names: Ranks, nodes: int) -> tuple[s
 
 
 def read_host(text: str, name: str) -> str:
-    """Return the master of a variable, empty if it names none.
-
-    Raise Refusal for what is no host's name, and would be waited for in vain: podman's --env-file keeps quotes.
-    """
+    """Return the host of a variable; raise Refusal for what is none, and would be waited for in vain."""
     host = unbracket(text)
     if not can_be_host(host):
         remedy = f"export {name}=HOST without quotes and blanks; a port belongs in {name.replace('ADDR', 'PORT')}"
@@ -241,16 +231,14 @@ def read_master_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> i
 
 
 def drop_links(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without variables that speak of a Service of Kubernetes, and not of a port of a job."""
+    """Return the environment without the addresses of Services that Kubernetes sets in every pod."""
     return {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
 
 
 def choose_port(job: str) -> int:
-    """Return a port for this job, so that jobs which share a node rarely share one; 29500 for a job without a name."""
+    """Return a port that jobs on one node rarely share; 29500 for a job without a name."""
     if not job:
         return PORT
-    from zlib import crc32  # a process on its own pays nothing for it
-
     return PORTS[crc32(job.encode("utf-8", "surrogateescape")) % len(PORTS)]
 
 

@@ -56,7 +56,20 @@ def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
 
 
 # What the variables of every MPI have in common.
-ANY = Ranks("", "", around=NODES, host=slurm.find_first_host, job=find_job)
+ANY = Ranks("", "", allocation=NODES, host=slurm.find_first_host, job=find_job)
+
+
+def name_like(prefix: str, remedy: str) -> Ranks:
+    """Return the variables of an MPI that have one beginning."""
+    return ANY._replace(
+        rank=f"{prefix}_RANK",
+        size=f"{prefix}_SIZE",
+        local_rank=(f"{prefix}_LOCAL_RANK",),
+        local_size=(f"{prefix}_LOCAL_SIZE",),
+        remedy=remedy,
+    )
+
+
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 FAMILIES = (
@@ -67,20 +80,8 @@ FAMILIES = (
         local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
         remedy="mpirun -genv MASTER_ADDR node0",
     ),
-    ANY._replace(
-        rank="OMPI_COMM_WORLD_RANK",
-        size="OMPI_COMM_WORLD_SIZE",
-        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
-        local_size=("OMPI_COMM_WORLD_LOCAL_SIZE",),
-        remedy="mpirun -x MASTER_ADDR=node0",
-    ),
-    ANY._replace(
-        rank="MV2_COMM_WORLD_RANK",
-        size="MV2_COMM_WORLD_SIZE",
-        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",),
-        local_size=("MV2_COMM_WORLD_LOCAL_SIZE",),
-        remedy="mpirun_rsh ... MASTER_ADDR=node0",
-    ),
+    name_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
+    name_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
 )
 
 
@@ -117,7 +118,7 @@ def make_one(ranks: Ranks) -> Launcher:
     """Return an MPI that has started one process, which may start others itself."""
     launcher = make_launcher(MPI, ranks, lambda environ: is_one(environ, ranks), f"{ranks.size} is 1")
     read = launcher.world
-    return launcher._replace(world=lambda environ: read(environ)._replace(only=True), started=False)
+    return launcher._replace(world=lambda environ: read(environ)._replace(started_alone=True), started=False)
 
 
 SEVERAL = tuple(map(make_several, FAMILIES))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import number, whole
 from entrypoint.world.model import (
     FLUX,
-    HERE,
     HOROVOD,
+    THIS_NODE,
     TORCHRUN,
     Launcher,
     World,
@@ -22,7 +22,7 @@ from entrypoint.world.model import (
     read_host,
     read_master_port,
 )
-from entrypoint.world.mpi import ANY
+from entrypoint.world.mpi import ANY, name_like
 from entrypoint.world.torchrun import EVERY_NODE, read_count
 
 if TYPE_CHECKING:
@@ -34,43 +34,42 @@ SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
 BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
 
 
-@dataclass(frozen=True)
-class Scheduler:
+class Scheduler(NamedTuple):
     """The variables of a scheduler that starts one process on every node, where torchrun has to start the ranks.
 
-    count: how many nodes there are, or the list of them, which is `master` then, too; rank: the number of this node, or
+    nodes: how many nodes there are, or the list of them, which is `master` then, too; rank: the number of this node, or
     its name in the list; master: the address of the first node, or a list that begins with it, whose name may have a
-    `*`; job: what only the nodes of this job share, up to a `#`; first: the number of the node that is the master, for
-    a scheduler that does not tell this one its own address.
+    `*`; job: what only the nodes of this job share, up to a `#`; master_rank: the number of the master, for a scheduler
+    that does not tell the master its own address.
     """
 
-    count: str
+    nodes: str
     rank: str
     master: str
     job: str = ""
-    first: str = ""
+    master_rank: str = ""
 
     @property
     def why(self) -> str:
         """Return the fact that proves this scheduler."""
-        return f"{self.count} and {self.rank} are set"
+        return f"{self.nodes} and {self.rank} are set"
 
 
 # A scheduler with variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
 SCHEDULERS = (
     # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
     Scheduler(
-        count="AWS_BATCH_JOB_NUM_NODES",
+        nodes="AWS_BATCH_JOB_NUM_NODES",
         rank="AWS_BATCH_JOB_NODE_INDEX",
         master="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
         job="AWS_BATCH_JOB_ID",
-        first="AWS_BATCH_JOB_MAIN_NODE_INDEX",
+        master_rank="AWS_BATCH_JOB_MAIN_NODE_INDEX",
     ),
     # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
-    Scheduler(count="SM_HOSTS", rank="SM_CURRENT_HOST", master="SM_HOSTS", job="TRAINING_JOB_NAME"),
+    Scheduler(nodes="SM_HOSTS", rank="SM_CURRENT_HOST", master="SM_HOSTS", job="TRAINING_JOB_NAME"),
     # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
-    Scheduler(count="VC_*_HOSTS", rank="VC_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
-    Scheduler(count="VC_*_HOSTS", rank="VK_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
+    Scheduler(nodes="VC_*_HOSTS", rank="VC_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
+    Scheduler(nodes="VC_*_HOSTS", rank="VK_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
     # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
     Scheduler("SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", "SKYPILOT_TASK_ID"),
     # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
@@ -84,21 +83,17 @@ SCHEDULERS = (
 
 def make_nodes(row: Scheduler) -> Launcher:
     """Return a scheduler whose nodes are to meet by torchrun."""
-    return Launcher(
-        TORCHRUN, row.why, lambda environ: has_nodes(environ, row), lambda environ: read_nodes(environ, row)
-    )
+    proof, world = partial(has_nodes, row=row), partial(read_nodes, row=row)
+    return Launcher(TORCHRUN, row.why, proof, world)
 
 
 def has_nodes(environ: Mapping[str, str], row: Scheduler) -> bool:
-    """Return whether a job has several nodes, and says all that they need to meet; else `alone` refuses it.
-
-    A count that is no number is several as well, so that it is refused when it is read.
-    """
-    if not all_set(row.rank)(environ) or not (row.first or find_lists(environ, row.master)):
+    """Return whether a job has several nodes, or a number that is none, and says all that they need to meet."""
+    if not all_set(row.rank)(environ) or not (row.master_rank or find_lists(environ, row.master)):
         return False
-    if row.count == row.master:
-        return sum(map(len, find_lists(environ, row.count).values())) > 1
-    return all_set(row.count)(environ) and whole(environ[row.count]) != 1
+    if row.nodes == row.master:
+        return sum(map(len, find_lists(environ, row.nodes).values())) > 1
+    return all_set(row.nodes)(environ) and whole(environ[row.nodes]) != 1
 
 
 def read_nodes(environ: Mapping[str, str], row: Scheduler) -> World:
@@ -106,19 +101,19 @@ def read_nodes(environ: Mapping[str, str], row: Scheduler) -> World:
     lists = find_lists(environ, row.master)
     hosts = next(iter(lists.values()), [])
     here = environ[row.rank].strip()
-    if row.count == row.master and here in hosts:
+    if row.nodes == row.master and here in hosts:
         hosts = sorted(hosts)  # in one order on all nodes
         nodes, rank = len(hosts), hosts.index(here)
     else:
-        nodes = len(hosts) if row.count == row.master else number(environ, row.count) or 0
+        nodes = len(hosts) if row.nodes == row.master else number(environ, row.nodes) or 0
         rank = number(environ, row.rank) or 0
     if rank >= nodes or len(lists) > 1:
-        names = ", ".join(lists) if row.count == row.master else row.count
+        names = ", ".join(lists) if row.nodes == row.master else row.nodes
         value = f"{row.rank}={here} of {nodes} in {names}"
-        remedy = f"{row.count} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"
+        remedy = f"{row.nodes} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"
         raise Refusal("the job does not say which of its nodes this one is", value, remedy)
-    rank = (rank - (number(environ, row.first) or 0)) % nodes if row.first else rank
-    host = HERE if row.first and rank == 0 else read_host("".join(hosts[:1]), row.master)
+    rank = (rank - (number(environ, row.master_rank) or 0)) % nodes if row.master_rank else rank
+    host = THIS_NODE if row.master_rank and rank == 0 else read_host("".join(hosts[:1]), row.master)
     if not host:
         value = f"node {rank} of {nodes}"
         raise Refusal("the job gives no address of its first node", value, f"export {row.master}=HOST")
@@ -170,14 +165,5 @@ FLUX_TASK = make_launcher(
     ),
 )
 # horovod/runner/gloo_run.py
-HOROVODRUN = make_launcher(
-    HOROVOD,
-    ANY._replace(
-        rank="HOROVOD_RANK",
-        size="HOROVOD_SIZE",
-        local_rank=("HOROVOD_LOCAL_RANK",),
-        local_size=("HOROVOD_LOCAL_SIZE",),
-        remedy="MASTER_ADDR=node0 horovodrun ...",
-    ),
-)
+HOROVODRUN = make_launcher(HOROVOD, name_like("HOROVOD", "MASTER_ADDR=node0 horovodrun ..."))
 NODES = tuple(make_nodes(row) for row in SCHEDULERS)

@@ -1,4 +1,4 @@
-"""Who started this process, and in which world: the order in which launchers are looked for, with its reasons."""
+"""Which launcher started this process, by the order in which they are looked for, and the world that it describes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import own_address
 from entrypoint.world import kubeflow, mpi, others, slurm, torchrun
-from entrypoint.world.model import ALONE, HERE, NO_LAUNCHER, SLURM, Launcher, World, drop_links, name_job
+from entrypoint.world.model import ALONE, NO_LAUNCHER, SLURM, THIS_NODE, Launcher, World, drop_links, name_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,20 +37,12 @@ ORDER = (
     kubeflow.LAUNCHER,
     kubeflow.WORKER,
     kubeflow.TRAINJOB_LAUNCHER,
-    Launcher(
-        ALONE,
-        NO_LAUNCHER,
-        lambda environ: True,
-        lambda environ: World(ALONE, NO_LAUNCHER, local_size=torchrun.read_count(environ)),
-    ),
+    torchrun.make_launcher_without_ranks(ALONE, NO_LAUNCHER, lambda environ: True),
 )
 
 
 def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
-    """Return the variables by which launchers are known: without Kubernetes's own, with what others say in files.
-
-    read: the text of a regular file, or None.
-    """
+    """Return the variables without those of Services, and with what launchers say in files; read: returns a text."""
     environ = drop_links(environ)
     return {**others.read_files(environ, read), **environ, **mpi.read_proxy(environ, read)}
 
@@ -74,26 +66,24 @@ def detect(
     task: str = "",
     here: Callable[[], str] = find_here,
 ) -> World:
-    """Return the world of this process, whole: its place, its master, and the name of its job.
+    """Return the world of this process; raise Refusal where variables contradict each other, or --nproc a launcher.
 
-    nproc: what the user asked for with --nproc, over PET_NPROC_PER_NODE; launcher: what has started this process, if
-    that is known already; typed: the PET_ variables of a typed torchrun, which has a world of its own; task: what is
-    trained, by which a rendezvous is named; here: finds this node's address. Raise Refusal where variables contradict
-    each other, or where a launcher has counted the processes already.
+    nproc: the number in --nproc; launcher: what started this process, if that is known; typed: the PET_ variables of a
+    typed torchrun, which has a world of its own; task: what is trained; here: finds this node's address.
     """
     launcher = launcher or find_launcher(environ)
     if typed is not None:
-        world = torchrun.read_typed(typed, nproc)._replace(around=launcher)
+        world = torchrun.read_typed(typed, nproc)._replace(outer=launcher)
         environ = {**environ, **typed}
     else:
         world = read_world(environ, launcher, nproc)
-    if world.master == HERE:
+    if world.master == THIS_NODE:
         world = world._replace(master=here())
     return name_job(world, environ, task)
 
 
 def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
-    """Return the world of a launcher, with a number of processes that was asked for; raise Refusal as `detect`."""
+    """Return the world of a launcher, with the number in --nproc; raise Refusal as `detect`."""
     if nproc is None:
         return launcher.world(environ)
     if launcher.started:
@@ -102,5 +92,5 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
     world = launcher.world({**environ, torchrun.COUNT: ""})
     if world.rank is not None:  # of a world of one, which starts others
-        return World(ALONE, launcher.why, local_size=nproc, only=True)
+        return World(ALONE, launcher.why, local_size=nproc, started_alone=True)
     return world._replace(local_size=nproc)

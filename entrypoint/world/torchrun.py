@@ -222,6 +222,11 @@ def parse_nodes(text: str) -> tuple[int, int]:
     return low, high
 
 
+def make_launcher_without_ranks(kind: str, why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
+    """Return a launcher of one process, which may start ranks itself."""
+    return Launcher(kind, why, proof, lambda environ: World(kind, why, local_size=read_count(environ)))
+
+
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
     """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
     return Launcher(TORCHRUN, why, proof, lambda environ: read_pod(environ, why))

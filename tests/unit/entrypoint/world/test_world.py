@@ -15,7 +15,7 @@ from entrypoint.numbers import whole
 from entrypoint.tuning.threads import Role, spread_processes
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
-from entrypoint.world.model import ALONE, HERE, PORT, PORTS, Ranks, choose_port, read_layout
+from entrypoint.world.model import ALONE, PORT, PORTS, THIS_NODE, Ranks, choose_port, read_layout
 from entrypoint.world.others import SAGEMAKER
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
 from entrypoint.world.table import complete, detect
@@ -138,7 +138,7 @@ def test_nodes_and_processes_are_counted(
     environ: dict[str, str], nproc: int | None, nodes: tuple[int, int], asked: str
 ) -> None:
     world = detect(environ, nproc)
-    assert (world.nodes, world.asked) == (nodes, asked)
+    assert (world.nodes, world.size_text) == (nodes, asked)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_nodes_and_processes_are_counted(
 def test_the_ranks_of_this_node_and_the_nodes_are_counted(
     local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
 ) -> None:
-    names = Ranks("RANK", "SIZE", (), ("LOCAL",), nodes=("NODES",), around=("AROUND",))
+    names = Ranks("RANK", "SIZE", (), ("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
     assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, names, size) == (nodes, found)
 
 
@@ -172,8 +172,8 @@ def test_the_ranks_of_this_node_and_the_nodes_are_counted(
 )
 def test_a_node_that_is_the_master_without_an_address_is_rank_0(index: str, first: str, rank: int) -> None:
     environ = {**BATCH, "AWS_BATCH_JOB_NODE_INDEX": index, f"{MAIN}INDEX": first}
-    world = detect(environ, here=lambda: HERE)
-    assert (world.node_rank, world.master) == (rank, HERE if rank == 0 else "10.0.2.163")
+    world = detect(environ, here=lambda: THIS_NODE)
+    assert (world.node_rank, world.master) == (rank, THIS_NODE if rank == 0 else "10.0.2.163")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_typed_torchrun_has_a_world_of_its_own(
         return
     found = detect(left_by(*around), 2, typed=typed)
     assert (found.launcher, found.nodes, found.node_rank, found.local_size) == (*world, 2)
-    assert found.around is not None and found.around.started == bool(around)
+    assert found.outer is not None and found.outer.started == bool(around)
 
 
 def test_a_typed_torchrun_may_meet_others_on_this_machine() -> None:
@@ -394,6 +394,6 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     assert 1 <= low <= high
     assert world.rank is None or 0 <= world.rank < high
     if world.launcher == ALONE and environ.get("MULTINODE_WORLD_SIZE", "").strip() != "1":
-        box = is_in_step(environ) or world.only
+        box = is_in_step(environ) or world.started_alone
         counted = [name for name in (*SIZES, *RANKS) if not (box and name.startswith("SLURM_"))]
         assert not [name for name in counted if (whole(environ.get(name, "")) or 0) > (name in SIZES)]
