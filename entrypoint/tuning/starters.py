@@ -13,7 +13,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import COUNT, EACH, WORDS, read_count
+from entrypoint.world.torchrun import AUTO, COUNT, read_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +39,7 @@ WITH_VALUE = "cmWX"
 FLAGS = (
     "--standalone", "-m", "--module", "--no_python", "--run_path", "--virtual_local_rank", "--use_env", "-h", "--help",
 )  # fmt: skip
+EACH = "--nproc_per_node"
 HELP = frozenset({"-h", "--help"})
 
 # Options of `accelerate launch` by which it starts more than one process on a CPU (accelerate/commands/launch.py,
@@ -74,7 +75,7 @@ class Start(NamedTuple):
     @property
     def is_auto(self) -> bool:
         """Return whether the machine decides how many ranks torchrun starts."""
-        return self.program == TORCHRUN and self.environ.get(COUNT, "").strip().lower() in WORDS
+        return self.program == TORCHRUN and self.environ.get(COUNT, "").strip().lower() in AUTO
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
@@ -88,7 +89,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         if not HELP.isdisjoint(typed):
             return None
         meeting = read_options(typed, environ, nproc)
-        return Start(program, read_count(meeting, typed=EACH in typed), meeting, EACH in typed)
+        return Start(program, read_count(meeting), meeting, EACH in typed)
     if program == ACCELERATE:
         return Start(program, read_accelerate(options, environ, read_file).each, {})
     if program == MPIRUN:
@@ -231,7 +232,7 @@ def replace_auto(words: list[str], count: int) -> list[str]:
     program, options = find_starter(words)
     new, start = list(words), len(words) - len(options)
     for name, value, place in walk_options(options, FLAGS) if program == TORCHRUN else ():
-        if name == EACH and value.lower() in WORDS:
+        if name == EACH and value.lower() in AUTO:
             word = new[start + place]
             new[start + place] = f"{word[: len(word) - len(value)]}{count}"
     return new

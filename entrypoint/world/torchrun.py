@@ -1,4 +1,4 @@
-"""torchrun: its workers, and a rendezvous for which it has to be started; PET_ names are torchrun's own."""
+"""torchrun: its workers, and nodes on which it has to be started; each option has a variable, PET_ and its name."""
 
 from __future__ import annotations
 
@@ -27,22 +27,26 @@ from entrypoint.world.model import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What torchrun takes for a number of processes besides a number; all of them are resolved here, because torchrun
-# counts the processors of the host, of which a container may have few.
-WORDS = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-EACH = "--nproc_per_node"
+# What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
+# container may have few, so all of these become a number here.
+AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
 EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
-AT_MASTER = f"export PET_MASTER_PORT={PORT}; of a typed torchrun --master_port {PORT}"
+NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
+
+
+def give(name: str, value: object) -> str:
+    """Return how torchrun is given a value: by its variable, or by its option where it is typed."""
+    return f"export {name}={value}; of a typed torchrun --{name[4:].lower()} {value}"
 
 
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
 
-    A master on loopback is for one node. On any node but the first, its rank and ours say how many each node has.
+    A master on loopback is for one node. Elsewhere the first rank of a node is its number times the ranks of each.
     """
     if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
         return size
@@ -63,30 +67,24 @@ PLAIN = Ranks(
 
 
 def is_set_by_hand(environ: Mapping[str, str]) -> bool:
-    """Return whether this is a node of a world set up by hand, or by an operator older than the PET_ variables."""
+    """Return whether somebody has set the variables of a node, or an operator older than the PET_ variables."""
     return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and (number(environ, "WORLD_SIZE") or 0) > 1
 
 
-def read_count(environ: Mapping[str, str], *, typed: bool = False) -> int | None:
-    """Return how many processes a node should run; None where the machine decides.
-
-    typed: whether the number is that of a typed option. Raise Refusal for what torchrun starts no processes for.
-    """
+def read_count(environ: Mapping[str, str]) -> int | None:
+    """Return how many processes a node should run, None where the machine decides; raise Refusal for any other text."""
     text = environ.get(COUNT, "").strip()
-    if text.lower() in WORDS:
+    if text.lower() in AUTO:
         return None
     value = whole(text)
     if not value or value > MOST_PROCESSES:
-        name, remedy = (EACH, f"{EACH} auto") if typed else (COUNT, f"export {COUNT}=auto")
-        raise Refusal(f"{name} is not a number of processes up to {MOST_PROCESSES}", repr(text), remedy)
+        fact = f"{COUNT} is not a number of processes up to {MOST_PROCESSES}"
+        raise Refusal(fact, repr(text), give(COUNT, "auto"))
     return value
 
 
 def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
-    """Return the world that PyTorchJob, Trainer v2 or the user describes to torchrun.
-
-    Raise Refusal for nodes that would not meet, or each train alone.
-    """
+    """Return the world that PET_ variables describe; raise Refusal for nodes that would not meet."""
     nodes = read_nodes(environ)
     elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
     node_rank = None if elastic else read_node_rank(environ, nodes[1])
@@ -99,35 +97,32 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     if not host or not can_be_host(unbracket(host)):
         remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(elastic), remedy)
-    port = port or (C10D_PORT if elastic else "")
-    at_endpoint = f"export PET_RDZV_ENDPOINT={host}:{PORT}; of a typed torchrun --rdzv_endpoint {host}:{PORT}"
-    number_of_port = read_master_port(port, at_endpoint if elastic else AT_MASTER) or PORT
-    each = read_count(environ)
+    remedy = give("PET_RDZV_ENDPOINT", f"{host}:{PORT}") if elastic else give("PET_MASTER_PORT", PORT)
+    found = read_master_port(port or (C10D_PORT if elastic else ""), remedy) or PORT
+    local = read_count(environ)
     check_options(environ, nodes[1])
-    return World(TORCHRUN, why, nodes, node_rank, each, master=unbracket(host), port=number_of_port)
+    return World(TORCHRUN, why, nodes, node_rank, local, master=unbracket(host), port=found)
 
 
 def read_pod(environ: Mapping[str, str], why: str) -> World:
-    """Return the world that variables describe, where nobody is there to see that nodes find only themselves."""
+    """Return the world that variables describe; raise Refusal for nodes that would find only themselves, as well."""
     world = read_rendezvous(environ, why)
-    found = explain_loopback(environ, world)
-    if found:
+    if found := explain_loopback(environ, world):
         raise found
     return world
 
 
-def read_typed(typed: Mapping[str, str], each: int | None) -> World:
-    """Return the world of a typed torchrun, from its PET_ variables; each: how many processes were asked for.
+def read_typed(typed: Mapping[str, str], local: int | None) -> World:
+    """Return the world of a typed torchrun from its PET_ variables; local: how many processes were asked for.
 
-    All agents that somebody has typed may be on this machine, so a master on loopback gets a note. Raise Refusal for
-    several nodes without a place to meet: torchrun would take this node for it, and some agents wait without end for
-    others, some train a model each.
+    A master on loopback gets a note, because all its agents may be on this machine. Raise Refusal for several nodes
+    without a place to meet: torchrun would take each node for it, so that some wait without end, some train alone.
     """
-    each = read_count(typed) if each is None else each
+    local = read_count(typed) if local is None else local
     nodes = parse_nodes(typed.get("PET_NNODES", "1"))[1]
     if typed.get("PET_RDZV_ENDPOINT") or typed.get("PET_MASTER_ADDR"):
         why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else AT_MASTER_ADDR
-        world = read_rendezvous({**typed, COUNT: ""}, why)._replace(local_size=each)
+        world = read_rendezvous({**typed, COUNT: ""}, why)._replace(local_size=local)
         found = explain_loopback(typed, world)
         return world._replace(notes=(found.note,) if found else ())
     check_options(typed, nodes)
@@ -138,14 +133,14 @@ def read_typed(typed: Mapping[str, str], each: int | None) -> World:
         )
         fact = "nothing says where the nodes of this torchrun meet"
         raise Refusal(fact, f"--nnodes {typed['PET_NNODES']}", remedy)
-    return World(ALONE, NO_LAUNCHER, local_size=each)
+    return World(ALONE, NO_LAUNCHER, local_size=local)
 
 
 def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None:
-    """Return why several nodes do not meet at an address at which each of them finds only itself; None if they do.
+    """Return why nodes do not meet at an address where each finds only itself, and may train alone; None if they do.
 
-    In an elastic rendezvous each would train alone. MASTER_ADDR may be on loopback: somebody may start several
-    processes on one machine by hand, and an older PyTorchJob sets localhost in the pod of the master.
+    MASTER_ADDR may be on loopback: somebody may start several processes on one machine by hand, and an older PyTorchJob
+    sets localhost in the pod of the master.
     """
     name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
     here = is_loopback(world.master or "") or world.master in ANYWHERE
@@ -162,29 +157,20 @@ def is_standalone(environ: Mapping[str, str]) -> bool:
 
 
 def check_options(environ: Mapping[str, str], nodes: int) -> None:
-    """Raise Refusal for options with which torchrun would wait in vain: a master at port 0, and a place of its own.
-
-    A standalone torchrun keeps the number of nodes, and each of them waits alone (torch/distributed/run.py).
-    """
-    read_master_port(environ.get("PET_MASTER_PORT", "").strip(), AT_MASTER)
+    """Raise Refusal for what makes each node wait alone: port 0, and --standalone (torch/distributed/run.py)."""
+    read_master_port(environ.get("PET_MASTER_PORT", "").strip(), give("PET_MASTER_PORT", PORT))
     if nodes > 1 and is_standalone(environ):
         remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
         raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
 
 
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
-    """Return which node this is; None where it is the only one and nothing says so.
-
-    Kubernetes itself numbers the pods of an Indexed Job.
-    """
-    names = ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else []))
-    rank = first_number(environ, names)
+    """Return which node this is; None where it is the only one and nothing says so."""
+    rank = first_number(environ, ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else [])))
     if rank is None and nodes > 1:
-        remedy = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
-        raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", remedy)
+        raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", NODE_RANKS)
     if rank is not None and rank >= nodes:
-        numbers = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others, all below PET_NNODES"
-        remedy = f"{numbers}; of a typed torchrun --node_rank and --nnodes"
+        remedy = f"{NODE_RANKS}, all below PET_NNODES; of a typed torchrun --node_rank and --nnodes"
         raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
     return rank
 
@@ -198,23 +184,22 @@ def split_endpoint(text: str) -> tuple[str, str]:
 
 
 def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return the number of nodes, `2` or `1:4`; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+    """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
 
     Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
     """
-    text = environ.get("PET_NNODES", "").strip()
-    if not text:
-        endpoint = environ.get("PET_RDZV_ENDPOINT", "")
-        count = None if endpoint else number(environ, "WORLD_SIZE")
-        if not count:
-            value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
-            raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
-        return count, count
-    return parse_nodes(text)
+    if text := environ.get("PET_NNODES", "").strip():
+        return parse_nodes(text)
+    endpoint = environ.get("PET_RDZV_ENDPOINT", "")
+    count = None if endpoint else number(environ, "WORLD_SIZE")
+    if not count:
+        value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
+        raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
+    return count, count
 
 
 def parse_nodes(text: str) -> tuple[int, int]:
-    """Return the smallest and the largest number of nodes of `2` or `1:4`; raise Refusal for anything else."""
+    """Return the fewest and the most nodes of `2` or `1:4`; raise Refusal for anything else."""
     low, high = read_range(text) or (None, None)
     if low is None or high is None:  # torchrun knows no range without an end
         remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
