@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from images.host import fingerprint
 from images.host.disk import files
 from images.host.disk.faults import disk_fault, store_faults
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 
 CHUNK = 1 << 20
+PARTS = ("blobs", "records", "trees", "locks", "aside")
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
@@ -67,7 +68,8 @@ class Store:
     root/aside/                  what is being written; nothing here is ever read
     root/aside/*/held            held by flock(2) while its process lives; what a killed one left is removed
 
-    The root is made for its owner alone; a store that is shared on purpose stays as it is.
+    It is its owner's alone: a store, or a part of it, that another user owns or may write to, or that is a link, is
+    refused, and a file of another user's counts as one that is not there.
     """
 
     def __init__(self, root: Path, sources: str | None = None) -> None:
@@ -75,8 +77,7 @@ class Store:
         self.root = root.absolute()  # programs that run elsewhere are given files of it
         self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
         try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
-            (root / "aside").mkdir(exist_ok=True)
+            _require_own(root)
             with tempfile.TemporaryFile(dir=root / "aside"):
                 pass  # a read-only disk is said now, not after the downloads
         except OSError as error:
@@ -95,9 +96,9 @@ class Store:
     def blob(self, digest: str, name: str = "blob", size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
-        if path.is_symlink() or not path.is_file():
+        if (found := files.own_file(path)) is None:
             return None
-        if size is not None and path.stat().st_size != size:
+        if size is not None and found.st_size != size:
             self.drop(path)
             return None
         return path
@@ -155,10 +156,10 @@ class Store:
 
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
-        try:
-            digest, _, text = (self.root / "records" / kind / key).read_bytes().partition(b"\n")
-        except FileNotFoundError:
+        path = self.root / "records" / kind / key
+        if files.own_file(path) is None:
             return None
+        digest, _, text = path.read_bytes().partition(b"\n")
         return json.loads(text) if digest.decode(errors="replace") == hashlib.sha256(text).hexdigest() else None
 
     def write_record(self, kind: str, key: str, value: object) -> None:
@@ -200,6 +201,27 @@ class Store:
                 yield
             finally:
                 path.unlink(missing_ok=True)
+
+
+def _require_own(root: Path) -> None:
+    """Make the directories of a store; raise WorldFault for one that is there and is not this user's alone.
+
+    Whoever can write to it decides what its records say of its files, and what is removed in it.
+    """
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
+    _refuse(root, files.foreign(root))
+    for part in PARTS:
+        (root / part).mkdir(mode=0o700, exist_ok=True)
+    is_closed = not root.stat().st_mode & 0o077
+    for part in (*PARTS, "uv"):  # which uv makes
+        if os.path.lexists(root / part):
+            _refuse(root / part, files.foreign(root / part, is_closed=is_closed))
+
+
+def _refuse(place: Path, why: str | None) -> None:
+    if why:
+        remedy = "set XDG_CACHE_HOME to a directory of your own; or remove this one, with all that is in it"
+        raise WorldFault("a directory of the store is not this user's alone", f"{place} ({why})", remedy)
 
 
 def canonical(value: object) -> bytes:

@@ -23,7 +23,8 @@ def test_another_user_makes_the_same_layers(module_path: Path) -> None:
     home = module_path / "home"
     home.mkdir()
     home.chmod(0o777)
-    env = {**os.environ, **store_with(module_path / "store", "debs", "bases"), "TZ": "Asia/Tokyo", "HOME": str(home)}
+    store = store_with(module_path / "store", "debs", "bases", owner=65534)
+    env = {**os.environ, **store, "TZ": "Asia/Tokyo", "HOME": str(home)}
 
     second = json.loads(_as_nobody([*options, "--json", "--jobs", "1"], home, env))
 

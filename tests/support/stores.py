@@ -13,8 +13,11 @@ from images.host.context import default_root
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load", "--no-bytecode")
 
 
-def store_with(directory: Path, *kinds: str) -> dict[str, str]:
-    """Make a store that has what was downloaded, and these kinds of records with what they name."""
+def store_with(directory: Path, *kinds: str, owner: int | None = None) -> dict[str, str]:
+    """Make a store that has what was downloaded, and these kinds of records with what they name.
+
+    For another `owner` its files are copies: a store has its owner's files only.
+    """
     real = default_root(os.environ)
     fresh = directory / "multinode"
     (fresh / "records").mkdir(parents=True)
@@ -25,10 +28,11 @@ def store_with(directory: Path, *kinds: str) -> dict[str, str]:
     for blob in (real / "blobs").glob("*/*"):
         if blob.name != "blob" or blob.parent.name in named:
             (fresh / "blobs" / blob.parent.name).mkdir(parents=True, exist_ok=True)
-            _link(blob, fresh / "blobs" / blob.parent.name / blob.name)
-    for path in [directory, *directory.rglob("*")]:
-        if path.is_dir():
-            path.chmod(0o777)
+            put = _link if owner is None else shutil.copy
+            put(blob, fresh / "blobs" / blob.parent.name / blob.name)
+    if owner is not None:
+        for path in [directory, *directory.rglob("*")]:
+            os.chown(path, owner, owner)
     return {"XDG_CACHE_HOME": str(directory)}
 
 

@@ -7,6 +7,7 @@ import fcntl
 import glob
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,10 +36,40 @@ def own_directory(parent: Path, prefix: str = "") -> Iterator[Path]:
 
 
 def remove_if_left(own: Path) -> None:
-    """Remove such a directory if nobody holds it."""
-    with suppress(OSError), (own / HELD).open("a") as file:  # it may be gone, where a removal was interrupted
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(own, ignore_errors=True)
+    """Remove such a directory of this user if nobody holds it; follow no link, and make nothing."""
+    with suppress(OSError):
+        if foreign(own):
+            return
+        try:
+            held = os.open(own / HELD, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:  # where a removal was interrupted
+            shutil.rmtree(own, ignore_errors=True)
+            return
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(own, ignore_errors=True)
+        finally:
+            os.close(held)
+
+
+def foreign(directory: Path, *, is_closed: bool = False) -> str | None:
+    """Return why a directory is not this user's alone; in one that `is_closed` to others its mode says nothing."""
+    found = directory.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return "a link"
+    if found.st_uid != os.geteuid():
+        return f"its owner is uid {found.st_uid}"
+    is_open = found.st_mode & 0o022 and not is_closed
+    return f"others may write to it, mode {stat.S_IMODE(found.st_mode):o}" if is_open else None
+
+
+def own_file(path: Path) -> os.stat_result | None:
+    """Return what is known of a file of this user's; None for what is none, a link or somebody else's."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -14,7 +15,7 @@ import pytest
 
 from images.host import fingerprint
 from images.host.context import default_root
-from images.host.disk.files import HELD, NEW
+from images.host.disk.files import HELD, NEW, remove_if_left, replacing
 from images.host.errors import UserFault, WorldFault
 from images.host.store import FileName, Sha256, Store, canonical, key_of, sha256
 
@@ -194,6 +195,75 @@ def test_a_store_is_for_its_owner_and_one_that_is_there_stays_as_it_is(tmp_path:
     (tmp_path / "shared").mkdir(mode=0o755)
 
     assert [Store(tmp_path / name).root.stat().st_mode & 0o777 for name in ("new", "shared")] == [0o700, 0o755]
+
+
+OTHER = 65534  # a user
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def give(path: Path) -> None:
+    os.chown(path, OTHER, OTHER, follow_symlinks=False)
+
+
+def link_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("part", ["", "aside", "blobs", "records", "trees", "locks", "uv"])
+@pytest.mark.parametrize("change", [pytest.param(give, marks=AS_ROOT), link_away, lambda path: path.chmod(0o777)])
+def test_a_store_that_is_not_this_users_alone_is_refused(
+    tmp_path: Path, part: str, change: Callable[[Path], None]
+) -> None:
+    root = tmp_path / "store"
+    Store(root)
+    (root / "uv").mkdir()
+    root.chmod(0o755)
+    victim = root / "aside/victim"
+    victim.mkdir()
+    change(root / part)
+
+    with pytest.raises(WorldFault, match="is not this user's alone") as caught:
+        Store(root)
+
+    assert caught.value.value.startswith(str(root / part)) and victim.resolve().exists()
+
+
+@AS_ROOT
+def test_what_another_user_put_into_a_store_is_not_there(tmp_path: Path) -> None:
+    """A forged record would make other bytes pass for a sha256."""
+    store = Store(tmp_path)
+    path = store.place(digest := keep(store, b"content"))
+    path.write_bytes(b"Content")
+    store.sha256(path, digest)
+    assert store.whole(digest, "blob") == path
+    for record in (tmp_path / "records/hashes").iterdir():
+        give(record)
+    assert store.whole(digest, "blob") is None
+
+    give(store.place(digest := keep(store, b"more")))
+    assert store.blob(digest) is None
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_cleaning_up_follows_no_link_and_makes_nothing(tmp_path: Path, is_empty: bool) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "data").touch()
+    place = tmp_path / "image.tar"
+    left = tmp_path / ".image.tar.abcdefgh"
+    if is_empty:
+        left.symlink_to(victim)
+    else:
+        left.mkdir()
+        (left / HELD).symlink_to(tmp_path / "made")
+        (left / "written").touch()
+
+    remove_if_left(left)
+    with replacing(place) as aside:
+        aside.touch()
+
+    assert [path.name for path in victim.iterdir()] == ["data"] and not (tmp_path / "made").exists()
 
 
 def test_a_file_elsewhere_is_not_the_stores_fault(tmp_path: Path) -> None:
