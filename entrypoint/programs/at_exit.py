@@ -14,7 +14,8 @@ At its exit, after all that the script has registered, if it has imported torch.
 - a group of oneCCL is kept and ends with the process: the destructor of rank 0's waits until all others have left, and
   one that waits in a collective for a rank 0 that failed never leaves, so no launcher would learn of it.
 
-No other rank is waited for, and the exit code stays the program's own.
+No other rank is waited for, and the exit code stays the program's own; after ^C it is 130, as without the libraries of a
+training.
 """
 
 from __future__ import annotations
@@ -108,12 +109,25 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
     """Do what has to be done at the exit; root: the directory of the package."""
     if DISTRIBUTED not in modules:
         return
+    error = getattr(sys, "last_value", None)
     with contextlib.suppress(Exception):  # the program's own error is what counts
         sys.path.insert(0, root)
-        say(getattr(sys, "last_value", None), modules, environ)
+        say(error, modules, environ)
     if modules[DISTRIBUTED].is_initialized():
         time.sleep(REST)
     keep_groups(modules)
+    if isinstance(error, KeyboardInterrupt):
+        end_by_interrupt()
+
+
+def end_by_interrupt() -> None:
+    """End this process by SIGINT, as Python does after ^C: it forgets that where a library evaluates text at the exit.
+
+    A shell stops its script, and an orchestrator sees 130 (Modules/main.c, exit_sigint).
+    """
+    sys.stdout.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
