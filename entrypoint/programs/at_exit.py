@@ -14,8 +14,7 @@ At its exit, after all that the script has registered, if it has imported torch.
 - a group of oneCCL is kept and ends with the process: the destructor of rank 0's waits until all others have left, and
   one that waits in a collective for a rank 0 that failed never leaves, so no launcher would learn of it.
 
-No other rank is waited for, and the exit code stays the program's own; after ^C it is 130, as without the libraries of a
-training.
+No other rank is waited for, and the exit code stays the program's own; after ^C it is 130, as without any library.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(im
     script = "examples/pytorch/question-answering/run_qa.py"
     words, file = "parse_args_into_dataclasses()", "parse_json_file(__import__('sys').argv[1])"
     (tmp_path / "run_qa.py").write_text((EXAMPLES / script).read_text().replace(words, file))
-    old = {"no_cuda": True, "bf16": True, "evaluation_strategy": "no", "warmup_ratio": 1.0, "warmup_steps": 0}
+    old = {"no_cuda": True, "bf16": True, "evaluation_strategy": "no", "warmup_ratio": 0.1}
     (tmp_path / "old.json").write_text(json.dumps({**old, "output_dir": "/tmp/x", "learning_rate": 3e-5}))
     tmp_path.chmod(0o755)
     mounts = [f"--volume={tmp_path}/run_qa.py:/workspace/transformers/{script}:ro", f"--volume={tmp_path}:/given:ro"]

@@ -132,16 +132,6 @@ def test_the_options_of_programs_that_start_ranks_are_known(bare_image: str) -> 
         assert {name[:2] + name[2:].replace("-", "_") for name in names} <= set(known)
 
 
-def test_imports_do_without_full_collections(image: str) -> None:
-    """There are seven otherwise, a seventh of the CPU time to the first step."""
-    program = (
-        "import gc; from transformers import Trainer; late = gc.get_stats()[2]['collections']; "
-        "gc.collect(); print(late, gc.get_threshold())"
-    )
-
-    assert run(image, "python3", "-c", program).out == "0 (700, 10, 10)\n"
-
-
 GARBAGE = """
 import gc
 import torch

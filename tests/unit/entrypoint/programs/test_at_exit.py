@@ -117,7 +117,7 @@ sys.modules[{name!r}] = types.SimpleNamespace(
         pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
         pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
         pytest.param(
-            "import atexit; atexit.register(eval, '1'); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)",
+            "import atexit; atexit.register(lambda: eval('1')); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)",
             -2,
             "KeyboardInterrupt\n",
             id="^C, and a library that evaluates text at the exit",
