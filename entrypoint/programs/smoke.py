@@ -34,6 +34,7 @@ from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArg
 from entrypoint.programs import smoke_checks as checks
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, SmokeArguments, default_flags, known_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
+from entrypoint.world.model import read_job_name
 
 # What accelerate calls it; ranks on processors without a unit for bf16 train in float32.
 TYPES = {"bf16": "bfloat16", "fp16": "float16"}
@@ -69,7 +70,7 @@ def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping
     # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
     world = int(arguments.world_size)
     checks.check_world(world, gather(checks.asked_size(asked, environ)))
-    checks.check_jobs(gather(checks.find_job(environ)))
+    checks.check_jobs(gather(read_job_name(environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_used_backend(backend, planned)
     batch = int(arguments.per_device_train_batch_size) * int(arguments.gradient_accumulation_steps)

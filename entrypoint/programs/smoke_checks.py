@@ -125,11 +125,6 @@ def check_world(size: int, asked: Sequence[str]) -> None:
             raise Failed(f"the world is {word} than asked for: {size} instead of {asked_for}{by}")
 
 
-def find_job(environ: Mapping[str, str]) -> str:
-    """Return what only the ranks of one job share: what the entrypoint named, and torchrun's own name for it."""
-    return " ".join(environ[name] for name in ("MULTINODE_JOB", "TORCHELASTIC_RUN_ID") if environ.get(name))
-
-
 def check_jobs(names: Sequence[str]) -> None:
     """Raise Failed unless all ranks, in their order, are of one job: two that share a node and a port may have met."""
     if len(set(names)) > 1:

@@ -2,28 +2,38 @@
 
 They meet at the address of rank 0 before torch does, on a port that follows from the job's own, and only for as long as
 that takes. Nothing is left of it, so no earlier start can be taken for this one. A rank that does not get the answer
-never begins; it tries again until all come, as ranks do that torchrun starts again one after the other. Whoever reaches
-the port can answer for a rank, as with torch's own store: at worst the training begins at another step, on all ranks.
+never begins; it tries again until all come, as ranks do that torchrun starts again one after the other. A rank of
+another job that has the same port is sent away. Whoever reaches the port and knows the job can answer for a rank, as
+with torch's own store: at worst the training begins at another step, on all ranks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, NamedTuple
+from zlib import crc32
 
-from entrypoint.errors import LATER, Refusal
+from entrypoint.errors import LATER, USER, Refusal
 from entrypoint.world.model import PORT, PORTS
 
 if TYPE_CHECKING:
     from entrypoint.world.model import World
 
-# Seconds that ranks wait for each other: an image may have to be fetched first. Seconds for a stranger who says
-# nothing, and between two tries.
-WAIT, TURN, PAUSE = 900.0, 5.0, 0.3
-YES, NO = "yes", "no"
+# Seconds that ranks wait for each other: an image may have to be fetched first. Seconds in which a rank that was
+# refused still tells the others, for a stranger who says nothing, and between two tries.
+WAIT, TELL, TURN, PAUSE = 900.0, 30.0, 5.0, 0.3
+YES, NO, REFUSED = "yes", "no", "refused"
 # More than a line of ours has.
 LONGEST = 1 << 16
+
+
+class Caller(NamedTuple):
+    """A rank that waits for an answer, and why it was refused, if it was."""
+
+    socket: socket.socket
+    refusal: str
 
 
 def choose_port(world: World) -> int:
@@ -31,40 +41,70 @@ def choose_port(world: World) -> int:
     return PORTS[(world.port or PORT) % len(PORTS)]
 
 
-def agree(world: World, offer: str, accepts: Callable[[str], bool], wait: float = WAIT) -> str:
+def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wait: float = WAIT) -> str:
     """Return what rank 0 has offered if all ranks accept it, else an empty text; the same on all of them.
 
-    offer: a line, which counts on rank 0 alone; empty where it has nothing to offer. Raise Refusal where not all ranks
-    come in time.
+    job: what only the ranks of this job know; offer: a line, which counts on rank 0 alone; empty where it has nothing
+    to offer. Raise Refusal where not all ranks come in time, or one of them was refused.
     """
     end = time.monotonic() + wait
-    size, port = world.sizes[1], choose_port(world)
     if world.rank:
-        return follow((world.master or "", port), f"{size} {world.rank}", accepts, end)
-    return lead(size, port, offer, end)
+        return follow(world, introduce(world, job), accepts, end)
+    return lead(world, job, offer, end)
 
 
-def lead(size: int, port: int, offer: str, end: float) -> str:
+def tell_refused(world: World, job: str, refusal: Refusal, wait: float = TELL) -> None:
+    """Tell the ranks that wait for this one that it was refused, so that they end, too."""
+    end, why = time.monotonic() + wait, f"{REFUSED} {refusal.code} rank {world.rank}: {refusal.note}"
+    with contextlib.suppress(Refusal):
+        if world.rank:
+            follow(world, f"{introduce(world, job)} {why}", lambda _: False, end)
+        else:
+            lead(world, job, why, end)
+
+
+def introduce(world: World, job: str) -> str:
+    """Return the line with which a rank calls."""
+    return f"{world.sizes[1]} {crc32(job.encode(errors='surrogateescape')):08x} {world.rank}"
+
+
+def lead(world: World, job: str, offer: str, end: float) -> str:
     """Make the offer to all other ranks, and return it if they all accept."""
-    ranks: dict[int, socket.socket] = {}
+    ranks: dict[int, Caller] = {}
     try:
-        with listen(port, end) as server:
-            while count_callers(ranks) < size - 1:
-                admit(server, size, ranks, end)
-        for each in ranks.values():
-            each.settimeout(TURN)
-            send(each, offer)
-        answers = {rank: receive(each, end) for rank, each in ranks.items()} if offer else {}
+        gather(world, job, ranks, end, refused=offer.startswith(REFUSED))
+        offer = next((each.refusal for each in ranks.values() if each.refusal), offer)
+        for caller, _ in ranks.values():
+            caller.settimeout(TURN)
+            send(caller, offer)
+        check_offer(offer)
+        answers = {rank: receive(caller, end) for rank, (caller, _) in ranks.items()} if offer else {}
         agreed = all(answer == YES for answer in answers.values())
-        for each in ranks.values() if offer else ():
-            send(each, YES if agreed else NO)
+        for caller, _ in ranks.values() if offer else ():
+            send(caller, YES if agreed else NO)
     except OSError as error:
-        missing = sorted({*range(1, size)} - ranks.keys())
+        missing = sorted({*range(1, world.sizes[1])} - ranks.keys())
         raise explain_missing(f"rank {missing[0]} has not come" if missing else f"a rank has left: {error}") from None
     finally:
-        for each in ranks.values():
-            each.close()
+        for caller, _ in ranks.values():
+            caller.close()
     return offer if agreed else ""
+
+
+def gather(world: World, job: str, ranks: dict[int, Caller], end: float, *, refused: bool) -> None:
+    """Let all other ranks in; where one is refused, those that come soon. Raise OSError where some do not come."""
+    with listen(choose_port(world), end) as server:
+        while count_callers(ranks) < world.sizes[1] - 1:
+            refused = refused or any(each.refusal for each in ranks.values())
+            if refused:
+                end = min(end, time.monotonic() + TELL)
+            server.settimeout(max(end - time.monotonic(), 0.01))
+            try:
+                admit(server.accept()[0], world, job, ranks)
+            except OSError:
+                if not refused:
+                    raise
+                return
 
 
 def listen(port: int, end: float) -> socket.socket:
@@ -80,25 +120,24 @@ def listen(port: int, end: float) -> socket.socket:
             time.sleep(PAUSE)
 
 
-def admit(server: socket.socket, size: int, ranks: dict[int, socket.socket], end: float) -> None:
-    """Let the next caller in, if it is a rank of this world; one that calls again takes the place of its first call."""
-    server.settimeout(max(end - time.monotonic(), 0.01))
-    caller, _ = server.accept()
+def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, Caller]) -> None:
+    """Let a caller in, if it is a rank of this job; one that calls again takes the place of its first call."""
     try:
-        asked, rank = map(int, receive(caller, time.monotonic() + TURN).split())
+        asked, _, refusal = receive(caller, time.monotonic() + TURN).partition(f" {REFUSED} ")
+        rank = int(asked.rpartition(" ")[2])
     except (OSError, ValueError):
-        asked, rank = 0, 0
-    if asked != size or not 0 < rank < size:
+        asked, rank, refusal = "", 0, ""
+    if asked != introduce(world._replace(rank=rank), job) or not 0 < rank < world.sizes[1]:
         caller.close()
         return
     if rank in ranks:
-        ranks[rank].close()
-    ranks[rank] = caller
+        ranks[rank].socket.close()
+    ranks[rank] = Caller(caller, refusal and f"{REFUSED} {refusal}")
 
 
-def count_callers(ranks: dict[int, socket.socket]) -> int:
+def count_callers(ranks: dict[int, Caller]) -> int:
     """Return how many ranks wait for an answer; one that was killed meanwhile calls again when it is started again."""
-    for rank, caller in list(ranks.items()):
+    for rank, (caller, _) in list(ranks.items()):
         caller.setblocking(False)
         try:
             caller.recv(1, socket.MSG_PEEK)
@@ -106,17 +145,19 @@ def count_callers(ranks: dict[int, socket.socket]) -> int:
             continue
         except OSError:
             pass
-        ranks.pop(rank).close()  # nothing comes from one that was not asked yet, but its end
+        ranks.pop(rank).socket.close()  # nothing comes from one that was not asked yet, but its end
     return len(ranks)
 
 
-def follow(address: tuple[str, int], name: str, accepts: Callable[[str], bool], end: float) -> str:
+def follow(world: World, name: str, accepts: Callable[[str], bool], end: float) -> str:
     """Call rank 0 until it answers, say whether we accept its offer, and return that if all do."""
+    address = (world.master or "", choose_port(world))
     while True:
         try:
             with socket.create_connection(address, TURN) as caller:
                 send(caller, name)
                 offer = receive(caller, end)
+                check_offer(offer)
                 if not offer:
                     return ""
                 send(caller, YES if accepts(offer) else NO)
@@ -125,6 +166,15 @@ def follow(address: tuple[str, int], name: str, accepts: Callable[[str], bool], 
             if time.monotonic() > end:
                 raise explain_missing(f"rank 0 does not answer at {address[0]}:{address[1]}: {error}") from None
         time.sleep(PAUSE)
+
+
+def check_offer(offer: str) -> None:
+    """Raise Refusal where what comes in the place of an offer is that a rank was refused."""
+    word, _, rest = offer.partition(" ")
+    if word == REFUSED:
+        code, _, why = rest.partition(" ")
+        code_of_all = LATER if code == str(LATER) else USER
+        raise Refusal("another rank was refused, so none begins", why, "what is said there", code_of_all)
 
 
 def send(to: socket.socket, line: str) -> None:

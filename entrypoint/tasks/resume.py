@@ -33,7 +33,7 @@ from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
 from entrypoint.numbers import is_true
 from entrypoint.printing.secrets import hide_text, is_secret
 from entrypoint.printing.streams import quote
-from entrypoint.rendezvous.agree import agree
+from entrypoint.rendezvous.agree import agree, tell_refused
 from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import spell_out
@@ -44,7 +44,7 @@ from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
 from entrypoint.tuning.bind import BINDABLE, RANK
 from entrypoint.tuning.starters import find_code, find_starter
-from entrypoint.world.model import ALONE, TORCHRUN, World
+from entrypoint.world.model import ALONE, TORCHRUN, World, read_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -269,7 +269,7 @@ def open_run(
 
     Raise Refusal if another job writes there, or it holds another run.
     """
-    with explain_errors(run.directory):
+    with tell_others(run.hands, world, environ), explain_errors(run.directory):
         with open_shared(f"{run.directory}/{OWN}") as own:
             old = read_record(own)
         leads = not world.rank and not world.node_rank
@@ -278,9 +278,7 @@ def open_run(
             check_run(run, old)
         if leads:
             begin(run, world, say)
-        if run.starts:
-            return argv, {}
-        return hand_over(run.hands, run.directory, argv, world, environ, say)
+    return (argv, {}) if run.starts else hand_over(run.hands, run.directory, argv, world, environ, say)
 
 
 def begin(run: Run, world: World, say: Say) -> None:
@@ -315,33 +313,44 @@ def resume_rank(
     hands, _, directory = environ.get(RUN, "").partition(":")
     if not directory:
         return words, {}
-    with explain_errors(directory):
-        if not world.rank:
-            with make_shared(f"{directory}/{OWN}") as own:
-                lock = own.lock(PATIENCE)
-            if lock is not None:
-                os.set_inheritable(lock, True)
-        return hand_over(hands, directory, words, world, environ, say)
+    if not world.rank:
+        with tell_others(hands, world, environ), explain_errors(directory), make_shared(f"{directory}/{OWN}") as own:
+            lock = own.lock(PATIENCE)
+        if lock is not None:
+            os.set_inheritable(lock, True)
+    return hand_over(hands, directory, words, world, environ, say)
+
+
+@contextlib.contextmanager
+def tell_others(hands: str, world: World, environ: Mapping[str, str]) -> Iterator[None]:
+    """Tell the ranks that wait for this one on other nodes if it is refused."""
+    try:
+        yield
+    except Refusal as refusal:
+        if world.rank is not None and world.several_nodes and hands != NEVER:
+            tell_refused(world, read_job_name(environ), refusal)
+        raise
 
 
 def hand_over(
     hands: str, directory: str, words: list[str], world: World, environ: Mapping[str, str], say: Say
 ) -> tuple[list[str], dict[str, str]]:
     """Return a command line and variables with the checkpoint that all ranks go on from."""
-    step = None if hands == NEVER else choose_together(directory, world, say)
-    if hands == AS_VARIABLE:
-        return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
-    return (words if step is None else add_flags(words, directory, step, world, say)), {}
+    with explain_errors(directory):
+        step = None if hands == NEVER else choose_together(directory, world, read_job_name(environ), say)
+        if hands == AS_VARIABLE:
+            return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
+        return (words if step is None else add_flags(words, directory, step, world, say)), {}
 
 
-def choose_together(directory: str, world: World, say: Say) -> int | None:
+def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:
     """Return the step from which all ranks go on; None where they begin at step 0."""
     if world.rank and world.several_nodes:
-        return read_offer(agree(world, "", partial(sees, directory)))
+        return read_offer(agree(world, job, "", partial(sees, directory)))
     step, note = find_step(directory)
     if world.several_nodes:
         with leave_word(directory) if step is not None else contextlib.nullcontext("") as word:
-            agreed = read_offer(agree(world, "" if step is None else f"{step} {word}", lambda _: True))
+            agreed = read_offer(agree(world, job, "" if step is None else f"{step} {word}", lambda _: True))
         if agreed != step:
             why = "not all nodes see this directory, so all ranks begin at step 0"
             note = f"{directory}/{PREFIX}{step} is not used: {why}; to go on from it, mount one directory on all nodes"

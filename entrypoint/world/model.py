@@ -251,3 +251,8 @@ def name_job(world: World, environ: Mapping[str, str], task: str) -> World:
         return world
     slurm = environ.get("SLURM_HET_JOB_ID") or environ.get("SLURM_JOB_ID", "")
     return world._replace(job=environ.get("PET_RDZV_ID", "") or "-".join(part for part in (task, slurm) if part))
+
+
+def read_job_name(environ: Mapping[str, str]) -> str:
+    """Return what only the ranks of one job share: what the entrypoint named, and torchrun's own name for it."""
+    return " ".join(environ[name] for name in ("MULTINODE_JOB", "TORCHELASTIC_RUN_ID") if environ.get(name))

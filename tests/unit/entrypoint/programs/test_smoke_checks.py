@@ -14,11 +14,11 @@ from entrypoint.programs.smoke_checks import (
     check_used_backend,
     check_world,
     default_flags,
-    find_job,
     known_flags,
     launched_size,
     read_size,
 )
+from entrypoint.world.model import read_job_name
 from tests.support.trainer_fields import HISTORY
 
 
@@ -132,7 +132,7 @@ def test_ranks_with_other_weights_or_without_a_falling_loss_fail(reports: list[R
     ],
 )
 def test_a_rank_knows_its_job(environ: dict[str, str], job: str) -> None:
-    assert find_job(environ) == job
+    assert read_job_name(environ) == job
 
 
 def test_ranks_of_two_jobs_are_no_world() -> None:

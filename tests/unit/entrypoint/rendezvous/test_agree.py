@@ -12,8 +12,8 @@ from itertools import count
 
 import pytest
 
-from entrypoint.errors import LATER, Refusal
-from entrypoint.rendezvous.agree import agree, choose_port
+from entrypoint.errors import LATER, USER, Refusal
+from entrypoint.rendezvous.agree import agree, choose_port, introduce, tell_refused
 from entrypoint.world.model import MPI, World
 
 # Two tests at once need ports of their own.
@@ -48,20 +48,56 @@ def refuse(_: str) -> bool:
 )
 def test_all_ranks_do_the_same(port: int, offer: str, answers: tuple[Callable[[str], bool], ...], agreed: str) -> None:
     with ThreadPoolExecutor(3) as pool:
-        others = [pool.submit(agree, rank(number + 1, port), "", each, 20) for number, each in enumerate(answers)]
-        assert agree(rank(0, port), offer, take, 20) == agreed
+        others = [
+            pool.submit(agree, rank(number + 1, port), "job", "", each, 20) for number, each in enumerate(answers)
+        ]
+        assert agree(rank(0, port), "job", offer, take, 20) == agreed
         assert [each.result() for each in others] == [agreed, agreed]
 
 
 def test_who_comes_again_takes_his_own_place_and_strangers_none(port: int) -> None:
-    """Rank 1 was killed while it waited, and a scanner of ports and a rank of another job call too."""
+    """Rank 1 was killed while it waited, and a scanner of ports calls too."""
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(agree, rank(0, port), "4 word", take, 20)
-        for line in (b"3 1\n", b"GET / HTTP/1.1\r\n", b"2 1\n", b"3 0\n"):
+        first = pool.submit(agree, rank(0, port), "job", "4 word", take, 20)
+        own, smaller, same = (
+            introduce(rank(1, port), "job"),
+            introduce(rank(1, port, 2), "job"),
+            introduce(rank(0, port), "job"),
+        )
+        for line in (own, "GET / HTTP/1.1\r", smaller, same):
             with call(port) as caller:
-                caller.sendall(line)
-        others = [pool.submit(agree, rank(number, port), "", take, 20) for number in (2, 1)]
+                caller.sendall(f"{line}\n".encode())
+        others = [pool.submit(agree, rank(number, port), "job", "", take, 20) for number in (2, 1)]
         assert [each.result() for each in (first, *others)] == ["4 word"] * 3
+
+
+def test_two_jobs_on_one_port_do_not_mix(port: int) -> None:
+    """Each has its rank 0 on this node, where one of them gets the port first."""
+    with ThreadPoolExecutor(6) as pool:
+        found = [
+            pool.submit(agree, rank(number, port), job, f"4 of {job}", take, 20)
+            for number in (2, 1, 0)
+            for job in ("one", "other")
+        ]
+        assert [each.result() for each in found] == ["4 of one", "4 of other"] * 3
+
+
+@pytest.mark.parametrize("refused", [0, 2])
+def test_all_end_where_one_rank_is_refused(port: int, refused: int) -> None:
+    began, refusal = time.monotonic(), Refusal("the directory holds another run", "/a", "another")
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(agree, rank(each, port), "job", "4 word", take) for each in range(3) if each != refused]
+        tell_refused(rank(refused, port), "job", refusal)
+        for each in others:
+            with pytest.raises(Refusal, match=f"rank {refused}: the directory holds another run: /a") as error:
+                each.result()
+            assert error.value.code == USER
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_who_is_refused_does_not_wait_for_one_that_does_not_come(port: int, refused: int) -> None:
+    tell_refused(rank(refused, port), "job", Refusal("full", "/a", "another"), 0.4)
 
 
 def call(port: int) -> socket.socket:
@@ -78,7 +114,7 @@ def call(port: int) -> socket.socket:
 @pytest.mark.parametrize("comes", [0, 1])
 def test_nobody_begins_where_one_is_missing(port: int, comes: int) -> None:
     with pytest.raises(Refusal) as error:
-        agree(rank(comes, port), "4 word", take, 0.4)
+        agree(rank(comes, port), "job", "4 word", take, 0.4)
     assert error.value.code == LATER
 
 
@@ -88,14 +124,14 @@ def test_nobody_begins_where_one_leaves_before_it_has_answered(port: int) -> Non
 
     def lead() -> None:
         try:
-            failed.set_result(agree(world, "4 word", take, 20))
+            failed.set_result(agree(world, "job", "4 word", take, 20))
         except Refusal as error:
             failed.set_exception(error)
 
     thread = threading.Thread(target=lead)
     thread.start()
     with call(port) as caller:
-        caller.sendall(b"2 1\n")
+        caller.sendall(f"{introduce(rank(1, port, 2), 'job')}\n".encode())
         assert caller.recv(100) == b"4 word\n"
     thread.join(20)
     with pytest.raises(Refusal, match="has left"):

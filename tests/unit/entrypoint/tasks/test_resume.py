@@ -367,6 +367,24 @@ def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> N
     assert {each.name for each in (shared.directory / "_multinode").iterdir()} == {"lock", "run.json"}
 
 
+def test_other_nodes_end_where_the_directory_of_rank_0_holds_another_run(start: Start, tmp_path: Path) -> None:
+    start.task("--seed", "2")
+    start.save(4)
+    port = next(NEXT)
+
+    def one(rank: int, directory: Path) -> None:
+        world = World(MPI, "", (2, 2), None, 1, rank, 0, 2, "127.0.0.1", port)
+        program, run = Start(directory, start.script).plan(world=world)
+        assert run is not None
+        open_run(run, program.words, world, {}, start.said.append)
+
+    with ThreadPoolExecutor() as pool:
+        found = [pool.submit(one, 0, start.directory), pool.submit(one, 1, tmp_path / "own")]
+        for each in found:
+            with pytest.raises(Refusal, match="holds another run"):
+                each.result(20)
+
+
 @pytest.mark.parametrize(
     ("transformers", "torch", "words", "goes_on", "overwrites", "loose"),
     [
