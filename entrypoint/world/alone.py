@@ -45,22 +45,20 @@ HOSTS = re.compile(
 )
 # mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
 STARTED = {"PMI_PORT": re.compile(r".*:[1-9][0-9]*"), "PRTE_LAUNCHED": re.compile("1")}
-# What is said of an allocation, or of the slots of an mpirun, within which somebody has started one process.
+# What counts the nodes of an allocation, or the slots of an mpirun, and not the processes that were started there.
 ALLOCATION = ("SLURM_", "PBS_", "LSB_", "PRTE_", "OMPI_", "FLUX_", "NHOSTS")
-# What somebody sets by hand in a pod, where Kubernetes leaves `$(N)` as it is if N is not defined: it has to be a
-# number. -1 meant alone before torchrun.
+# What somebody sets by hand, and may mistype.
 STRICT = ("PET_NODE_RANK", "RANK", "WORLD_SIZE")
 MASTER = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )
 MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
 # How ranks are started, by the beginning of the variable's name.
-WAYS = {
+REMEDIES = {
     "PET_": f"{EVERY_NODE}; a PyTorchJob needs a Master replica or an elasticPolicy",
     "SLURM_": "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
     "PBS_": f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
     "LSB_": f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {MPIRUN}; or with blaunch, and {EVERY_NODE}",
-    "FLUX_": "start the ranks with flux run, which gives each a rank and a size",
     **dict.fromkeys(("PMI", "PALS_", "PRTE_", "OMPI_", "MV2_"), MPIRUN),
     **dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK"), MASTER),
     "TF_CONFIG": f"use a PyTorchJob in place of a TFJob, or {EVERY_NODE}",
@@ -69,30 +67,26 @@ WAYS = {
 
 
 def check(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for training alone, or in a world of another size, where a variable says how many there should be.
-
-    A process that mpirun has started as the only one counts as alone. That was asked for, whatever the size of the
-    allocation around it.
-    """
+    """Raise Refusal for training alone, also as mpirun's only rank, or in another world than variables ask for."""
     check_required_size(environ, world)
     if not (world.launcher == ALONE or world.started_alone) or read_required_size(environ) == (1, 1):
         return
     names = list_variables(environ, allocated=world.started_alone or is_in_step(environ))
     if names:
-        way = next(way for start, way in WAYS.items() if names[0].startswith(start))
-        remedy = f"{way}; or unset {' '.join(names)}, or export {SIZE}=1, to train alone"
+        start = next(remedy for prefix, remedy in REMEDIES.items() if names[0].startswith(prefix))
+        remedy = f"{start}; or unset {' '.join(names)}, or export {SIZE}=1, to train alone"
         value = f"{names[0]}={environ[names[0]]}"
         raise Refusal("this process is alone, but was meant to be one of many", value, remedy)
 
 
 def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> list[str]:
-    """List the variables which say that a process on its own was meant to be one of many, those that count them first.
+    """List the variables which say that there are several nodes, ranks or tasks, those that count them first.
 
-    allocated: somebody has started one process within an allocation, whose variables are left out. Raise Refusal for a
+    allocated: whether one process was started in an allocation, whose own variables do not count. Raise Refusal for a
     number that cannot be read.
     """
     for name in STRICT:
-        if environ.get(name, "").strip() != "-1":
+        if environ.get(name, "").strip() != "-1":  # alone, before there was torchrun
             number(environ, name)
     found = ["RANK"] if is_first_of_many(environ) else []
     for name in sorted(environ, key=lambda name: (not COUNT.fullmatch(name), not RANK.fullmatch(name), name)):
@@ -136,10 +130,9 @@ def count_tf_tasks(text: str) -> int:
 
 
 def check_typed(environ: Mapping[str, str], world: World, program: str, script: str) -> None:
-    """Raise Refusal for a typed torchrun, or accelerate, whose world is not the one that was meant.
+    """Raise Refusal for a typed torchrun, or accelerate, that would train apart from the others of its launcher.
 
-    Below mpirun or srun one torchrun for each node is right if they meet; those that do not meet train a model each. In
-    the launcher of an MPIJob the workers wait for ranks.
+    In the launcher of an MPIJob the workers wait for ranks; in processes of mpirun or srun each would train a model.
     """
     outer = world.outer
     if MPIJOB_LAUNCHER in (world.launcher, outer.kind if outer else ""):
@@ -158,10 +151,7 @@ def check_typed(environ: Mapping[str, str], world: World, program: str, script: 
 
 
 def check_required_size(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a world whose sizes have none in common with MULTINODE_WORLD_SIZE.
-
-    An elastic world gets its size where its nodes meet, and is refused by its ranks (`may_differ`).
-    """
+    """Raise Refusal for a world that cannot have the size in MULTINODE_WORLD_SIZE."""
     (least, most), (low, high) = read_required_size(environ), world.sizes
     if least <= high and (most is None or low <= most):
         return
@@ -170,20 +160,21 @@ def check_required_size(environ: Mapping[str, str], world: World) -> None:
     if world.launcher == ALONE and not world.outer:
         remedy = f"{MASTER}, or --nproc {least} for all on this one"
     elif world.outer or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
-        each = world.local_size or 1
-        count = -(-least // each)
-        remedy += f" in all: PET_NNODES={count}, torchrun --nnodes {count} or --elastic {count}:{count}, of {each} each"
+        local = world.local_size or 1
+        nodes = -(-least // local)
+        options = f"torchrun --nnodes {nodes} or --elastic {nodes}:{nodes}"
+        remedy += f" in all: PET_NNODES={nodes}, {options}, of {local} each"
     raise Refusal(f"the world is {word} than {SIZE}", f"{world.size_text} of {least}", f"{remedy}, or unset {SIZE}")
 
 
 def may_differ(environ: Mapping[str, str], world: World) -> bool:
-    """Return whether a world that passes may still become smaller or larger than MULTINODE_WORLD_SIZE."""
+    """Return whether an elastic world may still become smaller or larger than MULTINODE_WORLD_SIZE."""
     (least, most), (low, high) = read_required_size(environ), world.sizes
     return low < least or (most is not None and high > most)
 
 
 def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
-    """Return the smallest and the largest number of MULTINODE_WORLD_SIZE, `2`, `1:4` or `2:`, which has no largest."""
+    """Return the least and the most that MULTINODE_WORLD_SIZE allows: `2`, `1:4`, or `2:`, which has no most."""
     text = environ.get(SIZE, "").strip() or "1:"
     size = read_range(text)
     if size is None:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROLE = "K_MPI_JOB_ROLE"
-# Where the operators of MPIJob and TrainJob mount a hostfile.
-MOUNTED = "/etc/mpi"
 
 
 def has_master(environ: Mapping[str, str]) -> bool:
@@ -22,11 +20,11 @@ def has_master(environ: Mapping[str, str]) -> bool:
 
 
 def is_trainjob(environ: Mapping[str, str]) -> bool:
-    """Return whether this is the launcher of a TrainJob with the MPI runtime, which has no role: a hostfile is mounted.
+    """Return whether this is the launcher of a TrainJob, in which a hostfile is mounted, but which has no role.
 
-    Where mpirun was typed by hand, a hostfile is somewhere else (trainer v2, pkg/runtime/framework/plugins/mpi).
+    Hostfiles of people are somewhere else (kubeflow/trainer, pkg/runtime/framework/plugins/mpi).
     """
-    return any(environ.get(name, "").startswith(f"{MOUNTED}/") for name in HOSTFILES)
+    return any(environ.get(name, "").startswith("/etc/mpi/") for name in HOSTFILES)
 
 
 def has_role(environ: Mapping[str, str], role: str) -> bool:

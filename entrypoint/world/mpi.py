@@ -41,8 +41,7 @@ def find_job(environ: Mapping[str, str]) -> str:
 def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
     """Return, as a variable, where the mpiexec of MPICH listens, which is another place for every job.
 
-    The proxies that start the ranks of a job have `--control-port node0:43943` on their command lines. read returns the
-    text of a file, or None.
+    The proxy that starts the ranks of a node has `--control-port node0:43943` on its command line.
     """
     if not all_set("PMI_RANK", "PMI_SIZE")(environ) or environ.get("I_MPI_HYDRA_UUID"):
         return {}
@@ -99,13 +98,12 @@ def read_several(environ: Mapping[str, str], launcher: Launcher) -> World:
 def is_one(environ: Mapping[str, str], ranks: Ranks) -> bool:
     """Return whether an mpirun has started this process alone.
 
-    Slurm and Flux give the only task of a step the same variables. They do not say how many ranks this node has, as an
-    mpirun does, and somebody may start several processes inside such a task.
+    Slurm and Flux give the only task of a step the same variables, but do not say how many ranks this node has.
     """
     if not all_set(ranks.rank, ranks.size)(environ) or has_several(environ, ranks):
         return False
-    boxes = ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")
-    return bool(first_set(environ, ranks.local_size)) or not any(whole(environ.get(name, "")) == 1 for name in boxes)
+    is_task = any(whole(environ.get(name, "")) == 1 for name in ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE"))
+    return not is_task or bool(first_set(environ, ranks.local_size))
 
 
 def make_several(ranks: Ranks) -> Launcher:

@@ -134,10 +134,7 @@ def split_hosts(text: str) -> list[str]:
 
 
 def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
-    """Return as variables what two schedulers say in files; read returns the text of a file, or None.
-
-    PBS lists its nodes in PBS_NODEFILE, one line for each rank; SageMaker its hosts in a file of JSON.
-    """
+    """Return as variables what two schedulers say in files: PBS has a line for each rank, SageMaker a list in JSON."""
     found: dict[str, str] = {}
     if environ.get("PBS_NODEFILE") and not environ.get("PBS_NUM_NODES"):
         text = read(environ["PBS_NODEFILE"])

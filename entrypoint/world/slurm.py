@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.numbers import number, whole
-from entrypoint.world.model import SLURM, Ranks, all_set, make_launcher
+from entrypoint.world.model import SLURM, Ranks, make_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# With any of these, rank 0 need not be on the first node of a list (srun(1), --distribution=arbitrary, --het-group).
+# With any of these, rank 0 need not be on the first node of a list, which is sorted (srun(1), --distribution=arbitrary,
+# --het-group).
 UNSORTED = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_HET_SIZE")
 
 
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
-    """Return whether srun started this process as one of several.
-
-    A batch script has SLURM_PROCID=0 as well, but no SLURM_STEP_NUM_TASKS. In a step of one task somebody may start
-    torchrun or mpirun, so their variables decide there.
-    """
-    names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-    return all_set(*names)(environ) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
+    """Return whether srun started this process as one of several; a batch script has SLURM_PROCID as well."""
+    return bool(environ.get("SLURM_PROCID", "").strip()) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
 
 
 def gave_pmi(environ: Mapping[str, str]) -> bool:
@@ -36,20 +32,17 @@ def gave_pmi(environ: Mapping[str, str]) -> bool:
 
 
 def is_in_step(environ: Mapping[str, str]) -> bool:
-    """Return whether srun started this process: what the step says of itself counts, not what the job has.
+    """Return whether srun started this process, so that what the step says counts, and not what the job has.
 
-    The shell of salloc, the batch script and other things that are no steps have ids of ten digits, from 0xFFFFFFF0
-    (slurm/slurm.h, SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
+    The shell of salloc and the batch script have step ids of ten digits, from 0xFFFFFFF0 (slurm/slurm.h,
+    SLURM_INTERACTIVE_STEP), which `whole` takes for no number.
     """
-    found = all_set("SLURM_STEP_NUM_TASKS")(environ) and whole(environ.get("SLURM_STEP_ID", "")) is not None
-    return found and not is_left_over(environ)
+    is_step = whole(environ.get("SLURM_STEP_ID", "")) is not None
+    return is_step and bool(environ.get("SLURM_STEP_NUM_TASKS", "").strip()) and not is_left_over(environ)
 
 
 def is_left_over(environ: Mapping[str, str]) -> bool:
-    """Return whether the variables of a step are those of an outer one, within which somebody typed sbatch or salloc.
-
-    srun gives a step its own SLURM_NTASKS and SLURM_NNODES; those two write the job's, and leave the step's alone.
-    """
+    """Return whether the step is an outer one, in which somebody typed sbatch or salloc, which set the job's counts."""
     pairs = (("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), ("SLURM_NNODES", "SLURM_STEP_NUM_NODES"))
     counts = [(whole(environ.get(one, "")), whole(environ.get(other, ""))) for one, other in pairs]
     return any(None not in pair and pair[0] != pair[1] for pair in counts)
@@ -64,10 +57,7 @@ def find_job(environ: Mapping[str, str]) -> str:
 
 
 def count_tasks(environ: Mapping[str, str], size: int) -> int | None:
-    """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks.
-
-    A component of a heterogeneous step has a list of its own, while SLURM_NODEID counts the nodes of all.
-    """
+    """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks."""
     node = whole(environ.get("SLURM_NODEID", ""))
     rows = [read_tasks(part) for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")]
     if node is None or sum(tasks * nodes for tasks, nodes in rows) != size:
@@ -86,11 +76,7 @@ def read_tasks(part: str) -> tuple[int, int]:
 
 
 def find_first_host(environ: Mapping[str, str]) -> str:
-    """Return where rank 0 usually is, the first node of the step or of the job; empty where nothing says it.
-
-    Lists are sorted. With a hostfile or -m arbitrary rank 0 may be on any node of them, and only that node knows; in a
-    heterogeneous job it is on the first component, whose nodes may be anywhere in the sorted list.
-    """
+    """Return where rank 0 usually is, the first node of the step or of the job; empty where nothing says it."""
     if environ.get("SLURM_DISTRIBUTION", "").startswith("arbitrary") or any(environ.get(name) for name in UNSORTED):
         return ""
     return first_host(environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", ""))
