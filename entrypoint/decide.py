@@ -23,8 +23,8 @@ from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
-from entrypoint.tuning.threads import Role
-from entrypoint.tuning.variables import Tuned, is_isolated, is_training, set_rank_variables, tune
+from entrypoint.tuning.threads import Process
+from entrypoint.tuning.variables import Tuned, is_offline, is_training, set_rank_variables, tune
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
 
@@ -105,7 +105,7 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *made.defaults]
-    given = {name: value for name, value in command.clean(environ).items() if name not in tuned.left_out}
+    given = {name: value for name, value in command.clean(environ).items() if name not in tuned.removed}
     prepared = assemble(given, facts.identity, forced, defaults)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
     return Plan(
@@ -143,17 +143,17 @@ def complete_typed(here: Situation, environ: Mapping[str, str]) -> list[Setting]
 def tune_ranks(here: Situation, facts: Facts) -> Tuned:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
     job, world, environ, stack = here.job, here.world, facts.environ, facts.stack
-    role = Role(
+    process = Process(
         here.kind,
         here.starts or is_training(world),
         program=TORCHRUN if job.trains else job.name,
         starter=TORCHRUN if job.trains else here.start.program if here.start else "",
-        counts=here.starts and may_differ(environ, world),
-        interface=lambda: choose_interface(list(facts.routes), world.master),
-        exists=os.path.exists,
-        isolated=is_isolated(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
+        checks_size=here.starts and may_differ(environ, world),
+        find_interface=lambda: choose_interface(list(facts.routes), world.master),
+        has_file=os.path.exists,
+        offline=is_offline(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
     )
-    tuned = tune(world, facts.machine, environ, stack, role)
+    tuned = tune(world, facts.machine, environ, stack, process)
     if not here.starts:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.

@@ -11,7 +11,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import check_backend
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers, spread_processes, warn_cores
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers, set_local_size, warn_cores
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
@@ -35,7 +35,7 @@ class Situation:
     """A command in its world, before anything is chosen for it.
 
     start: the typed program that starts ranks itself, if it is one; described: the variables that describe the world,
-    which are those of the start if there is one; kind: what this process becomes, as in Scene; starts: whether it
+    which are those of the start if there is one; kind: what this process becomes, as in Context; starts: whether it
     becomes ranks of this world; notes: what may be wrong with the world.
     """
 
@@ -67,7 +67,7 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
         check_backend(world, described)
     counts = starts or is_python(job)
     threads = check_numbers(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = spread_processes(world, facts.machine, threads, starts=job.trains or start is not None)
+    world = set_local_size(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)
     notes += [
@@ -99,7 +99,7 @@ def find_world(
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
     typed = start.environ if start is not None and start.program == TORCHRUN else None
-    nproc = nproc if start is None else start.each
+    nproc = nproc if start is None else start.local_size
     task = name_task(job) if job.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
@@ -198,9 +198,9 @@ def check_python(job: jobs.Job, world: World, environ: Mapping[str, str]) -> lis
 
 
 def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
-    """Return what this process becomes, as in Scene."""
+    """Return what this process becomes, as in Context."""
     if start is not None:
-        return UNKNOWN if start.each is None and not start.is_auto else ANY
+        return UNKNOWN if start.local_size is None and not start.is_auto else ANY
     if job.trains or world.rank is not None:
         return RANKS
     return SINGLE if job.kind == jobs.TASK or is_python(job) else ANY

@@ -32,7 +32,7 @@ from entrypoint.world.model import ALONE, TORCHRUN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.tuning.threads import Scene
+    from entrypoint.tuning.threads import Context
     from entrypoint.world.model import World
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
@@ -64,11 +64,11 @@ class Node(NamedTuple):
     fine: bool
 
 
-def describe_node(scene: Scene) -> str:
+def describe_node(context: Context) -> str:
     """Return the cores of this node as a text for its ranks."""
-    machine = scene.machine
-    ranks = scene._replace(  # in a shell nobody knows yet how many there will be
-        world=scene.world._replace(size=max(2, scene.world.sizes[1])), role=scene.role._replace(kind=RANKS)
+    machine = context.machine
+    ranks = context._replace(  # in a shell nobody knows yet how many there will be
+        world=context.world._replace(size=max(2, context.world.sizes[1])), process=context.process._replace(kind=RANKS)
     )
     node = Node(
         tuple(order_cores(machine)),
@@ -92,55 +92,55 @@ def read_node(text: str) -> Node | None:
     return node if whole and node.cores and all(node.cores) else None
 
 
-def leave_out(scene: Scene) -> dict[str, str]:
+def list_bindings(context: Context) -> dict[str, str]:
     """Return the variables that a process does not get: those by which ranks would all be bound to the same core."""
-    environ = scene.environ
+    environ = context.environ
     found = {name: environ[name] for name in BINDINGS if environ.get(name, "").strip().lower() not in LOOSE}
-    return found if must_not_bind(scene) else {}
+    return found if must_not_bind(context) else {}
 
 
-def must_not_bind(scene: Scene) -> bool:
+def must_not_bind(context: Context) -> bool:
     """Return whether a process may not bind its threads: it would hand that on to ranks, or is one that shares cores.
 
     Ranks of an mpirun are pinned by it, but not under a quota.
     """
-    if starts_ranks(scene):
-        return scene.role.starter != MPIRUN or not scene.machine.owned
-    alone = scene.world.rank is None or scene.world.sizes[1] < 2
-    return not alone and not (scene.machine.owned and has_own_cores(scene))
+    if starts_ranks(context):
+        return context.process.starter != MPIRUN or not context.machine.owned
+    alone = context.world.rank is None or context.world.sizes[1] < 2
+    return not alone and not (context.machine.owned and has_own_cores(context))
 
 
-def starts_ranks(scene: Scene) -> bool:
+def starts_ranks(context: Context) -> bool:
     """Return whether a process is a program that starts ranks; a task is torchrun where there are several."""
-    return bool(scene.role.starter) and (scene.role.kind != RANKS or becomes_torchrun(scene.world))
+    return bool(context.process.starter) and (context.process.kind != RANKS or becomes_torchrun(context.world))
 
 
-def give_back(scene: Scene) -> dict[str, str]:
+def bindings_of_ranks(context: Context) -> dict[str, str]:
     """Return what was kept from the agent of a torchrun, and is right for ranks that have cores of their own."""
-    own = scene.world.local_size == 1 or can_bind(scene.machine, scene.world.local_size or 1)
-    ours = starts_ranks(scene) and scene.role.starter == TORCHRUN and scene.role.program in BINDABLE
-    return leave_out(scene) if ours and own and scene.machine.owned else {}
+    own = context.world.local_size == 1 or can_bind(context.machine, context.world.local_size or 1)
+    ours = starts_ranks(context) and context.process.starter == TORCHRUN and context.process.program in BINDABLE
+    return list_bindings(context) if ours and own and context.machine.owned else {}
 
 
-def bind_ranks(scene: Scene) -> list[Setting]:
+def bind_ranks(context: Context) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores."""
-    role, held = scene.role, give_back(scene)
-    binds = role.counts or held or can_bind(scene.machine, scene.world.local_size or 1)
-    starts = os.path.basename(role.program) in SHELLS or (role.program in BINDABLE and binds)
-    if scene.world.launcher not in (ALONE, TORCHRUN) or not starts or not role.exists(RANK):
+    process, held = context.process, bindings_of_ranks(context)
+    binds = process.checks_size or held or can_bind(context.machine, context.world.local_size or 1)
+    starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
+    if context.world.launcher not in (ALONE, TORCHRUN) or not starts or not process.has_file(RANK):
         return []
     found = [
         Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node"),
-        Setting(CORES, describe_node(scene), "of which each rank takes its share"),
+        Setting(CORES, describe_node(context), "of which each rank takes its share"),
     ]
-    if role.counts:
+    if process.checks_size:
         found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
     return [*found, Setting(BINDING, write_list(held), "yours, for the ranks alone")] if held else found
 
 
-def warn_bindings(scene: Scene) -> list[str]:
+def warn_bindings(context: Context) -> list[str]:
     """Return notes on variables that a process does not get: those for the ranks alone, and those for nobody."""
-    left, back = leave_out(scene), give_back(scene)
+    left, back = list_bindings(context), bindings_of_ranks(context)
     lost = " ".join(f"{name}={value}" for name, value in left.items() if name not in back)
     kept = " ".join(f"{name}={value}" for name, value in back.items())
     notes = [f"{kept} is for the ranks alone: it would bind torchrun, and all of them by that"] if kept else []

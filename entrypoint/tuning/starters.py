@@ -23,52 +23,50 @@ if TYPE_CHECKING:
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
-    "torchrun": TORCHRUN, "accelerate": ACCELERATE, "accelerate-launch": ACCELERATE, "deepspeed": DEEPSPEED,
-    "mpirun": MPIRUN, "mpiexec": MPIRUN, "mpiexec.hydra": MPIRUN, "orterun": MPIRUN, "prterun": MPIRUN,
-}  # fmt: skip
+    "torchrun": TORCHRUN,
+    "accelerate": ACCELERATE,
+    "accelerate-launch": ACCELERATE,
+    "deepspeed": DEEPSPEED,
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"), MPIRUN),
+}
 MODULES = {
-    "torch.distributed.run": TORCHRUN, "torch.distributed.launch": TORCHRUN,
-    "accelerate.commands.launch": ACCELERATE, "deepspeed.launcher.runner": DEEPSPEED,
-}  # fmt: skip
+    "torch.distributed.run": TORCHRUN,
+    "torch.distributed.launch": TORCHRUN,
+    "accelerate.commands.launch": ACCELERATE,
+    "deepspeed.launcher.runner": DEEPSPEED,
+}
 SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
 
-# Torchrun's options without a value (torch/distributed/run.py); --use_env is that of its older name. Names are compared
-# with underscores: older releases take no dashes.
-FLAGS = (
-    "--standalone", "-m", "--module", "--no_python", "--run_path", "--virtual_local_rank", "--use_env", "-h", "--help",
-)  # fmt: skip
+# Options without a value (torch/distributed/run.py; --use_env is that of torch.distributed.launch), with underscores,
+# because older releases take no dashes.
+HELP = ("-h", "--help")
+MODULE = ("-m", "--module", "--no_python")
+FLAGS = (*HELP, *MODULE, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
 EACH = "--nproc_per_node"
-HELP = frozenset({"-h", "--help"})
-
-# Options of `accelerate launch` by which it starts more than one process on a CPU (accelerate/commands/launch.py,
-# launch_command), its others without a value, and what in a configuration file does the same.
+# By which `accelerate launch` starts several processes on a CPU (accelerate/commands/launch.py, launch_command), its
+# usual options without a value, and what in a configuration file starts more than one.
 KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
-ACCELERATE_FLAGS = (
-    "--cpu", *KINDS, "-m", "--module", "--no_python", "--debug", "-q", "--quiet", "-h", "--help", "--same_network",
-    "--enable_cpu_affinity", "--use_parallelism_config", "--downcast_bf16", "--fp8_use_autocast_during_eval",
-    "--dynamo_use_fullgraph", "--dynamo_use_dynamic", "--dynamo_use_regional_compilation",
-    "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_sudo",
-)  # fmt: skip
+ACCELERATE_FLAGS = (*HELP, *MODULE, *KINDS, "--cpu", "--debug", "-q", "--quiet")
 HOSTFILE, FILE = "--mpirun_hostfile", "--config_file"
-SEVERAL = re.compile(r"mpirun_hostfile[^\w\n]+\w|distributed_type[^\w\n]+(?!NO\b|MULTI_CPU\b)\w")
+SEVERAL = r"mpirun_hostfile[^\w\n]+\w|distributed_type[^\w\n]+(?!NO\b|MULTI_CPU\b)\w"
 
-# How many ranks a node gets, and how many there are in all; the dialects of Intel MPI, MPICH and Open MPI.
+# How many ranks a node gets, how many there are in all, and where; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
 ALL = ("-n", "-np", "--np", "--n", "-c")
 HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
 
 
 class Start(NamedTuple):
-    """A program that will start ranks; each: how many on this node, None where its command line does not say.
+    """A program that will start ranks.
 
-    environ: for torchrun, the PET_ variables that count, from the options and from the environment; typed: whether
-    the number of its processes is among the options.
+    local_size: how many on this node, None where its command line does not say; environ: for torchrun, the PET_
+    variables that count, from options and environment; typed: whether the number of processes is among the options.
     """
 
     program: str
-    each: int | None
+    local_size: int | None
     environ: Mapping[str, str]
     typed: bool = False
 
@@ -86,12 +84,12 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     program, options = find_starter(words)
     if program == TORCHRUN:
         typed = {name: value for name, value, _ in walk_options(options, FLAGS)}
-        if not HELP.isdisjoint(typed):
+        if not typed.keys().isdisjoint(HELP):
             return None
-        meeting = read_options(typed, environ, nproc)
-        return Start(program, read_count(meeting), meeting, EACH in typed)
+        described = read_options(typed, environ, nproc)
+        return Start(program, read_count(described), described, EACH in typed)
     if program == ACCELERATE:
-        return Start(program, read_accelerate(options, environ, read_file).each, {})
+        return Start(program, read_accelerate(options, environ, read_file).local_size, {})
     if program == MPIRUN:
         return Start(program, read_mpirun(options, environ), {})
     return Start(program, None, {}) if program else None
@@ -102,23 +100,18 @@ def find_starter(words: list[str]) -> tuple[str, list[str]]:
     name, rest = os.path.basename(words[0]), words[1:]
     program = PROGRAMS.get(name, "")
     if name.startswith("python"):
-        module, left = find_module(rest)
-        program, rest = (MODULES[module], left) if module in MODULES else (program, rest)
+        letter, module, left = find_code(rest)
+        if letter == "m" and module in MODULES:
+            return MODULES[module], left
     if name == ACCELERATE:
-        program, rest = (program, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
+        return (program, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
     return program, rest
 
 
-def find_module(words: list[str]) -> tuple[str, list[str]]:
-    """Return the module that Python runs by `-m`, empty where it runs no module, and the words after it."""
-    letter, name, left = find_code(words)
-    return (name if letter == "m" else ""), left
-
-
 def find_code(words: list[str]) -> tuple[str, str, list[str]]:
-    """Return what Python runs: `m` and a module, also in `-um NAME` and after `-W error`; `c` and a text; or a script.
+    """Return what Python runs: `m` and a module, also in `-um NAME`; `c` and a text; or no letter and a script.
 
-    The letter of a script is empty. What follows are the words after a module or a text, or those from the script on.
+    The third part are the words after a module or a text, or those from the script on.
     """
     left = list(words)
     while left and left[0].startswith("-") and left[0] not in ("-", "--"):
@@ -137,19 +130,19 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
 class Accelerate(NamedTuple):
     """What `accelerate launch` is asked for.
 
-    one: whether one process is started on each machine, however many are asked for; file: its configuration, empty if
-    it has none.
+    is_single: whether it starts one process on each machine, however many are asked for; file: its configuration, empty
+    if it has none.
     """
 
     processes: int
     machines: int
-    one: bool
+    is_single: bool
     file: str
 
     @property
-    def each(self) -> int | None:
+    def local_size(self) -> int | None:
         """Return how many processes are started on this machine; None where nobody knows."""
-        if self.one:
+        if self.is_single:
             return 1
         return None if not self.processes or self.file else max(1, self.processes // self.machines)
 
@@ -159,13 +152,16 @@ def read_accelerate(options: list[str], environ: Mapping[str, str], read: Read) 
     typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
     path = typed.get(FILE) or ("" if "--cpu" in typed else f"{find_downloads(environ)}/accelerate/default_config.yaml")
     text = read(path) if path else None
-    counts = []
-    for name in ("num_processes", "num_machines"):
+
+    def find_count(name: str) -> int:
         found = re.search(rf"^\W*{name}[^\w\n]+(\d+)", text or "", re.MULTILINE)
-        counts.append(whole(typed.get(f"--{name}", "")) or (whole(found[1]) if found else 0) or 0)
-    several = HOSTFILE in typed or not typed.keys().isdisjoint(KINDS) or bool(SEVERAL.search(text or ""))
-    one = not several and (text is not None or FILE not in typed)
-    return Accelerate(counts[0], counts[1] or 1, one, "" if text is None else path)
+        return whole(typed.get(f"--{name}", "")) or (whole(found[1]) if found else 0) or 0
+
+    several = HOSTFILE in typed or not typed.keys().isdisjoint(KINDS) or bool(re.search(SEVERAL, text or ""))
+    is_single = not several and (text is not None or FILE not in typed)
+    return Accelerate(
+        find_count("num_processes"), find_count("num_machines") or 1, is_single, "" if text is None else path
+    )
 
 
 def check_accelerate(words: list[str], environ: Mapping[str, str], read: Read = read_file) -> None:
@@ -175,56 +171,54 @@ def check_accelerate(words: list[str], environ: Mapping[str, str], read: Read = 
         return
     asked = read_accelerate(options, environ, read)
     count = max(asked.processes, asked.machines)
-    if not asked.one or count < 2:
+    if not asked.is_single or count < 2:
         return
     name = "--num_processes" if asked.processes > 1 else "--num_machines"
     value = f"{name} {count}" + (f", with {asked.file}" if asked.file else "")
-    each = max(1, (asked.processes or asked.machines) // asked.machines)
+    local = max(1, (asked.processes or asked.machines) // asked.machines)
     several = "" if asked.machines < 2 else f"--nnodes {asked.machines} --node_rank R --master_addr HOST "
-    remedy = f"torchrun {several}--nproc_per_node {each} SCRIPT.py"
+    remedy = f"torchrun {several}--nproc_per_node {local} SCRIPT.py"
     raise Refusal("accelerate launch starts one process on a CPU, however many are asked for", value, remedy)
 
 
 def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     """Yield each option before a script with underscores, its value, and the place of the word in which that ends.
 
-    flags: the options without a value.
+    flags: the options without a value. As for argparse, no value begins with a dash, but for a number below 0.
     """
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name, equals, value = words[place].partition("=")
-        name = complete(name[:2] + name[2:].replace("-", "_"), flags)
-        # The value may follow a letter in the same word, as in -r3.
-        attached = len(name) > 2 and not name.startswith("--")
-        bare = name in flags or attached or (not equals and place + 1 == len(words))
+        name = expand(name[:2] + name[2:].replace("-", "_"), flags)
+        attached = len(name) > 2 and not name.startswith("--")  # a value in the same word, as in -r3
+        following = words[place + 1] if place + 1 < len(words) else "-"
+        bare = name in flags or attached or (not equals and following.startswith("-") and not following[1:].isdigit())
         if not bare and not equals:
-            place += 1
-            value = words[place]
+            place, value = place + 1, following
         yield name, "1" if bare else value, place
         place += 1
 
 
-def complete(name: str, flags: tuple[str, ...]) -> str:
+def expand(name: str, flags: tuple[str, ...]) -> str:
     """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
-    options = {*FLAGS, *OPTIONS} if flags is FLAGS and name.startswith("--") else set()
-    found = [each for each in options if each.startswith(name)]
-    return found[0] if len(found) == 1 else name
+    found = [each for each in {*FLAGS, *OPTIONS} if each.startswith(name)] if flags is FLAGS else []
+    return found[0] if len(found) == 1 and name.startswith("--") else name
 
 
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
     """Return how many ranks mpirun starts on a node; None where a hostfile says so, or nothing."""
     several = any(environ.get(name) for name in HOSTFILES)
-    each, count = whole(environ.get("I_MPI_PERHOST", "")), None
+    local, count = whole(environ.get("I_MPI_PERHOST", "")), None
     for place, word in enumerate(words[:-1]):
         name = os.path.basename(word)
         if word.endswith(".py") or name.startswith("python") or name in (*SHELLS, "multinode"):
             break  # what follows is the program's
         several = several or word in HOSTS
         if word in PER_NODE:
-            each = whole(words[place + 1])
+            local = whole(words[place + 1])
         elif word in ALL:
             count = whole(words[place + 1])
-    return each or (None if several else count) or None
+    return local or (None if several else count) or None
 
 
 def replace_auto(words: list[str], count: int) -> list[str]:

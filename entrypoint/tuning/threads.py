@@ -52,36 +52,36 @@ OPENMP_NUMBERS = (
 OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 
 
-class Role(NamedTuple):
+class Process(NamedTuple):
     """What a process becomes, and where it finds what it needs for that.
 
     training: it is a rank or starts them, so that variables which are right for this world only do no harm; program:
     the one that is started, as it is typed; starter: which program that starts ranks it is, empty for any other;
     counts: whether each rank has to look how many they have become; interface: the one that leads to the master;
-    exists: whether the image has a file; isolated: there is no network but loopback.
+    exists: whether the image has a file; offline: there is no network but loopback.
     """
 
     kind: str = RANKS
     training: bool = True
     program: str = ""
     starter: str = ""
-    counts: bool = False
-    interface: Callable[[], str | None] = lambda: None
-    exists: Callable[[str], bool] = lambda path: False
-    isolated: bool = False
+    checks_size: bool = False
+    find_interface: Callable[[], str | None] = lambda: None
+    has_file: Callable[[str], bool] = lambda path: False
+    offline: bool = False
 
 
-class Scene(NamedTuple):
+class Context(NamedTuple):
     """All that the variables of a process are worked out from.
 
-    environ: what is set already; role: what the process becomes.
+    environ: what is set already; process: what the process becomes.
     """
 
     world: World
     machine: Machine
     environ: Mapping[str, str]
     stack: Stack
-    role: Role
+    process: Process
 
 
 class Cores(NamedTuple):
@@ -107,7 +107,7 @@ def check_numbers(environ: Mapping[str, str]) -> int | None:
     return whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
 
 
-def spread_processes(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
+def set_local_size(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
     """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill.
 
     starts: whether processes are started here; one that is not has the whole machine, whatever a variable of the pod
@@ -178,94 +178,94 @@ def split(machine: Machine, count: int) -> list[list[int]]:
     return [ordered[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
 
 
-def divide_cores(scene: Scene) -> Cores:
+def divide_cores(context: Context) -> Cores:
     """Return the division, step by step: ranks, their workers, the workers' processors, and what is left for threads.
 
     What the user has set for the workers decides where they run; what we would set does so otherwise.
     """
-    own = has_own_cores(scene)
-    each, asked = count_cores(scene, own=own), count_workers(scene)
-    offload = choose_offload(scene, each, asked)
-    workers = 0 if (scene.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
-    worker_cpus = place_workers(scene, workers, own=own)
-    places = (scene.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
+    own = has_own_cores(context)
+    each, asked = count_cores(context, own=own), count_workers(context)
+    offload = choose_offload(context, each, asked)
+    workers = 0 if (context.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
+    worker_cpus = place_workers(context, workers, own=own)
+    places = (context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
     busy = read_cpus(places)
     # Before a program that starts nobody knows how many ranks, each of them would take the number for its own.
-    lost = count_lost(scene.machine.siblings, workers, busy, 1 if own else scene.world.local_size or 1)
-    left = None if scene.role.kind == UNKNOWN else str(max(1, each - lost))
-    bound = own and each >= scene.machine.cores and may_bind_threads(scene) and has_machine(scene)
-    return Cores(left, write_affinity(scene.machine.siblings, busy) if bound else None, offload, worker_cpus)
+    lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
+    left = None if context.process.kind == UNKNOWN else str(max(1, each - lost))
+    bound = own and each >= context.machine.cores and may_bind_threads(context) and has_machine(context)
+    return Cores(left, write_affinity(context.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
 
-def has_own_cores(scene: Scene) -> bool:
+def has_own_cores(context: Context) -> bool:
     """Return whether all the cores that this process sees are those of one rank.
 
     A launcher may have given several ranks the same ones; then they are more than an even share of the container's,
     unless the launcher itself says that they are not shared.
     """
-    machine, count = scene.machine, scene.world.local_size or 1
-    even = is_pinned(scene) and machine.cores <= -(-machine.around // count)
-    return count == 1 or even or is_slurms_own(scene) or is_hydras_own(scene)
+    machine, count = context.machine, context.world.local_size or 1
+    even = is_pinned(context) and machine.cores <= -(-machine.around // count)
+    return count == 1 or even or is_slurms_own(context) or is_hydras_own(context)
 
 
-def is_pinned(scene: Scene) -> bool:
+def is_pinned(context: Context) -> bool:
     """Return whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
-    return scene.machine.pinned and scene.world.rank is not None
+    return context.machine.pinned and context.world.rank is not None
 
 
-def count_task_cpus(scene: Scene) -> int | None:
+def count_task_cpus(context: Context) -> int | None:
     """Return the processors that Slurm gives to each task of this step; None where it does not say, or is not there."""
-    environ, world = scene.environ, scene.world
+    environ, world = context.environ, context.world
     if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
         return None
     return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
 
 
-def is_slurms_own(scene: Scene) -> bool:
+def is_slurms_own(context: Context) -> bool:
     """Return whether our processors are too few for all tasks of this node, so that Slurm has bound us to ours."""
-    each = count_task_cpus(scene) or 0
-    return each * (scene.world.local_size or 1) > len(scene.machine.cpus)
+    each = count_task_cpus(context) or 0
+    return each * (context.world.local_size or 1) > len(context.machine.cpus)
 
 
-def is_hydras_own(scene: Scene) -> bool:
+def is_hydras_own(context: Context) -> bool:
     """Return whether Intel MPI has pinned every rank of this node to other processors: `2:0 0,1 28`, rank and first."""
-    environ = scene.environ
-    if scene.world.launcher != MPI or read_cpus(environ.get("I_MPI_PIN_INFO", "")) != scene.machine.cpus:
+    environ = context.environ
+    if context.world.launcher != MPI or read_cpus(environ.get("I_MPI_PIN_INFO", "")) != context.machine.cpus:
         return False
     rows = environ.get("I_MPI_PIN_MAPPING", "").partition(":")[2].split(",")
     first = [row.split()[-1] for row in rows if row.strip()]
     return len(first) > 1 and len(set(first)) == len(first)
 
 
-def count_cores(scene: Scene, *, own: bool) -> int:
+def count_cores(context: Context, *, own: bool) -> int:
     """Count the cores of one rank."""
-    machine, most = scene.machine, count_task_cpus(scene) or scene.machine.cores
+    machine, most = context.machine, count_task_cpus(context) or context.machine.cores
     if own:
         return min(machine.cores, most)
-    every = machine.around if is_pinned(scene) else machine.cores
-    return max(1, min(every // (scene.world.local_size or 1), most))
+    every = machine.around if is_pinned(context) else machine.cores
+    return max(1, min(every // (context.world.local_size or 1), most))
 
 
-def count_workers(scene: Scene) -> int:
+def count_workers(context: Context) -> int:
     """Count the workers of one rank that oneCCL is asked for; a world of one needs none."""
-    if scene.stack.backend != "ccl" or scene.world.sizes[1] < 2:
+    if context.stack.backend != "ccl" or context.world.sizes[1] < 2:
         return 0
-    count = number(scene.environ, "CCL_WORKER_COUNT")
-    if count == 0 and scene.role.training:
+    count = number(context.environ, "CCL_WORKER_COUNT")
+    if count == 0 and context.process.training:
         remedy = "export CCL_WORKER_COUNT=1, or unset it: with 0 gloo is taken, or oneCCL ends at the first collective"
         raise Refusal("oneCCL needs a worker", "CCL_WORKER_COUNT=0", remedy)
     return 1 if count is None else count
 
 
-def choose_offload(scene: Scene, each: int, workers: int) -> str | None:
+def choose_offload(context: Context, each: int, workers: int) -> str | None:
     """Return 0 where a rank has no core to spare: there its own threads do the work of oneCCL's workers.
 
     Under hydra, which tells it a rank's cores, oneCCL decides so itself (src/common/env/env.cpp).
     """
-    return "0" if scene.role.training and workers and workers >= each else None
+    return "0" if context.process.training and workers and workers >= each else None
 
 
-def place_workers(scene: Scene, workers: int, *, own: bool) -> str | None:
+def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
     oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
@@ -273,14 +273,14 @@ def place_workers(scene: Scene, workers: int, *, own: bool) -> str | None:
     them. Nodes that see all of a host may be containers beside each other: their workers begin at other cores, by the
     number of the node or else by its name.
     """
-    ranks = scene.world.local_size or 1
-    if not workers or not scene.role.training or not scene.machine.owned:
+    ranks = context.world.local_size or 1
+    if not workers or not context.process.training or not context.machine.owned:
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
-    if scene.machine.physical // (1 if own else ranks) <= workers:
+    if context.machine.physical // (1 if own else ranks) <= workers:
         return None
-    shares = split(scene.machine, 1) * ranks if own else split(scene.machine, ranks)
-    first = 0 if has_machine(scene) else number_node(scene) * workers
+    shares = split(context.machine, 1) * ranks if own else split(context.machine, ranks)
+    first = 0 if has_machine(context) else number_node(context) * workers
     return list_workers([rotate(share, first) for share in shares], workers)
 
 
@@ -291,10 +291,10 @@ def list_workers(shares: list[list[int]], workers: int) -> str | None:
     return ",".join(str(cpu) for share in shares for cpu in share[:workers]) or None
 
 
-def number_node(scene: Scene) -> int:
+def number_node(context: Context) -> int:
     """Return the number of this node; one made of its name, in which two nodes may agree, where nobody says it."""
-    known = scene.world.node_rank
-    return sum(scene.environ.get("HOSTNAME", "").encode(errors="replace")) if known is None else known
+    known = context.world.node_rank
+    return sum(context.environ.get("HOSTNAME", "").encode(errors="replace")) if known is None else known
 
 
 def rotate(cores: list[int], first: int) -> list[int]:
@@ -303,9 +303,9 @@ def rotate(cores: list[int], first: int) -> list[int]:
     return [*cores[place:], *cores[:place]]
 
 
-def has_machine(scene: Scene) -> bool:
+def has_machine(context: Context) -> bool:
     """Return whether no other node of this world can be a container beside this one, with the same cores."""
-    return scene.machine.narrowed or not scene.world.several_nodes
+    return context.machine.narrowed or not context.world.several_nodes
 
 
 def count_lost(cores: Sequence[frozenset[int]], workers: int, busy: frozenset[int], ranks: int) -> int:
@@ -315,7 +315,7 @@ def count_lost(cores: Sequence[frozenset[int]], workers: int, busy: frozenset[in
     return -(-sum(1 for core in cores if core & busy) // ranks)
 
 
-def may_bind_threads(scene: Scene) -> bool:
+def may_bind_threads(context: Context) -> bool:
     """Return whether KMP_AFFINITY may bind the threads of a rank that has cores of its own.
 
     `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
@@ -325,11 +325,11 @@ def may_bind_threads(scene: Scene) -> bool:
     program that starts ranks, would hand it on to all of them. A thread that is bound hands its processor on to what
     it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a DataLoader would all share that one.
     """
-    if scene.role.kind not in (RANKS, SINGLE) or release(scene.stack.python) >= SERVES_FORKS:
+    if context.process.kind not in (RANKS, SINGLE) or release(context.stack.python) >= SERVES_FORKS:
         return False
-    if any(scene.environ.get(name) for name in OF_THE_USER):
+    if any(context.environ.get(name) for name in OF_THE_USER):
         return False
-    return scene.machine.owned and has_iomp(scene)
+    return context.machine.owned and has_iomp(context)
 
 
 def write_affinity(cores: Sequence[frozenset[int]], busy: frozenset[int]) -> str:
@@ -340,10 +340,10 @@ def write_affinity(cores: Sequence[frozenset[int]], busy: frozenset[int]) -> str
     return f"granularity=fine,proclist=[{write_cpus(free)}],explicit"
 
 
-def has_iomp(scene: Scene) -> bool:
+def has_iomp(context: Context) -> bool:
     """Return whether Intel's OpenMP, which alone reads KMP_*, will be there: the user's LD_PRELOAD may leave it out."""
-    yours = list_preloads(scene.environ, scene.role.exists)
-    return scene.role.exists(OPENMP) and (not yours or any("libiomp5" in path for path in yours))
+    yours = list_preloads(context.environ, context.process.has_file)
+    return context.process.has_file(OPENMP) and (not yours or any("libiomp5" in path for path in yours))
 
 
 def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.machine.identity import LIBRARIES
 from entrypoint.machine.image import names_itself
 from entrypoint.settings import Setting
-from entrypoint.tuning.bind import bind_ranks, leave_out, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Scene, divide_cores, has_iomp, list_preloads
+from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
+from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, divide_cores, has_iomp, list_preloads
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from entrypoint.machine.cpus import Machine
     from entrypoint.machine.image import Stack
-    from entrypoint.tuning.threads import Role
+    from entrypoint.tuning.threads import Process
     from entrypoint.world.model import World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
@@ -31,75 +31,75 @@ MPI_ROOT = "/usr/local"
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
-def interface(scene: Scene) -> str | None:
+def interface(context: Context) -> str | None:
     """Return the interface between ranks, so that no library guesses one: it may pick a bridge of an engine."""
-    if not scene.role.training:
+    if not context.process.training:
         return None
-    return scene.role.interface() if scene.world.several_nodes else "lo"
+    return context.process.find_interface() if context.world.several_nodes else "lo"
 
 
-def preload(scene: Scene) -> str | None:
+def preload(context: Context) -> str | None:
     """List the libraries to preload that the image has."""
-    wanted = (*PRELOADS, LIBRARIES) if host_name(scene) else PRELOADS
-    found = [next((path for path in paths if scene.role.exists(path)), "") for paths in wanted]
+    wanted = (*PRELOADS, LIBRARIES) if host_name(context) else PRELOADS
+    found = [next((path for path in paths if context.process.has_file(path)), "") for paths in wanted]
     return ":".join(path for path in found if path) or None
 
 
-def host_name(scene: Scene) -> str | None:
+def host_name(context: Context) -> str | None:
     """Return a host name that resolves, for a torch which insists on it, where the real one does not."""
-    wrapped = names_itself(scene.stack.torch) and any(scene.role.exists(path) for path in LIBRARIES)
-    return "localhost" if wrapped and is_nameless(scene) else None
+    wrapped = names_itself(context.stack.torch) and any(context.process.has_file(path) for path in LIBRARIES)
+    return "localhost" if wrapped and is_nameless(context) else None
 
 
-def is_nameless(scene: Scene) -> bool:
+def is_nameless(context: Context) -> bool:
     """Return whether a torchrun that this command may start would look in vain for the name of its host."""
-    return scene.role.isolated and scene.world.launcher == ALONE and scene.role.kind != RANKS
+    return context.process.offline and context.world.launcher == ALONE and context.process.kind != RANKS
 
 
-def local_address(scene: Scene) -> str | None:
+def local_address(context: Context) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
-    single = scene.world.launcher == ALONE and scene.world.master in (None, "") and scene.role.training
+    single = context.world.launcher == ALONE and context.world.master in (None, "") and context.process.training
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
-    needed = single and (scene.world.sizes[1] > 1 or scene.role.kind == ANY)
-    one_node = scene.world.launcher == TORCHRUN and scene.role.training and not scene.world.several_nodes
-    needed = needed or (one_node and bool(scene.environ.get("PET_RDZV_ENDPOINT")))
-    return "127.0.0.1" if needed or is_nameless(scene) else None
+    needed = single and (context.world.sizes[1] > 1 or context.process.kind == ANY)
+    one_node = context.world.launcher == TORCHRUN and context.process.training and not context.world.several_nodes
+    needed = needed or (one_node and bool(context.environ.get("PET_RDZV_ENDPOINT")))
+    return "127.0.0.1" if needed or is_nameless(context) else None
 
 
-def insisted(scene: Scene) -> str | None:
+def required_size(context: Context) -> str | None:
     """Return the size of the world: a rank for each node or more, where the NUMA nodes of this one were counted."""
-    unknown = scene.world.several_nodes and "local_size" in scene.world.guessed
-    size = f"{scene.world.nodes[0]}:" if unknown else scene.world.size_text
-    return size if scene.role.training else None
+    unknown = context.world.several_nodes and "local_size" in context.world.guessed
+    size = f"{context.world.nodes[0]}:" if unknown else context.world.size_text
+    return size if context.process.training else None
 
 
-def list_rows(scene: Scene) -> tuple[tuple[str, str | None, str], ...]:
+def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
-    cores, route, has_ccl = divide_cores(scene), interface(scene), scene.stack.backend == "ccl"
+    cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
     return (
         ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
-        ("KMP_BLOCKTIME", "1" if has_iomp(scene) else None, "idle threads give their core back after 1 ms"),
+        ("KMP_BLOCKTIME", "1" if has_iomp(context) else None, "idle threads give their core back after 1 ms"),
         ("KMP_AFFINITY", cores.affinity, "the cores belong to this rank alone"),
-        ("LD_PRELOAD", preload(scene), "tcmalloc and Intel's OpenMP"),
+        ("LD_PRELOAD", preload(context), "tcmalloc and Intel's OpenMP"),
         ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
         ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
         ("CCL_KVS_IFACE", route if has_ccl else None,
          "the route to the master; without a network oneCCL finds no interface, lo included"),
-        ("PET_LOCAL_ADDR", local_address(scene), "the host's own name need not resolve"),
-        ("NSS_WRAPPER_HOSTNAME", host_name(scene),
+        ("PET_LOCAL_ADDR", local_address(context), "the host's own name need not resolve"),
+        ("NSS_WRAPPER_HOSTNAME", host_name(context),
          "torch 2.4 meets at the host's own name, which does not resolve here"),
         ("CCL_WORKER_COUNT", "1" if has_ccl else None, "without it accelerate takes gloo and does not say so"),
         ("CCL_WORKER_OFFLOAD", cores.offload, "no core to spare for oneCCL's workers, so that threads do their work"),
         ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
         ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None,
          "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
-        ("I_MPI_ROOT", MPI_ROOT if scene.role.exists(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
+        ("I_MPI_ROOT", MPI_ROOT if context.process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
         ("FI_PROVIDER_PATH",
-         next((path for path in PROVIDERS if scene.role.exists(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
-        ("I_MPI_PIN", None if scene.machine.owned else "0",
+         next((path for path in PROVIDERS if context.process.has_file(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
+        ("I_MPI_PIN", None if context.machine.owned else "0",
          "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
-        ("MULTINODE_WORLD_SIZE", insisted(scene), "what was asked for"),
-        ("MULTINODE_JOB", (scene.role.training and scene.world.job) or None, "only its ranks share this"),
+        ("MULTINODE_WORLD_SIZE", required_size(context), "what was asked for"),
+        ("MULTINODE_JOB", (context.process.training and context.world.job) or None, "only its ranks share this"),
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def is_training(world: World) -> bool:
     return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
 
 
-def is_isolated(routes: str | None, routes6: str | None) -> bool:
+def is_offline(routes: str | None, routes6: str | None) -> bool:
     """Return whether no route leads anywhere but to loopback, as with `docker run --network none`.
 
     The table of IPv4 has a head and leaves loopback out, that of IPv6 has neither (/proc/net/route, ipv6_route).
@@ -122,33 +122,33 @@ class Tuned(NamedTuple):
     """Variables for a process, the names of those of the user that it does not get, and notes for the log."""
 
     settings: list[Setting]
-    left_out: frozenset[str]
+    removed: frozenset[str]
     notes: list[str]
 
 
-def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stack, role: Role) -> Tuned:
+def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stack, process: Process) -> Tuned:
     """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
-    scene = Scene(world, machine, environ, stack, role)
-    settings = [Setting(name, value, why) for name, value, why in list_rows(scene) if value is not None]
-    lost = is_lost(scene)
-    left = {*leave_out(scene), *(("LD_PRELOAD",) if lost else ())}
-    return Tuned([*settings, *bind_ranks(scene)], frozenset(left), [*warn_bindings(scene), *warn_preload(scene)])
+    context = Context(world, machine, environ, stack, process)
+    settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
+    lost = is_lost(context)
+    left = {*list_bindings(context), *(("LD_PRELOAD",) if lost else ())}
+    return Tuned([*settings, *bind_ranks(context)], frozenset(left), [*warn_bindings(context), *warn_preload(context)])
 
 
-def is_lost(scene: Scene) -> bool:
+def is_lost(context: Context) -> bool:
     """Return whether LD_PRELOAD names nothing that is in this container: Apptainer hands on that of the host."""
-    text = scene.environ.get("LD_PRELOAD", "")
-    return bool(text) and "libnss_wrapper" not in text and not list_preloads(scene.environ, scene.role.exists)
+    text = context.environ.get("LD_PRELOAD", "")
+    return bool(text) and "libnss_wrapper" not in text and not list_preloads(context.environ, context.process.has_file)
 
 
-def warn_preload(scene: Scene) -> list[str]:
+def warn_preload(context: Context) -> list[str]:
     """Return a note on a preload of the user's that is not in this container, or by which ours are not preloaded."""
-    text, yours = scene.environ.get("LD_PRELOAD", ""), list_preloads(scene.environ, scene.role.exists)
-    if is_lost(scene):
+    text, yours = context.environ.get("LD_PRELOAD", ""), list_preloads(context.environ, context.process.has_file)
+    if is_lost(context):
         return [f"LD_PRELOAD={text} is left out: there is no such file in this container"]
-    ours = [path.rpartition("/")[2].partition(".so")[0] for path in (preload(scene) or "").split(":")]
+    ours = [path.rpartition("/")[2].partition(".so")[0] for path in (preload(context) or "").split(":")]
     lacking = [name for name in ours if not any(name in path for path in yours)]
-    if not yours or not lacking or not scene.role.training:
+    if not yours or not lacking or not context.process.training:
         return []
     return [f"LD_PRELOAD is yours, and {' and '.join(lacking)} not in it: unset it for ours"]
 

@@ -14,7 +14,7 @@ from entrypoint.machine.image import Stack
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
 from entrypoint.tuning.bind import CORES, RANK, Node, prepare_rank, read_node
-from entrypoint.tuning.threads import ANY, UNKNOWN, Role
+from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
 from tests.support.machines import Box, cpuset, look_at, pod
@@ -25,7 +25,7 @@ TWO, TIGHT = Box(2, 28, 2), look_at(Box(2, 28, 2), pod(8))
 ALONE = World("alone", "", local_size=2)
 SECOND = World("torchrun-worker", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
 FINE = "granularity=fine,compact,1,0"
-TORCHRUN = Role(program="torchrun", starter="torchrun", exists=lambda path: True)
+TORCHRUN = Process(program="torchrun", starter="torchrun", has_file=lambda path: True)
 SHELL = TORCHRUN._replace(kind=ANY, training=False, program="bash", starter="")
 
 
@@ -33,14 +33,14 @@ def share(
     machine: Machine,
     rank: World,
     world: World = ALONE,
-    role: Role = TORCHRUN,
+    process: Process = TORCHRUN,
     stack: Stack = GLOO,
     more: Mapping[str, str] = {},
 ) -> tuple[str, dict[str, str]]:
     """Plan a node, hand its variables to a rank as torchrun does, and return the processors and variables of that."""
-    tuned = tune(world, machine, more, stack, role)
+    tuned = tune(world, machine, more, stack, process)
     ours = {each.name: each.value for each in tuned.settings if not more.get(each.name)}
-    given = {name: value for name, value in more.items() if name not in tuned.left_out}
+    given = {name: value for name, value in more.items() if name not in tuned.removed}
     marks = ";".join(f"{name}={value}" for name, value in ours.items())
     cpus, environ = prepare_rank({**given, **ours, MARK: marks}, rank, machine.cpus)
     return write_cpus(cpus), environ
@@ -61,12 +61,12 @@ def share(
         (look_at(TWO), SECOND._replace(local_size=1, rank=0, size=1), "0-111", "56", FINE),
     ],
 )
-@pytest.mark.parametrize("role", [TORCHRUN._replace(counts=True), SHELL], ids=["torchrun", "shell"])
+@pytest.mark.parametrize("process", [TORCHRUN._replace(checks_size=True), SHELL], ids=["torchrun", "shell"])
 def test_a_rank_has_its_share_of_the_plan(
-    machine: Machine, rank: World, cpus: str, threads: str, affinity: str | None, role: Role
+    machine: Machine, rank: World, cpus: str, threads: str, affinity: str | None, process: Process
 ) -> None:
-    world = ALONE._replace(local_size=rank.local_size) if role.training else ALONE._replace(local_size=1)
-    found, environ = share(machine, rank, world, role)
+    world = ALONE._replace(local_size=rank.local_size) if process.training else ALONE._replace(local_size=1)
+    found, environ = share(machine, rank, world, process)
     assert (found, environ["OMP_NUM_THREADS"], environ.get("KMP_AFFINITY")) == (cpus, threads, affinity)
     assert f"OMP_NUM_THREADS={threads}" in environ[MARK].split(";")
 
@@ -118,12 +118,12 @@ BINDINGS = {
     "KMP_HW_SUBSET": "1c",
 }  # fmt: skip
 BY_MPI = World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
-RANK_OF_MPI, MPIRUN = Role(exists=lambda path: True), SHELL._replace(program="mpirun", starter="mpirun")
+RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(program="mpirun", starter="mpirun")
 
 
 @pytest.mark.parametrize("name", BINDINGS)
 @pytest.mark.parametrize(
-    ("world", "machine", "role", "agent", "rank"),
+    ("world", "machine", "process", "agent", "rank"),
     [
         (ALONE, look_at(TWO), TORCHRUN, False, True),
         (ALONE, TIGHT, TORCHRUN, False, False),
@@ -138,18 +138,18 @@ RANK_OF_MPI, MPIRUN = Role(exists=lambda path: True), SHELL._replace(program="mp
         (BY_MPI, look_at(TWO), RANK_OF_MPI, False, False),  # nobody has pinned it
         (ALONE, look_at(TWO), MPIRUN, True, True),
         (ALONE, TIGHT, MPIRUN, False, False),
-        (ALONE._replace(local_size=1), TIGHT, Role(), True, True),  # one process, whose user wants it so
+        (ALONE._replace(local_size=1), TIGHT, Process(), True, True),  # one process, whose user wants it so
         (ALONE._replace(local_size=1), TIGHT, SHELL, True, True),
     ],
 )
 def test_no_variable_binds_all_ranks_to_one_core(
-    name: str, world: World, machine: Machine, role: Role, agent: bool, rank: bool
+    name: str, world: World, machine: Machine, process: Process, agent: bool, rank: bool
 ) -> None:
-    tuned = tune(world, machine, {name: BINDINGS[name]}, GLOO, role)
-    assert (name not in tuned.left_out) == agent
+    tuned = tune(world, machine, {name: BINDINGS[name]}, GLOO, process)
+    assert (name not in tuned.removed) == agent
     assert len(tuned.notes) == (not agent)
     ours = {each.name: each.value for each in tuned.settings}
-    if role.starter == "torchrun":
+    if process.starter == "torchrun":
         started = (
             prepare_rank(ours, SECOND._replace(local_size=world.local_size), machine.cpus)[1]
             if "PYTHON_EXEC" in ours
@@ -161,11 +161,11 @@ def test_no_variable_binds_all_ranks_to_one_core(
 @pytest.mark.parametrize(("name", "value"), [("OMP_PROC_BIND", "false"), ("KMP_AFFINITY", "none"), ("OMP_PLACES", "")])
 def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> None:
     tuned = tune(ALONE, TIGHT, {name: value}, GLOO, TORCHRUN)
-    assert (tuned.left_out, tuned.notes) == (frozenset(), [])
+    assert (tuned.removed, tuned.notes) == (frozenset(), [])
 
 
 @pytest.mark.parametrize(
-    ("role", "world", "machine", "bound"),
+    ("process", "world", "machine", "bound"),
     [
         (TORCHRUN, ALONE, look_at(TWO), True),
         (TORCHRUN._replace(program="python3"), World("torchrun", "", (2, 2), local_size=2), look_at(TWO), True),
@@ -173,7 +173,7 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (TORCHRUN, ALONE._replace(local_size=1), look_at(TWO), False),
         (TORCHRUN, ALONE, TIGHT, False),
         (TORCHRUN, SECOND, look_at(TWO), False),
-        (TORCHRUN._replace(exists=lambda path: False), ALONE, look_at(TWO), False),
+        (TORCHRUN._replace(has_file=lambda path: False), ALONE, look_at(TWO), False),
         (SHELL, ALONE, TIGHT, True),  # its ranks count their threads
         (SHELL._replace(program="/usr/bin/numactl"), ALONE._replace(local_size=1), look_at(TWO), True),
         (SHELL, SECOND, look_at(TWO), False),
@@ -181,8 +181,8 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (SHELL._replace(program="deepspeed", kind=UNKNOWN), ALONE, look_at(TWO), False),
     ],
 )
-def test_which_ranks_are_started_by_our_program(role: Role, world: World, machine: Machine, bound: bool) -> None:
-    found = {each.name: each.value for each in tune(world, machine, {}, GLOO, role).settings}
+def test_which_ranks_are_started_by_our_program(process: Process, world: World, machine: Machine, bound: bool) -> None:
+    found = {each.name: each.value for each in tune(world, machine, {}, GLOO, process).settings}
     assert (found.get("PYTHON_EXEC") == RANK, CORES in found) == (bound, bound)
 
 

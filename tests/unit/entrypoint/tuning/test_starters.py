@@ -57,9 +57,9 @@ from tests.support.launchers import left_by
 )
 def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int | None) -> None:
     start = read_start(line.split(), {})
-    assert start is not None and (start.program, start.each) == (program, count)
+    assert start is not None and (start.program, start.local_size) == (program, count)
     asked = read_start(["torchrun", "x.py"], {}, 4)  # of the entrypoint
-    assert asked is not None and asked.each == 4
+    assert asked is not None and asked.local_size == 4
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_where_the_ranks_of_a_typed_torchrun_meet(
 ) -> None:
     start = read_start(line.split(), left_by(*left))
     assert start is not None
-    world = detect(start.environ, start.each)
+    world = detect(start.environ, start.local_size)
     assert (world.launcher, world.nodes, world.master) == (kind, nodes, master)
 
 
@@ -228,5 +228,5 @@ LINES = st.lists(
 def test_any_command_line_can_be_read(program: str, words: list[str]) -> None:
     with contextlib.suppress(Refusal):
         start = read_start([program, *words], {})
-        assert start is None or start.each is None or start.each >= 0
+        assert start is None or start.local_size is None or start.local_size >= 0
     assert len(replace_auto([program, *words], 2)) == len(words) + 1

@@ -10,14 +10,14 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.tuning.threads import (
-    Role,
-    Scene,
+    Context,
+    Process,
     check_numbers,
     divide_cores,
     is_slurms_own,
     pin_ranks,
+    set_local_size,
     split,
-    spread_processes,
     warn_cores,
 )
 from entrypoint.world.model import World
@@ -31,8 +31,8 @@ APART = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
 SMALL, TWO = Box(1, 2), Box(2, 28, 2)
 
 
-def scene(world: World, machine: Machine, **environ: str) -> Scene:
-    return Scene(world, machine, environ, CCL, Role())
+def context(world: World, machine: Machine, **environ: str) -> Context:
+    return Context(world, machine, environ, CCL, Process())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def scene(world: World, machine: Machine, **environ: str) -> Scene:
 def test_how_many_processes_a_node_gets(
     world: World, machine: Machine, threads: int | None, starts: bool, count: int
 ) -> None:
-    assert spread_processes(world, machine, threads, starts=starts).local_size == count
+    assert set_local_size(world, machine, threads, starts=starts).local_size == count
 
 
 BOUND = look_at(TWO, cpus="0", parent="0-111")
@@ -112,7 +112,7 @@ def test_numbers_that_openmp_would_not_read_are_refused(name: str, text: str) ->
 
 @pytest.mark.parametrize(("cpus", "is_own"), [("0-54", True), ("0-55", False), ("0-13", True)])
 def test_processors_that_are_too_few_for_all_tasks_are_those_of_one(cpus: str, is_own: bool) -> None:
-    found = scene(STEP, look_at(TWO, cpus=cpus), SLURM_STEP_NUM_TASKS="8", SLURM_CPUS_PER_TASK="14")
+    found = context(STEP, look_at(TWO, cpus=cpus), SLURM_STEP_NUM_TASKS="8", SLURM_CPUS_PER_TASK="14")
     assert is_slurms_own(found) is is_own
 
 
@@ -121,7 +121,7 @@ def test_processors_that_are_too_few_for_all_tasks_are_those_of_one(cpus: str, i
     [(APART, "0,1,2", 5), (BOTH, "0,1,2", 2), (BOTH, "0,1", 3), (BOTH, "0", 3), (APART, "0,8", 7), (BOTH, "99", 4)],
 )
 def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, places: str, threads: int) -> None:
-    found = divide_cores(scene(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places))
+    found = divide_cores(context(world, look_at(Box(1, 8, 2)), CCL_WORKER_AFFINITY=places))
     assert found.threads == str(threads)
 
 
@@ -138,14 +138,14 @@ def test_ranks_that_share_cores_share_what_workers_take_of_them(world: World, pl
     ],
 )
 def test_workers_are_pinned_where_a_rank_keeps_a_core(world: World, cores: int, count: str, places: str | None) -> None:
-    found = scene(world, look_at(Box(1, cores)), CCL_WORKER_COUNT=count, CCL_WORKER_OFFLOAD="1")
+    found = context(world, look_at(Box(1, cores)), CCL_WORKER_COUNT=count, CCL_WORKER_OFFLOAD="1")
     assert divide_cores(found).worker_cpus == places
 
 
 @pytest.mark.parametrize(("python", "bound"), [("3.9", True), ("3.13", True), ("3.14", False), ("3.15", False)])
 def test_no_thread_is_bound_where_workers_of_a_dataloader_would_inherit_its_processor(python: str, bound: bool) -> None:
-    alone = scene(ALONE._replace(local_size=1), look_at(Box(1, 8)))
-    found = alone._replace(stack=CCL._replace(python=python), role=Role(exists=lambda path: True))
+    alone = context(ALONE._replace(local_size=1), look_at(Box(1, 8)))
+    found = alone._replace(stack=CCL._replace(python=python), process=Process(has_file=lambda path: True))
     assert (divide_cores(found).affinity is not None) == bound
 
 

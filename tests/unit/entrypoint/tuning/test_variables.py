@@ -6,7 +6,7 @@ import pytest
 
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Role, spread_processes
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Process, set_local_size
 from entrypoint.tuning.variables import is_training, set_rank_variables, tune
 from entrypoint.world.model import World
 from entrypoint.world.table import detect
@@ -34,12 +34,12 @@ def values(
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
     kind: str = RANKS,
-    isolated: bool = False,
+    offline: bool = False,
 ) -> dict[str, str]:
-    world = spread_processes(world, machine, starts=kind == RANKS or job)
+    world = set_local_size(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    role = Role(kind, job or is_training(world), interface=lambda: "eth7", exists=exists, isolated=isolated)
-    tuned = tune(world, machine, environ or {}, stack, role)
+    process = Process(kind, job or is_training(world), find_interface=lambda: "eth7", has_file=exists, offline=offline)
+    tuned = tune(world, machine, environ or {}, stack, process)
     return {"each": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
 
@@ -165,17 +165,17 @@ def test_an_elastic_rendezvous_of_one_node_needs_no_name(nodes: tuple[int, int],
 
 @pytest.mark.parametrize("kind", [ANY, SINGLE, UNKNOWN])
 def test_without_a_network_a_torchrun_that_is_typed_later_needs_no_name(kind: str) -> None:
-    found = values(ALONE, look_at(SMALL), job=False, kind=kind, isolated=True)
+    found = values(ALONE, look_at(SMALL), job=False, kind=kind, offline=True)
     assert found["PET_LOCAL_ADDR"] == "127.0.0.1"
     assert "NSS_WRAPPER_HOSTNAME" not in found
-    assert "PET_LOCAL_ADDR" not in values(RANK, look_at(SMALL), job=False, kind=kind, isolated=True)
+    assert "PET_LOCAL_ADDR" not in values(RANK, look_at(SMALL), job=False, kind=kind, offline=True)
 
 
 WRAPPER = "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so"
 
 
 @pytest.mark.parametrize(
-    ("stack", "isolated", "image", "name"),
+    ("stack", "offline", "image", "name"),
     [
         (CCL, True, {*ALL, WRAPPER}, "localhost"),
         (CCL, False, {*ALL, WRAPPER}, None),
@@ -184,9 +184,9 @@ WRAPPER = "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so"
     ],
 )
 def test_torch_2_4_gets_a_name_that_resolves_where_there_is_no_network(
-    stack: Stack, isolated: bool, image: set[str], name: str | None
+    stack: Stack, offline: bool, image: set[str], name: str | None
 ) -> None:
-    found = values(ALONE, look_at(SMALL), stack, job=False, kind=ANY, isolated=isolated, image=image)
+    found = values(ALONE, look_at(SMALL), stack, job=False, kind=ANY, offline=offline, image=image)
     assert found.get("NSS_WRAPPER_HOSTNAME") == name
     assert (found["LD_PRELOAD"].split(":")[-1] == WRAPPER) == bool(name)
 
@@ -308,7 +308,7 @@ def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[st
 
 
 @pytest.mark.parametrize(
-    ("yours", "left_out", "notes", "kmp"),
+    ("yours", "removed", "notes", "kmp"),
     [
         ("", False, 0, True),
         ("/usr/lib/libmine.so", False, 1, False),
@@ -320,9 +320,9 @@ def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[st
         ("/usr/lib/x86_64-linux-gnu/libnss_wrapper.so", False, 0, True),
     ],
 )
-def test_a_preload_of_the_users(yours: str, left_out: bool, notes: int, kmp: bool) -> None:
+def test_a_preload_of_the_users(yours: str, removed: bool, notes: int, kmp: bool) -> None:
     world = ALONE._replace(local_size=1)
     exists = {*ALL, "/usr/lib/libmine.so"}.__contains__
-    tuned = tune(world, look_at(SMALL), {"LD_PRELOAD": yours}, GLOO, Role(exists=exists))
-    assert (tuned.left_out, len(tuned.notes)) == ({"LD_PRELOAD"} if left_out else frozenset(), notes)
+    tuned = tune(world, look_at(SMALL), {"LD_PRELOAD": yours}, GLOO, Process(has_file=exists))
+    assert (tuned.removed, len(tuned.notes)) == ({"LD_PRELOAD"} if removed else frozenset(), notes)
     assert ("KMP_BLOCKTIME" in {each.name for each in tuned.settings}) == kmp

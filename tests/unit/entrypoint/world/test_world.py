@@ -12,7 +12,7 @@ from entrypoint.errors import USER, Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
-from entrypoint.tuning.threads import Role, spread_processes
+from entrypoint.tuning.threads import Process, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
 from entrypoint.world.model import ALONE, PORT, PORTS, THIS_NODE, Ranks, choose_port, read_layout
@@ -382,10 +382,10 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     environ: dict[str, str], machine: Machine, nproc: int | None
 ) -> None:
     try:
-        world = spread_processes(detect(environ, nproc, here=lambda: "here"), machine)
+        world = set_local_size(detect(environ, nproc, here=lambda: "here"), machine)
         alone.check(environ, world)
-        role = Role(interface=lambda: "eth0", exists=lambda path: True)
-        rows = [*tune(world, machine, environ, STACK, role).settings, *set_rank_variables(world, environ)]
+        process = Process(find_interface=lambda: "eth0", has_file=lambda path: True)
+        rows = [*tune(world, machine, environ, STACK, process).settings, *set_rank_variables(world, environ)]
     except Refusal as refusal:
         assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
         return
