@@ -44,7 +44,7 @@ from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.defaults import OUTPUT
-from entrypoint.tuning.threads import check_numbers
+from entrypoint.tuning.threads import read_threads
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def check_threads(view: View) -> Finding:
     value = f"OMP_NUM_THREADS={view.environ.get('OMP_NUM_THREADS', '')}"
     cores = view.plan.machine.cores
     try:
-        asked = check_numbers(view.environ) or 0
+        asked = read_threads(view.environ) or 0
     except Refusal as refusal:
         return Finding(f"{refusal.fact}: {refusal.value}", WRONG, refusal.remedy)
     if asked > cores:

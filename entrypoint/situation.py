@@ -11,7 +11,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import check_backend
 from entrypoint.tasks import job as jobs
 from entrypoint.tuning import starters
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, check_numbers, set_local_size, warn_cores
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size, warn_cores
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
@@ -66,7 +66,7 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     if starts:
         check_backend(world, described)
     counts = starts or is_python(job)
-    threads = check_numbers(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=job.trains or start is not None)
     if start is not None:
         check_start(job, start, environ, world)

@@ -6,7 +6,6 @@ first cores of a rank are for its workers, the others for its threads, one hardw
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
@@ -40,14 +39,6 @@ UNBINDING = (
 )
 # Any of these says that the user pins the ranks of an mpirun.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
-# Numbers that OpenMP reads, what they look like, and an example. It ignores any other text, with quotes for example,
-# and takes all processors that it sees (OpenMP 5.2, 21.1.2; Intel's runtime for KMP_BLOCKTIME).
-OPENMP_NUMBERS = (
-    ("OMP_NUM_THREADS", r"0*[1-9]\d*(\s*,\s*0*[1-9]\d*)*", "4"),
-    ("KMP_BLOCKTIME", r"\d+\s*(us|ms|s)?|infinite|infinity", "1"),
-)
-
-
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
 OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 
@@ -97,14 +88,16 @@ class Cores(NamedTuple):
     worker_cpus: str | None
 
 
-def check_numbers(environ: Mapping[str, str]) -> int | None:
-    """Return the first number of OMP_NUM_THREADS; raise Refusal for one that OpenMP would not read."""
-    for name, form, usual in OPENMP_NUMBERS:
-        text = environ.get(name, "")
-        if text.strip() and not re.fullmatch(form, text.strip(), re.IGNORECASE):
-            remedy = f"export {name}={usual} without quotes in the value, or unset it"
-            raise Refusal(f"{name} is no number that OpenMP reads", repr(text), remedy)
-    return whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+def read_threads(environ: Mapping[str, str]) -> int | None:
+    """Return the first number of OMP_NUM_THREADS; raise Refusal for a text that OpenMP does not read.
+
+    It would take all processors that it sees (OpenMP 5.2, 21.1.2), of which a quota may allow a few.
+    """
+    text = environ.get("OMP_NUM_THREADS", "").strip()
+    if text and not all(map(whole, text.split(","))):
+        remedy = "export OMP_NUM_THREADS=4 without quotes in the value, or unset it"
+        raise Refusal("OMP_NUM_THREADS is no number that OpenMP reads", repr(text), remedy)
+    return whole(text.partition(",")[0])
 
 
 def set_local_size(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
