@@ -73,7 +73,7 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     notes += [
         *world.notes,
         *check_world(job, described, world),
-        *warn_cores(world, facts.machine, environ, threads),
+        *warn_cores(world, facts.machine, threads),
     ]
     return Situation(job, world, start, described, find_kind(job, world, start), starts, tuple(notes))
 

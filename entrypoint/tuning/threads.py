@@ -29,13 +29,8 @@ MANY = 4
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
-# Slurm may give a job one core for each task, which no option of an mpirun inside makes more.
-ALLOCATIONS = (("SLURM_JOB_ID", "--cpus-per-task or --exclusive of the job"),)
-# By a variable that each MPI sets for its ranks, what leaves them unbound; the first that is set counts.
-UNBINDING = (
-    ("OMPI_COMM_WORLD_RANK", "mpirun --bind-to none (Open MPI)"),
-    ("I_MPI_HYDRA_UUID", "export I_MPI_PIN=0 (Intel MPI)"),
-    ("PMI_RANK", "mpirun -bind-to none (MPICH)"),
+UNBIND = (
+    "mpirun --bind-to none (Open MPI, MPICH), I_MPI_PIN=0 (Intel MPI); --cpus-per-task or --exclusive of a Slurm job"
 )
 # Any of these says that the user pins the ranks of an mpirun.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
@@ -116,11 +111,11 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
 
 
-def warn_cores(world: World, machine: Machine, environ: Mapping[str, str], threads: int | None) -> list[str]:
+def warn_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
     """Return a note if the processes of this node share cores or leave most of them idle; threads: OMP_NUM_THREADS."""
     if world.launcher in (ALONE, TORCHRUN):
         return warn_shared_cores(world, machine, threads)
-    return warn_idle_cores(world, machine, environ) if world.launcher == MPI else []
+    return warn_idle_cores(world, machine) if world.launcher == MPI else []
 
 
 def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
@@ -137,16 +132,13 @@ def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> li
     return []
 
 
-def warn_idle_cores(world: World, machine: Machine, environ: Mapping[str, str]) -> list[str]:
+def warn_idle_cores(world: World, machine: Machine) -> list[str]:
     """Return a note if ranks are bound to cores by their MPI, and leave most of them idle."""
     count = world.local_size or 1
     if not machine.pinned or 2 * count * machine.cores > machine.around:
         return []
     bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
-    given = [way for name, way in ALLOCATIONS if environ.get(name)]
-    unbound = next((way for name, way in UNBINDING if environ.get(name)), "")
-    ways = ", and ".join([*given, *([unbound] if unbound else [])])
-    return [f"{bound}; to use them all: {ways}" if ways else bound]
+    return [f"{bound}; to use them all: {UNBIND}"]
 
 
 def becomes_torchrun(world: World) -> bool:

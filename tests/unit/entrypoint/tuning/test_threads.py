@@ -61,33 +61,28 @@ def test_how_many_processes_a_node_gets(
 
 
 BOUND = look_at(TWO, cpus="0", parent="0-111")
-OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "0"}
 
 
 @pytest.mark.parametrize(
-    ("world", "machine", "threads", "environ", "says"),
+    ("world", "machine", "threads", "says"),
     [
-        (ALONE._replace(local_size=2), look_at(SMALL), None, {}, ""),
-        (ALONE._replace(local_size=3), look_at(SMALL), None, {}, "3 processes on 2 core(s)"),
-        (ALONE._replace(local_size=2), look_at(TWO), 28, {}, ""),
-        (ALONE._replace(local_size=2), look_at(TWO), 240, {}, "OMP_NUM_THREADS=28 fits"),
-        (PODS._replace(local_size=56), look_at(TWO), None, {}, "one thread each"),
-        (PODS._replace(local_size=28), look_at(TWO), None, {}, ""),
-        (BOTH._replace(local_size=3), look_at(SMALL), None, {}, ""),
-        (BOTH, BOUND, None, OPEN_MPI, "mpirun --bind-to none (Open MPI)"),
-        (BOTH, BOUND, None, {"PMI_RANK": "0"}, "mpirun -bind-to none (MPICH)"),
-        (BOTH, BOUND, None, {"PMI_RANK": "0", "I_MPI_HYDRA_UUID": "1"}, "export I_MPI_PIN=0 (Intel MPI)"),
-        (BOTH, BOUND, None, {**OPEN_MPI, "SLURM_JOB_ID": "7"}, "--cpus-per-task or --exclusive of the job, and mpirun"),
-        (BOTH, BOUND, None, {"MV2_COMM_WORLD_RANK": "0"}, "bound to 1 core(s) each, and it has 56"),
-        (BOTH, look_at(TWO, cpus="0-13", parent="0-111"), None, OPEN_MPI, "to use them all"),
-        (BOTH, look_at(TWO, cpus="0-27", parent="0-111"), None, OPEN_MPI, ""),
-        (World("slurm", "", (1, 1), None, 1, 0, 0, 1), BOUND, None, OPEN_MPI, ""),
+        (ALONE._replace(local_size=2), look_at(SMALL), None, ""),
+        (ALONE._replace(local_size=3), look_at(SMALL), None, "3 processes on 2 core(s)"),
+        (ALONE._replace(local_size=2), look_at(TWO), 28, ""),
+        (ALONE._replace(local_size=2), look_at(TWO), 240, "OMP_NUM_THREADS=28 fits"),
+        (PODS._replace(local_size=56), look_at(TWO), None, "one thread each"),
+        (PODS._replace(local_size=28), look_at(TWO), None, ""),
+        (BOTH._replace(local_size=3), look_at(SMALL), None, ""),
+        (BOTH, BOUND, None, "bound to 1 core(s) each, and it has 56"),
+        (BOTH, look_at(TWO, cpus="0-13", parent="0-111"), None, "to use them all"),
+        (BOTH, look_at(TWO, cpus="0-27", parent="0-111"), None, ""),
+        (World("slurm", "", (1, 1), None, 1, 0, 0, 1), BOUND, None, ""),
     ],
 )
 def test_cores_that_are_shared_or_idle_are_noted(
-    world: World, machine: Machine, threads: int | None, environ: dict[str, str], says: str
+    world: World, machine: Machine, threads: int | None, says: str
 ) -> None:
-    notes = warn_cores(world, machine, environ, threads)
+    notes = warn_cores(world, machine, threads)
     assert len(notes) == bool(says) and says in "".join(notes)
 
 
