@@ -132,7 +132,7 @@ def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stac
     settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
     lost = is_lost(context)
     left = {*list_bindings(context), *(("LD_PRELOAD",) if lost else ())}
-    return Tuned([*settings, *bind_ranks(context)], frozenset(left), [*warn_bindings(context), *warn_preload(context)])
+    return Tuned([*settings, *bind_ranks(context)], frozenset(left), [*warn_bindings(context), *warn_lost(context)])
 
 
 def is_lost(context: Context) -> bool:
@@ -141,16 +141,10 @@ def is_lost(context: Context) -> bool:
     return bool(text) and "libnss_wrapper" not in text and not list_preloads(context.environ, context.process.has_file)
 
 
-def warn_preload(context: Context) -> list[str]:
-    """Return a note on a preload of the user's that is not in this container, or by which ours are not preloaded."""
-    text, yours = context.environ.get("LD_PRELOAD", ""), list_preloads(context.environ, context.process.has_file)
-    if is_lost(context):
-        return [f"LD_PRELOAD={text} is left out: there is no such file in this container"]
-    ours = [path.rpartition("/")[2].partition(".so")[0] for path in (preload(context) or "").split(":")]
-    lacking = [name for name in ours if not any(name in path for path in yours)]
-    if not yours or not lacking or not context.process.training:
-        return []
-    return [f"LD_PRELOAD is yours, and {' and '.join(lacking)} not in it: unset it for ours"]
+def warn_lost(context: Context) -> list[str]:
+    """Return a note on a preload of the user's that is not in this container."""
+    text = context.environ.get("LD_PRELOAD", "")
+    return [f"LD_PRELOAD={text} is left out: there is no such file in this container"] if is_lost(context) else []
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:
