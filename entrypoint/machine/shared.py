@@ -70,16 +70,9 @@ class Shared:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self.descriptor)
 
-    def read_time(self, name: str) -> int:
-        """Return when a file was written, in whole seconds; -1 if there is none."""
-        try:
-            return int(os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mtime)
-        except OSError:
-            return -1
-
-    def set_time(self, name: str, seconds: int) -> None:
-        """Say when a file was written."""
-        os.utime(name, (seconds, seconds), dir_fd=self.descriptor, follow_symlinks=False)
+    def has(self, name: str) -> bool:
+        """Return whether there is something of a name."""
+        return os.path.lexists(f"{self.path}/{name}")
 
     def lock(self, seconds: float) -> int | None:
         """Take the lock for this process, and wait for it some seconds; return the descriptor that holds it.

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import TYPE_CHECKING
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PREFIX, STATE = "checkpoint-", "trainer_state.json"
 # One of these is there if the weights are: in one file, in parts with an index, as an adapter that may have a directory
@@ -30,23 +32,12 @@ END = b"PK\5\6" + bytes(18)
 LONGEST = 100_000_000
 
 
-@dataclass(frozen=True)
-class Mark:
-    """What tells two checkpoints of one name apart: when the state of the Trainer was written, and a digest of it."""
-
-    name: str
-    written: int
-    digest: str
-
-
-def mark(directory: str, step: int) -> Mark | None:
-    """Return the mark of a checkpoint; None for one without a state that can be read."""
-    path = Path(directory, f"{PREFIX}{step}", STATE)
+def digest_state(directory: str, step: int) -> str:
+    """Return a digest of what the Trainer says in a checkpoint: its step, and each loss until then; empty for none."""
     try:
-        written, text = path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b""
+        return f"{crc32(Path(directory, f'{PREFIX}{step}', STATE).read_bytes()):08x}"
     except OSError:
-        return None
-    return Mark(path.parent.name, written, f"{crc32(text):08x}")
+        return ""
 
 
 def list_steps(directory: str) -> list[int]:
@@ -56,15 +47,14 @@ def list_steps(directory: str) -> list[int]:
     return sorted((int(step) for step in found if step.isdecimal() and str(int(step)) == step), reverse=True)
 
 
-def find_last(directory: str, is_other: Callable[[Mark], bool]) -> tuple[int | None, list[str]]:
+def find_last(directory: str, before: Mapping[str, str]) -> tuple[int | None, list[str]]:
     """Return the step of the last checkpoint from which the Trainer can go on, and what is wrong with those after it.
 
-    is_other: whether a checkpoint was there before the run began, and is not its own.
+    before: digests of those that were there before the run began, and are not its own, by the step.
     """
     faults: list[str] = []
     for step in list_steps(directory):
-        found = mark(directory, step)
-        if found is not None and is_other(found):
+        if str(step) in before and before[str(step)] == digest_state(directory, step):
             continue
         fault = find_fault(Path(directory, f"{PREFIX}{step}"), step)
         if fault is None:

@@ -18,7 +18,6 @@ import contextlib
 import errno
 import json
 import os
-import time
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import spell_out
 from entrypoint.tasks.arguments import Program, find_output, read_given, set_argument
-from entrypoint.tasks.checkpoints import PREFIX, STATE, Mark, find_last, list_steps, mark, read_object
+from entrypoint.tasks.checkpoints import PREFIX, STATE, digest_state, find_last, list_steps, read_object
 from entrypoint.tasks.command import load_loosely
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
@@ -112,14 +111,13 @@ class Run:
 class Record:
     """What a run has left: its program and arguments, the checkpoint that was named, and those that were there before.
 
-    time: when it was written, as the file itself says too unless it is a copy; 0 where the file cannot.
+    before: digests of their states by their steps, which a copy of the directory has, too.
     """
 
     task: str
     arguments: Mapping[str, str]
     begins_at: str = ""
-    before: list[Mark] = field(default_factory=list)
-    time: int = 0
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[str, str]) -> tuple[str | None, bool]:
@@ -375,7 +373,7 @@ def leave_word(directory: str) -> Iterator[str]:
 def sees(directory: str, offer: str) -> bool:
     """Return whether this rank sees the file that rank 0 has left for it."""
     with open_shared(f"{directory}/{OWN}") as own:
-        return own is not None and own.read_time(offer.partition(" ")[2]) >= 0
+        return own is not None and own.has(offer.partition(" ")[2])
 
 
 def read_offer(offer: str) -> int | None:
@@ -388,12 +386,9 @@ def find_step(directory: str) -> tuple[int | None, str]:
     """Return the step of the last whole checkpoint of the run in a directory, and a note for the log."""
     with open_shared(f"{directory}/{OWN}") as own:
         record = read_record(own)
-        copied = own is not None and record is not None and record.time not in (0, own.read_time(RECORD))
     if record is None:
         return None, ""
-    # The times of a copy are its own.
-    before = {(each.name, each.digest, 0 if copied else each.written) for each in record.before}
-    step, faults = find_last(directory, lambda each: (each.name, each.digest, 0 if copied else each.written) in before)
+    step, faults = find_last(directory, record.before)
     then = "begins at step 0" if step is None else f"goes on from {directory}/{PREFIX}{step}"
     # With --save_only_model all checkpoints have a fault.
     shown = [*faults[:SHOWN], *([f"and {len(faults) - SHOWN} others"] if len(faults) > SHOWN else [])]
@@ -426,22 +421,19 @@ def read_record(own: Shared | None) -> Record | None:
     """Return the record in our directory; None if there is none, or none that can be read."""
     try:
         found = json.loads((own.read(RECORD) if own else None) or "")
-        before = [Mark(str(each["name"]), int(each["written"]), str(each["digest"])) for each in found["before"]]
-        arguments = {str(name): str(value) for name, value in found["arguments"].items()}
-        return Record(str(found["task"]), arguments, str(found["begins_at"]), before, int(found.get("time", 0)))
+        arguments, before = (
+            {str(name): str(each) for name, each in found[key].items()} for key in ("arguments", "before")
+        )
+        return Record(str(found["task"]), arguments, str(found["begins_at"]), before)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def leave_record(run: Run, own: Shared) -> None:
     """Write the record of a run that begins now."""
-    before = [found for step in list_steps(run.directory) if (found := mark(run.directory, step))]
-    record = Record(run.task, run.arguments, run.begins_at, before, int(time.time()))
+    before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
+    record = Record(run.task, run.arguments, run.begins_at, before)
     own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
-    try:
-        own.set_time(RECORD, record.time)
-    except OSError:  # the volume of another user, or one that keeps no times
-        own.write(RECORD, json.dumps(asdict(replace(record, time=0)), indent=1, sort_keys=True))
 
 
 def is_new(run: Run, old: Record) -> bool:
@@ -473,7 +465,7 @@ def check_run(run: Run, old: Record | None) -> None:
 
 def write_remedy(run: Run) -> str:
     """Return what to type where the directory holds another run."""
-    step, _ = find_last(run.directory, lambda _: False)
+    step, _ = find_last(run.directory, {})
     place = quote(f"{run.directory}/{PREFIX}{step}")
     if run.hands == AS_VARIABLE:
         ways = [f"{RESULTS}=ANOTHER, or the argument of the script", f"{RESUME}={ANEW} to begin anew there"]

@@ -166,13 +166,11 @@ def test_a_script_begins_anew_by_its_variable(start: Start) -> None:
 
 
 def test_a_copy_goes_on_from_nothing_that_was_there_either(start: Start, tmp_path: Path) -> None:
-    """As cp makes it, which keeps no times."""
     start.task()
     start.save(4)
     start.task("--overwrite_output_dir")
     other = Start(tmp_path / "copy", start.script)
     shutil.copytree(start.directory, other.directory, copy_function=shutil.copyfile)
-    os.utime(other.directory / "_multinode/run.json", (1, 1))
     assert other.task() is None
     (other.directory / "checkpoint-8").mkdir()
     later = other.save(12)
