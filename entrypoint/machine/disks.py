@@ -6,7 +6,6 @@ import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
 from entrypoint.machine.files import measure_file_system
 from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import read_mounts
@@ -76,8 +75,3 @@ def find_directory(error: BaseException) -> str:
     while not os.path.isdir(directory):
         directory = os.path.dirname(directory)
     return directory
-
-
-def explain_full(directory: str) -> Refusal:
-    """Return the message for a run that finds no space in its directory."""
-    return Refusal("no space is left in the directory for results", find_disk(directory) or directory, MORE_ROOM, WORLD)

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Callable, NamedTuple
 from zlib import crc32
 
-from entrypoint.errors import LATER, USER, Refusal
+from entrypoint.errors import LATER, USER, WORLD, Refusal, one_row
 from entrypoint.world.model import PORT, PORTS
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wa
     return lead(world, job, offer, end)
 
 
-def tell_refused(world: World, job: str, refusal: Refusal, wait: float = TELL) -> None:
-    """Tell the ranks that wait for this one that it was refused, so that they end, too."""
-    end, why = time.monotonic() + wait, f"{REFUSED} {refusal.code} rank {world.rank}: {refusal.note}"
+def tell_refused(world: World, job: str, note: str, code: int, wait: float = TELL) -> None:
+    """Tell the ranks that wait for this one that it was refused, so that they end, too; note: why, in a line."""
+    end, why = time.monotonic() + wait, f"{REFUSED} {code} rank {world.rank}: {one_row(note)}"
     with contextlib.suppress(Refusal):
         if world.rank:
             follow(world, f"{introduce(world, job)} {why}", lambda _: False, end)
@@ -173,8 +173,8 @@ def check_offer(offer: str) -> None:
     word, _, rest = offer.partition(" ")
     if word == REFUSED:
         code, _, why = rest.partition(" ")
-        code_of_all = LATER if code == str(LATER) else USER
-        raise Refusal("another rank was refused, so none begins", why, "what is said there", code_of_all)
+        of_all = {str(each): each for each in (USER, WORLD, LATER)}.get(code, WORLD)
+        raise Refusal("another rank was refused, so none begins", why, "what is said there", of_all)
 
 
 def send(to: socket.socket, line: str) -> None:

@@ -15,7 +15,6 @@ A run is a program, its arguments and its directory for results. What it was sta
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -23,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.errors import Refusal
-from entrypoint.machine.disks import explain_full
+from entrypoint.errors import WORLD, Refusal
 from entrypoint.machine.files import read_file, read_text, write_in_private
 from entrypoint.machine.image import release
 from entrypoint.machine.places import expand_user
@@ -267,7 +265,7 @@ def open_run(
 
     Raise Refusal if another job writes there, or it holds another run.
     """
-    with tell_others(run.hands, world, environ), explain_errors(run.directory):
+    with tell_others(run.hands, world, environ):
         with open_shared(f"{run.directory}/{OWN}") as own:
             old = read_record(own)
         leads = not world.rank and not world.node_rank
@@ -312,7 +310,7 @@ def resume_rank(
     if not directory:
         return words, {}
     if not world.rank:
-        with tell_others(hands, world, environ), explain_errors(directory), make_shared(f"{directory}/{OWN}") as own:
+        with tell_others(hands, world, environ), make_shared(f"{directory}/{OWN}") as own:
             lock = own.lock(PATIENCE)
         if lock is not None:
             os.set_inheritable(lock, True)
@@ -324,9 +322,10 @@ def tell_others(hands: str, world: World, environ: Mapping[str, str]) -> Iterato
     """Tell the ranks that wait for this one on other nodes if it is refused."""
     try:
         yield
-    except Refusal as refusal:
+    except (Refusal, OSError) as error:
         if world.rank is not None and world.several_nodes and hands != NEVER:
-            tell_refused(world, read_job_name(environ), refusal)
+            code = error.code if isinstance(error, Refusal) else WORLD
+            tell_refused(world, read_job_name(environ), getattr(error, "note", str(error)), code)
         raise
 
 
@@ -334,11 +333,10 @@ def hand_over(
     hands: str, directory: str, words: list[str], world: World, environ: Mapping[str, str], say: Say
 ) -> tuple[list[str], dict[str, str]]:
     """Return a command line and variables with the checkpoint that all ranks go on from."""
-    with explain_errors(directory):
-        step = None if hands == NEVER else choose_together(directory, world, read_job_name(environ), say)
-        if hands == AS_VARIABLE:
-            return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
-        return (words if step is None else add_flags(words, directory, step, world, say)), {}
+    step = None if hands == NEVER else choose_together(directory, world, read_job_name(environ), say)
+    if hands == AS_VARIABLE:
+        return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
+    return (words if step is None else add_flags(words, directory, step, world, say)), {}
 
 
 def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:
@@ -472,18 +470,3 @@ def write_remedy(run: Run) -> str:
         return ", or ".join([*ways, *([f"{RESUME}={place}"] if step is not None else [])])
     ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
     return ", or ".join([*ways, *([f"--{FLAG} {place}"] if step is not None else [])])
-
-
-@contextlib.contextmanager
-def explain_errors(directory: str) -> Iterator[None]:
-    """Raise Refusal for what the file system of the results refuses."""
-    try:
-        yield
-    except PermissionError as error:
-        remedy = f"another directory for results, or as the user who made it: chmod -R g+w {directory}/{OWN}"
-        value = error.filename or directory
-        raise Refusal("the directory for results belongs to another user", value, remedy) from None
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise explain_full(directory) from None

@@ -87,7 +87,7 @@ def test_all_end_where_one_rank_is_refused(port: int, refused: int) -> None:
     began, refusal = time.monotonic(), Refusal("the directory holds another run", "/a", "another")
     with ThreadPoolExecutor(3) as pool:
         others = [pool.submit(agree, rank(each, port), "job", "4 word", take) for each in range(3) if each != refused]
-        tell_refused(rank(refused, port), "job", refusal)
+        tell_refused(rank(refused, port), "job", refusal.note, refusal.code)
         for each in others:
             with pytest.raises(Refusal, match=f"rank {refused}: the directory holds another run: /a") as error:
                 each.result()
@@ -97,7 +97,7 @@ def test_all_end_where_one_rank_is_refused(port: int, refused: int) -> None:
 
 @pytest.mark.parametrize("refused", [0, 1])
 def test_who_is_refused_does_not_wait_for_one_that_does_not_come(port: int, refused: int) -> None:
-    tell_refused(rank(refused, port), "job", Refusal("full", "/a", "another"), 0.4)
+    tell_refused(rank(refused, port), "job", "full", 1, 0.4)
 
 
 def call(port: int) -> socket.socket:

@@ -420,20 +420,6 @@ def test_a_release_that_empties_the_directory_does_not_push(start: Start, transf
         assert not refused
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root is refused nothing, and gives files away")
-def test_a_full_disk_and_a_foreign_directory_are_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, run = start.plan()
-    assert run is not None
-    for number, fact in ((13, "belongs to another user"), (28, "no space is left")):
-
-        def fail(*_: object, number: int = number) -> None:
-            raise OSError(number, os.strerror(number), str(start.directory))
-
-        monkeypatch.setattr(os, "mkdir", fail)
-        with pytest.raises(Refusal, match=fact):
-            open_run(run, [], ONE, {}, start.said.append)
-
-
 @pytest.mark.parametrize(
     ("kind", "given", "there", "all_ranks"),
     [
