@@ -75,7 +75,7 @@ class Shared:
         return os.path.lexists(f"{self.path}/{name}")
 
     def lock(self, seconds: float) -> int | None:
-        """Take the lock for this process, and wait for it some seconds; return the descriptor that holds it.
+        """Take the lock for this process and the program that it becomes; return the descriptor that holds it.
 
         None where the file system has no locks. Raise Busy where another job has it.
         """
@@ -86,6 +86,7 @@ class Shared:
         if taken:
             os.ftruncate(opened, 0)
             os.pwrite(opened, os.uname().nodename.encode(), 0)
+            os.set_inheritable(opened, True)
             return opened
         other = os.pread(opened, 255, 0).decode(errors="replace") or "an unknown host"
         os.close(opened)

@@ -58,22 +58,16 @@ RUN = "MULTINODE_RUN"
 AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
 # Seconds until a job that is just ending has freed its directory.
 PATIENCE = 20.0
-# How many of the checkpoints that are passed over a note names.
-SHOWN = 3
 # What a file system has of its own.
 IGNORED = (OWN, "lost+found", ".snapshot")
 # Arguments that change nothing in what is trained: where results go, what is said of them, how fast they are made, and
-# which node this is (transformers/training_args.py, and the arguments of the examples).
-OTHER = {
-    FLAG, "overwrite_output_dir", "cache_dir", "overwrite_cache", "use_auth_token", *OUTPUTS,
-    "enable_jit_checkpoint", "save_total_limit", "save_on_each_node", "disable_tqdm",
-    "report_to", "run_name", "project", "with_tracking", "skip_memory_metrics", "include_num_input_tokens_seen",
-    "include_tokens_per_second", "use_cpu", "no_cuda", "xpu_backend",
-    "preprocessing_num_workers", "dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers",
-    "dataloader_prefetch_factor", "dataloader_multiprocessing_context", "per_device_eval_batch_size",
-    "eval_accumulation_steps", "torch_empty_cache_steps", "rank", "local_rank", "node_rank", "master_addr",
-    "master_port",
-}  # fmt: skip
+# which node this is (transformers/training_args.py, and the arguments of the examples); and how others begin.
+OTHER = f"""
+{" ".join(OUTPUTS)} {FLAG} {OVERWRITE} cache_dir overwrite_cache save_total_limit save_on_each_node
+enable_jit_checkpoint disable_tqdm report_to run_name with_tracking use_cpu no_cuda per_device_eval_batch_size
+preprocessing_num_workers dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers
+dataloader_prefetch_factor rank local_rank node_rank master_addr master_port
+""".split()
 OTHERS = ("hub_", "logging_", "log_", "push_to_hub", "trackio_", "ddp_", "gradient_checkpointing", "activation_check")
 # Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
 # any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
@@ -107,9 +101,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run has left: its program and arguments, the checkpoint that was named, and those that were there before.
+    """What a run has left: its program and arguments, and the checkpoint that was named.
 
-    before: digests of their states by their steps, which a copy of the directory has, too.
+    before: digests of the checkpoints that were there before it, by their steps; a copy of the directory has them, too.
     """
 
     task: str
@@ -144,21 +138,31 @@ def plan_run(
     if job.kind == jobs.TASK and find_task(job.name).kind == TRAINER:
         program = prepare_trainer(job.name, program, environ, stack)
     if run.hands != NEVER and release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH:
-        notes = [] if run.begins_at else [warn_refused(stack)]
-        run, program = replace(run, hands=NEVER), program._replace(notes=[*program.notes, *notes])
-    typed, defaults = list_settings(run)
-    return program._replace(typed=(*program.typed, *typed), defaults=(*program.defaults, *defaults)), run
+        pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
+        note = f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
+        program = program._replace(notes=[*program.notes, *([] if run.begins_at else [note])])
+        run = replace(run, hands=NEVER)
+    if run.hands == AS_VARIABLE:
+        why = "the checkpoint to go on from; a start sets it if there is one"
+        program = program._replace(typed=(*program.typed, Setting(RESUME, run.begins_at, why)))
+    if run.starts:
+        why = "each start of a rank looks for the last checkpoint"
+        program = program._replace(
+            typed=(*program.typed, Setting(RUN, f"{run.hands}:{run.directory}", why)),
+            defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)),
+        )
+    return program, run
 
 
 def plan_task(job: jobs.Job, program: Program, world: World) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
-    given, trainer = program.given, find_task(job.name).kind == TRAINER
-    directory, _ = find_results(job, given, {})
-    if not job.trains or directory is None or (trainer and not is_true(given.get("do_train"))):
+    given, task = program.given, find_task(job.name)
+    directory = find_output(given)
+    if not job.trains or directory is None or (task.kind == TRAINER and not is_true(given.get("do_train"))):
         return None
     typed = read_given(job.words, read_file, strict=True)
     anew = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
-    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if find_task(job.name).takes_checkpoint else NEVER
+    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
     return Run(directory, job.name, keep_arguments(given), begins_at, anew, hands, starts_ranks(job, world))
 
 
@@ -173,28 +177,27 @@ def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run 
         return None
     given = read_given(words, read_file, strict=False)
     directory, _ = find_results(jobs.Job(jobs.SCRIPT, script, words), given, environ)
-    asked = environ.get(RESUME, "")
     if directory is None:
         return None
-    begins_at = "" if asked == ANEW else asked
-    name = os.path.basename(script)
-    return Run(directory, name, keep_arguments(given), begins_at, asked == ANEW, AS_VARIABLE, starts)
+    asked = environ.get(RESUME, "")
+    anew, name = asked == ANEW, os.path.basename(script)
+    return Run(directory, name, keep_arguments(given), "" if anew else asked, anew, AS_VARIABLE, starts)
 
 
 def find_script(job: jobs.Job) -> tuple[str, list[str]]:
     """Return the user's script that a command line starts, and its arguments; empty for other commands."""
     if job.kind == jobs.SCRIPT:
         return job.name, job.words
-    words = job.words
-    if job.kind == jobs.PLAIN and job.name in BINDABLE:
-        starter, words = find_starter([job.name, *words])
-        if not starter:
-            letter, _, words = find_code(words)
-            words = [] if letter else words
-        place = next((place for place, word in enumerate(words) if word.endswith(".py")), len(words))
-        if words and starter in ("", TORCHRUN):
-            return "".join(words[place : place + 1]), words[place + 1 :]
-    return "", []
+    if job.kind != jobs.PLAIN or job.name not in BINDABLE:
+        return "", []
+    starter, words = find_starter([job.name, *job.words])
+    if not starter:
+        letter, _, words = find_code(words)
+        words = [] if letter else words
+    place = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
+    if place is None or starter not in ("", TORCHRUN):
+        return "", []
+    return words[place], words[place + 1 :]
 
 
 def starts_ranks(job: jobs.Job, world: World) -> bool:
@@ -216,33 +219,10 @@ def prepare_trainer(name: str, program: Program, environ: Mapping[str, str], sta
     return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
 
 
-def warn_refused(stack: Stack) -> str:
-    """Return the note that a run begins at step 0 whenever it is started."""
-    pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
-    return f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
-
-
-def list_settings(run: Run) -> tuple[list[Setting], list[Setting]]:
-    """Return the variables of a run: those that are forced, and those that a user may set."""
-    typed, defaults = [], []
-    if run.hands == AS_VARIABLE:
-        typed.append(Setting(RESUME, run.begins_at, "the checkpoint to go on from; a start sets it if there is one"))
-    if run.starts:
-        why = "each start of a rank looks for the last checkpoint"
-        typed.append(Setting(RUN, f"{run.hands}:{run.directory}", why))
-        defaults.append(Setting("PYTHON_EXEC", RANK, why))
-    return typed, defaults
-
-
 def keep_arguments(given: Mapping[str, object]) -> dict[str, str]:
     """Return the arguments by which a run is known: those that change the training, without secrets."""
-    kept = {name: str(value) for name, value in given.items() if not changes_nothing(name)}
+    kept = {name: str(value) for name, value in given.items() if name not in OTHER and not name.startswith(OTHERS)}
     return {name: hide_text(value) for name, value in kept.items() if not is_secret(name, value)}
-
-
-def changes_nothing(name: str) -> bool:
-    """Return whether a run is the same one with another value of an argument."""
-    return name in OTHER or name.startswith(OTHERS)
 
 
 def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
@@ -295,11 +275,11 @@ def begin(run: Run, world: World, say: Say) -> None:
         old = read_record(own)
         check_run(run, old)
         if old is None or is_new(run, old):
-            leave_record(run, own)
+            before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
+            record = Record(run.task, run.arguments, run.begins_at, before)
+            own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
     if lock is not None and run.starts:
         os.close(lock)
-    elif lock is not None:
-        os.set_inheritable(lock, True)
 
 
 def resume_rank(
@@ -311,9 +291,7 @@ def resume_rank(
         return words, {}
     if not world.rank:
         with tell_others(hands, world, environ), make_shared(f"{directory}/{OWN}") as own:
-            lock = own.lock(PATIENCE)
-        if lock is not None:
-            os.set_inheritable(lock, True)
+            own.lock(PATIENCE)
     return hand_over(hands, directory, words, world, environ, say)
 
 
@@ -388,9 +366,10 @@ def find_step(directory: str) -> tuple[int | None, str]:
         return None, ""
     step, faults = find_last(directory, record.before)
     then = "begins at step 0" if step is None else f"goes on from {directory}/{PREFIX}{step}"
-    # With --save_only_model all checkpoints have a fault.
-    shown = [*faults[:SHOWN], *([f"and {len(faults) - SHOWN} others"] if len(faults) > SHOWN else [])]
-    return step, f"{', '.join(shown)}: {then}" if faults else "" if step is None else then
+    if not faults:
+        return step, "" if step is None else then
+    others = f" and {len(faults) - 1} others" if len(faults) > 1 else ""  # with --save_only_model all have one
+    return step, f"{faults[0]}{others}: {then}"
 
 
 def add_flags(words: list[str], directory: str, step: int, world: World, say: Say) -> list[str]:
@@ -427,13 +406,6 @@ def read_record(own: Shared | None) -> Record | None:
         return None
 
 
-def leave_record(run: Run, own: Shared) -> None:
-    """Write the record of a run that begins now."""
-    before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
-    record = Record(run.task, run.arguments, run.begins_at, before)
-    own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
-
-
 def is_new(run: Run, old: Record) -> bool:
     """Return whether a run begins here; one that names the same checkpoint at each start goes on."""
     return run.anew or run.begins_at not in ("", old.begins_at) or bool(compare(run, old))
@@ -443,9 +415,8 @@ def compare(run: Run, old: Record) -> list[str]:
     """List the arguments in which a run differs from what was there, as they are typed."""
     if run.task != old.task:
         return [f"{old.task} there, {run.task} here"]
-    there = {name: value for name, value in old.arguments.items() if not changes_nothing(name)}
-    names = sorted({*there, *run.arguments})
-    values = [(name, there.get(name, "not set"), run.arguments.get(name, "not set")) for name in names]
+    names = sorted({*old.arguments, *run.arguments})
+    values = [(name, old.arguments.get(name, "not set"), run.arguments.get(name, "not set")) for name in names]
     return [f"--{name} {before} there, {now} here" for name, before, now in values if before != now]
 
 
@@ -458,15 +429,12 @@ def check_run(run: Run, old: Record | None) -> None:
         return
     last = f"{PREFIX}{steps[0]}" if steps else there[0]
     value = f"{run.directory} with {last}: {', '.join(differences)}"
-    raise Refusal("the directory for results holds another run", value, write_remedy(run))
-
-
-def write_remedy(run: Run) -> str:
-    """Return what to type where the directory holds another run."""
-    step, _ = find_last(run.directory, {})
-    place = quote(f"{run.directory}/{PREFIX}{step}")
     if run.hands == AS_VARIABLE:
         ways = [f"{RESULTS}=ANOTHER, or the argument of the script", f"{RESUME}={ANEW} to begin anew there"]
-        return ", or ".join([*ways, *([f"{RESUME}={place}"] if step is not None else [])])
-    ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
-    return ", or ".join([*ways, *([f"--{FLAG} {place}"] if step is not None else [])])
+    else:
+        ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
+    step, _ = find_last(run.directory, {})
+    if step is not None:
+        place = quote(f"{run.directory}/{PREFIX}{step}")
+        ways.append(f"{RESUME}={place}" if run.hands == AS_VARIABLE else f"--{FLAG} {place}")
+    raise Refusal("the directory for results holds another run", value, ", or ".join(ways))

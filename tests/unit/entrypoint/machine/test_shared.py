@@ -20,7 +20,7 @@ HOLDER = """\
 import os, sys
 from entrypoint.machine.shared import make_shared
 with make_shared(sys.argv[1]) as own:
-    os.set_inheritable(own.lock(0), True)
+    own.lock(0)
 print("has it", flush=True)
 os.execvp("sh", ["sh", "-c", "sleep 300 >/dev/null & exec sleep 300"])
 """
