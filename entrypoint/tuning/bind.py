@@ -1,8 +1,7 @@
 """The ranks of a torchrun: each takes its share of the node's cores, and the binding of threads that the user has set.
 
-Torchrun starts its ranks with the program in PYTHON_EXEC instead of Python (torch/distributed/run.py), and gives all of
-them its own mask. That is one core where OpenMP has bound the agent, so it gets no variable that binds threads: the
-plan of the node says which cores there are, and a rank resets its mask to its own.
+Torchrun starts its ranks with the program in PYTHON_EXEC instead of Python (torch/distributed/run.py), and all have its
+mask. That would be one core if OpenMP bound the agent, which therefore gets no variable that binds threads.
 """
 
 from __future__ import annotations
@@ -37,11 +36,10 @@ if TYPE_CHECKING:
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"
-# What is typed with a directory may have a Python of its own, which stays. In a shell, or behind a program that only
-# starts another, any number of ranks may be started.
+# What is typed with a directory may have a Python of its own, which stays.
 BINDABLE = ("torchrun", "python3", "python")
-# By which a rank knows that it has to look how many they have become, which cores its node has, and which variables
-# that bind threads were kept from the agent.
+# For each rank: that it has to look how many they have become, the cores of its node, and the variables that bind
+# threads, which its agent did not get.
 COUNTS, CORES, BINDING = "MULTINODE_COUNTS", "MULTINODE_CORES", "MULTINODE_BINDING"
 # Variables that bind threads to processors, and values of them that do not (OpenMP 5.2, 21.2; Intel's and GNU's).
 BINDINGS = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
@@ -52,8 +50,8 @@ class Node(NamedTuple):
     """The cores of a node, as its plan hands them on to ranks.
 
     cores: their processors, neighbours together; most: how many may be kept busy; owned: no quota makes others share
-    them; narrowed: nor can a container beside this one; workers: those of oneCCL in each rank; fine: whether threads
-    of a rank with cores of its own may be bound.
+    them; narrowed: no container beside this one can have them; workers: those of oneCCL in each rank; fine: whether
+    threads of a rank with cores of its own may be bound.
     """
 
     cores: tuple[frozenset[int], ...]
@@ -100,11 +98,8 @@ def list_bindings(context: Context) -> dict[str, str]:
 
 
 def must_not_bind(context: Context) -> bool:
-    """Return whether a process may not bind its threads: it would hand that on to ranks, or is one that shares cores.
-
-    Ranks of an mpirun are pinned by it, but not under a quota.
-    """
-    if starts_ranks(context):
+    """Return whether a process may not bind its threads: it would hand that on to ranks, or shares its cores."""
+    if starts_ranks(context):  # those of an mpirun are pinned by it, but not under a quota
         return context.process.starter != MPIRUN or not context.machine.owned
     alone = context.world.rank is None or context.world.sizes[1] < 2
     return not alone and not (context.machine.owned and has_own_cores(context))
@@ -148,18 +143,15 @@ def warn_bindings(context: Context) -> list[str]:
 
 
 def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[frozenset[int], dict[str, str]]:
-    """Return the processors of one rank, and its variables where it has cores of its own or shares them with others.
-
-    With `--virtual-local-rank` LOCAL_RANK is 0 in all of them, but torchrun numbers the ranks of a node in a row.
-    """
+    """Return the processors and variables of one rank; torchrun numbers the ranks of a node in a row."""
     count, total = world.local_size or 1, len(node.cores)
     own, place = node.owned and count <= total, (world.rank or 0) % count
     cores = node.cores[total * place // count : total * (place + 1) // count] if own else node.cores
-    each = len(cores) if own else max(1, node.most // count)
+    busy_cores = len(cores) if own else max(1, node.most // count)
     several = world.sizes[1] > 1 and environ.get("CCL_WORKER_OFFLOAD") != "0"
-    workers = node.workers if several and node.workers < each else 0
+    workers = node.workers if several and node.workers < busy_cores else 0
     busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
-    variables = {"OMP_NUM_THREADS": str(max(1, each - count_lost(cores, workers, busy, 1 if own else count)))}
+    variables = {"OMP_NUM_THREADS": str(max(1, busy_cores - count_lost(cores, workers, busy, 1 if own else count)))}
     if own and node.fine and (node.narrowed or not world.several_nodes):
         variables["KMP_AFFINITY"] = write_affinity(cores, busy)
     return frozenset(cpu for core in cores for cpu in core), variables
@@ -177,7 +169,7 @@ def prepare_rank(
 ) -> tuple[frozenset[int], dict[str, str]]:
     """Return the processors of a rank, none where no plan says so, and its environment: what the user has set wins.
 
-    mask: that of its agent, which is no one's choice where a variable has bound the agent.
+    mask: that of its agent, which counts unless a variable has bound the agent.
     """
     node, held = read_node(environ.get(CORES, "")), dict(read_list(environ, BINDING))
     if node is None:

@@ -1,7 +1,7 @@
-"""The cores of a node: how many ranks it gets, and what each of them has for its threads and for oneCCL's workers.
+"""The cores of a node: how many ranks it gets, and what each has for its threads and for oneCCL's workers.
 
-The order of cores is that of IPEX's launcher (intel-extension-for-pytorch, cpu/launch/launcher_distributed.py): the
-first cores of a rank are for its workers, the others for its threads, one hardware thread of each.
+As in IPEX's launcher (intel-extension-for-pytorch, cpu/launch/launcher_distributed.py), the first cores of a rank are
+for its workers and the others for its threads, one hardware thread of each.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from entrypoint.world.model import World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
-# What a process becomes: the ranks of the world or what starts them, one program that computes, a shell or another
-# program that may start any others, or a program that starts a number of ranks which nobody knows.
+# What a process becomes: ranks of the world or what starts them, one program that computes, a program that may start
+# any others, as a shell, or one that starts a number of ranks which nobody knows.
 RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
 # Up to here, a process for each core may be meant.
 MANY = 4
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
-UNBIND = (
-    "mpirun --bind-to none (Open MPI, MPICH), I_MPI_PIN=0 (Intel MPI); --cpus-per-task or --exclusive of a Slurm job"
-)
+UNBIND = "mpirun --bind-to none (Open MPI, MPICH), I_MPI_PIN=0 (Intel MPI), --cpus-per-task (Slurm)"
 # Any of these says that the user pins the ranks of an mpirun.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
@@ -39,12 +37,12 @@ OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 
 
 class Process(NamedTuple):
-    """What a process becomes, and where it finds what it needs for that.
+    """What is started, and what it finds in the image.
 
-    training: it is a rank or starts them, so that variables which are right for this world only do no harm; program:
-    the one that is started, as it is typed; starter: which program that starts ranks it is, empty for any other;
-    counts: whether each rank has to look how many they have become; interface: the one that leads to the master;
-    exists: whether the image has a file; offline: there is no network but loopback.
+    kind: what it becomes; training: it is a rank or starts them, so that variables for this world only do no harm;
+    program: its name as it is typed; starter: which program that starts ranks it is, empty for any other; checks_size:
+    its ranks have to look how many they have become; find_interface: the one that leads to the master; has_file:
+    whether the image has a file; offline: there is no network but loopback.
     """
 
     kind: str = RANKS
@@ -58,10 +56,7 @@ class Process(NamedTuple):
 
 
 class Context(NamedTuple):
-    """All that the variables of a process are worked out from.
-
-    environ: what is set already; process: what the process becomes.
-    """
+    """All that the variables of a process are worked out from; environ: what is set already."""
 
     world: World
     machine: Machine
@@ -71,11 +66,7 @@ class Context(NamedTuple):
 
 
 class Cores(NamedTuple):
-    """How the cores that this process sees are divided: among ranks, and in a rank between threads and workers.
-
-    These are values of variables, None where the variable is not set: threads of OMP_NUM_THREADS, affinity of
-    KMP_AFFINITY, offload of CCL_WORKER_OFFLOAD, worker_cpus of CCL_WORKER_AFFINITY.
-    """
+    """How threads and oneCCL's workers divide the cores of a rank, as values of variables; None where one is not set."""
 
     threads: str | None
     affinity: str | None
@@ -96,30 +87,29 @@ def read_threads(environ: Mapping[str, str]) -> int | None:
 
 
 def set_local_size(world: World, machine: Machine, threads: int | None = None, *, starts: bool = True) -> World:
-    """Return the world with a number of processes per node, by default one for each NUMA node that our cores fill.
+    """Return the world with a number of processes on this node, by default one for each NUMA node that our cores fill.
 
-    starts: whether processes are started here; one that is not has the whole machine, whatever a variable of the pod
-    says. threads: the user's OMP_NUM_THREADS, for which there have to be cores.
+    threads: the user's OMP_NUM_THREADS, for which there have to be cores; starts: whether processes are started here.
     """
-    if world.launcher not in (ALONE, TORCHRUN) or not starts:
-        each = 1 if world.local_size is None or world.launcher in (ALONE, TORCHRUN) else world.local_size
-        return world._replace(local_size=each)
-    if world.local_size is not None:
-        return world
+    ours = world.launcher in (ALONE, TORCHRUN)
+    if ours and not starts:  # one process has the whole machine, whatever a variable of the pod says
+        return world._replace(local_size=1)
+    if world.local_size is not None or not ours:
+        return world._replace(local_size=world.local_size or 1)
     most = machine.cores // threads if threads else machine.cores
     count = max(1, min(machine.filled_nodes, most))
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
 
 
 def warn_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
-    """Return a note if the processes of this node share cores or leave most of them idle; threads: OMP_NUM_THREADS."""
+    """Return a note if the processes of this node share cores, or leave most of them idle."""
     if world.launcher in (ALONE, TORCHRUN):
         return warn_shared_cores(world, machine, threads)
     return warn_idle_cores(world, machine) if world.launcher == MPI else []
 
 
 def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
-    """Return a note if the processes that are started here share cores, or have a single one each."""
+    """Return a note if the processes that are started here share cores, or have a single one each; threads: of each."""
     count = world.local_size or 1
     if count > machine.cores:
         return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
@@ -164,29 +154,28 @@ def split(machine: Machine, count: int) -> list[list[int]]:
 
 
 def divide_cores(context: Context) -> Cores:
-    """Return the division, step by step: ranks, their workers, the workers' processors, and what is left for threads.
-
-    What the user has set for the workers decides where they run; what we would set does so otherwise.
-    """
+    """Return the division; what the user has set for the workers decides where they run, before what we would set."""
     own = has_own_cores(context)
-    each, asked = count_cores(context, own=own), count_workers(context)
-    offload = choose_offload(context, each, asked)
+    total, asked = count_cores(context, own=own), count_workers(context)
+    # A rank without a core to spare does the work of oneCCL's workers itself, as oneCCL decides where it knows the cores
+    # of a rank (src/common/env/env.cpp).
+    offload = "0" if context.process.training and asked and asked >= total else None
     workers = 0 if (context.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
     worker_cpus = place_workers(context, workers, own=own)
     places = (context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
     busy = read_cpus(places)
-    # Before a program that starts nobody knows how many ranks, each of them would take the number for its own.
     lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
-    left = None if context.process.kind == UNKNOWN else str(max(1, each - lost))
-    bound = own and each >= context.machine.cores and may_bind_threads(context) and has_machine(context)
+    # Each of a number of ranks that nobody knows would take the number for its own.
+    left = None if context.process.kind == UNKNOWN else str(max(1, total - lost))
+    bound = own and total >= context.machine.cores and may_bind_threads(context) and has_machine(context)
     return Cores(left, write_affinity(context.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
 
 def has_own_cores(context: Context) -> bool:
     """Return whether all the cores that this process sees are those of one rank.
 
-    A launcher may have given several ranks the same ones; then they are more than an even share of the container's,
-    unless the launcher itself says that they are not shared.
+    Several ranks that share a mask have more than an even share of the container's cores, unless the launcher says
+    itself that they do not share.
     """
     machine, count = context.machine, context.world.local_size or 1
     even = is_pinned(context) and machine.cores <= -(-machine.around // count)
@@ -199,7 +188,7 @@ def is_pinned(context: Context) -> bool:
 
 
 def count_task_cpus(context: Context) -> int | None:
-    """Return the processors that Slurm gives to each task of this step; None where it does not say, or is not there."""
+    """Return the processors that Slurm gives to each task of this step; None where it says nothing of our ranks."""
     environ, world = context.environ, context.world
     if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
         return None
@@ -232,7 +221,7 @@ def count_cores(context: Context, *, own: bool) -> int:
 
 
 def count_workers(context: Context) -> int:
-    """Count the workers of one rank that oneCCL is asked for; a world of one needs none."""
+    """Count the workers of oneCCL in a rank; a world of one needs none. Raise Refusal for a training without any."""
     if context.stack.backend != "ccl" or context.world.sizes[1] < 2:
         return 0
     count = number(context.environ, "CCL_WORKER_COUNT")
@@ -242,21 +231,12 @@ def count_workers(context: Context) -> int:
     return 1 if count is None else count
 
 
-def choose_offload(context: Context, each: int, workers: int) -> str | None:
-    """Return 0 where a rank has no core to spare: there its own threads do the work of oneCCL's workers.
-
-    Under hydra, which tells it a rank's cores, oneCCL decides so itself (src/common/env/env.cpp).
-    """
-    return "0" if context.process.training and workers and workers >= each else None
-
-
 def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
-    oneCCL itself takes the last processors of the whole host (src/common/env/env.cpp), which a container may not
-    have. Its list has entries for all ranks of the node; a pinned rank knows only its own cores, and fills it with
-    them. Nodes that see all of a host may be containers beside each other: their workers begin at other cores, by the
-    number of the node or else by its name.
+    oneCCL itself takes the last processors of the host (src/common/env/env.cpp), which a container may not have. The
+    list is for all ranks of the node; a pinned rank fills it with its own cores. Nodes that see all of a host may be
+    containers beside each other, whose workers begin at other cores.
     """
     ranks = context.world.local_size or 1
     if not workers or not context.process.training or not context.machine.owned:
@@ -270,7 +250,7 @@ def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
 
 
 def list_workers(shares: list[list[int]], workers: int) -> str | None:
-    """List the processors of all workers, rank by rank as oneCCL counts them; None if a rank has no core to spare."""
+    """List the processors of all workers, rank by rank; None if a rank has no core to spare."""
     if any(len(share) <= workers for share in shares):
         return None
     return ",".join(str(cpu) for share in shares for cpu in share[:workers]) or None
@@ -303,12 +283,9 @@ def count_lost(cores: Sequence[frozenset[int]], workers: int, busy: frozenset[in
 def may_bind_threads(context: Context) -> bool:
     """Return whether KMP_AFFINITY may bind the threads of a rank that has cores of its own.
 
-    `compact` binds the threads of every process to the first processors it sees. Ranks that torchrun starts see
-    the same ones, and so do containers that share a host: all would sit on the same cores, and each would wait for
-    threads that the others keep from running. A node of several that sees all of the host cannot know whether another
-    node is a container beside it; a single one is taken to have the host to itself, as in the guide. A shell, or a
-    program that starts ranks, would hand it on to all of them. A thread that is bound hands its processor on to what
-    it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a DataLoader would all share that one.
+    Processes that share cores, or have the variable from a shell, would all be bound to the first of them. A bound
+    thread hands its processor on to what it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a
+    DataLoader that are not forked would share one.
     """
     if context.process.kind not in (RANKS, SINGLE) or release(context.stack.python) >= SERVES_FORKS:
         return False
@@ -332,7 +309,7 @@ def has_iomp(context: Context) -> bool:
 
 
 def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:
-    """Return the libraries of LD_PRELOAD, none if no path in it exists: then it is that of the host (Apptainer).
+    """Return the libraries of LD_PRELOAD that the user has set; none if no path exists, as where it is a host's.
 
     A name without a directory, or with `$LIB`, is looked for by the loader.
     """
@@ -342,10 +319,7 @@ def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> 
 
 
 def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that give hydra's ranks their cores without those of oneCCL's workers, which have others.
-
-    Elsewhere hydra's own division is right. It is for nodes that are alike, each with `count` ranks.
-    """
+    """Return variables by which hydra's ranks do not share cores with oneCCL's workers, on nodes of `count` ranks."""
     workers = number(environ, "CCL_WORKER_COUNT") if environ.get("CCL_ROOT") else None
     if not workers or not machine.owned or count > machine.physical or any(environ.get(name) for name in PINNED):
         return {}
