@@ -66,7 +66,7 @@ class Context(NamedTuple):
 
 
 class Cores(NamedTuple):
-    """How threads and oneCCL's workers divide the cores of a rank, as values of variables; None where one is not set."""
+    """How threads and oneCCL's workers divide the cores of a rank: values of variables, None where one is not set."""
 
     threads: str | None
     affinity: str | None
@@ -157,8 +157,8 @@ def divide_cores(context: Context) -> Cores:
     """Return the division; what the user has set for the workers decides where they run, before what we would set."""
     own = has_own_cores(context)
     total, asked = count_cores(context, own=own), count_workers(context)
-    # A rank without a core to spare does the work of oneCCL's workers itself, as oneCCL decides where it knows the cores
-    # of a rank (src/common/env/env.cpp).
+    # A rank without a core to spare does the work of oneCCL's workers itself, as oneCCL decides where it knows the
+    # cores of a rank (src/common/env/env.cpp).
     offload = "0" if context.process.training and asked and asked >= total else None
     workers = 0 if (context.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
     worker_cpus = place_workers(context, workers, own=own)

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from entrypoint.world.model import World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
-PRELOADS = (
-    (
-        "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
-        "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
-    ),
-    (OPENMP,),
-)
+PRELOADS = (("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"), (OPENMP,))
 MPI_ROOT = "/usr/local"
+# Reasons that are too long for the table.
+NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
+NO_NAME = "torch 2.4 meets at the host's own name, which does not resolve here"
+NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills ranks at its end"
+SHARED_CORES = (
+    "under a quota the cores are shared, and every container's first rank would be bound to the first of them"
+)
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
@@ -58,16 +59,15 @@ def is_nameless(context: Context) -> bool:
 
 def local_address(context: Context) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
-    single = context.world.launcher == ALONE and context.world.master in (None, "") and context.process.training
+    world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
-    needed = single and (context.world.sizes[1] > 1 or context.process.kind == ANY)
-    one_node = context.world.launcher == TORCHRUN and context.process.training and not context.world.several_nodes
-    needed = needed or (one_node and bool(context.environ.get("PET_RDZV_ENDPOINT")))
-    return "127.0.0.1" if needed or is_nameless(context) else None
+    alone = world.launcher == ALONE and (world.sizes[1] > 1 or context.process.kind == ANY)
+    one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
+    return "127.0.0.1" if (context.process.training and one_node) or is_nameless(context) else None
 
 
 def required_size(context: Context) -> str | None:
-    """Return the size of the world: a rank for each node or more, where the NUMA nodes of this one were counted."""
+    """Return the size of the world: at least a rank for each node, where those of this one follow from its cores."""
     unknown = context.world.several_nodes and "local_size" in context.world.guessed
     size = f"{context.world.nodes[0]}:" if unknown else context.world.size_text
     return size if context.process.training else None
@@ -76,6 +76,9 @@ def required_size(context: Context) -> str | None:
 def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
+    process, world = context.process, context.world
+    has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra")
+    provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
     return (
         ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
         ("KMP_BLOCKTIME", "1" if has_iomp(context) else None, "idle threads give their core back after 1 ms"),
@@ -83,24 +86,19 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("LD_PRELOAD", preload(context), "tcmalloc and Intel's OpenMP"),
         ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
         ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
-        ("CCL_KVS_IFACE", route if has_ccl else None,
-         "the route to the master; without a network oneCCL finds no interface, lo included"),
+        ("CCL_KVS_IFACE", route if has_ccl else None, NO_INTERFACE),
         ("PET_LOCAL_ADDR", local_address(context), "the host's own name need not resolve"),
-        ("NSS_WRAPPER_HOSTNAME", host_name(context),
-         "torch 2.4 meets at the host's own name, which does not resolve here"),
+        ("NSS_WRAPPER_HOSTNAME", host_name(context), NO_NAME),
         ("CCL_WORKER_COUNT", "1" if has_ccl else None, "without it accelerate takes gloo and does not say so"),
         ("CCL_WORKER_OFFLOAD", cores.offload, "no core to spare for oneCCL's workers, so that threads do their work"),
         ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
-        ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None,
-         "the mpi transport hangs under torchrun, and hydra kills ranks at its end"),
-        ("I_MPI_ROOT", MPI_ROOT if context.process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") else None, "Intel MPI"),
-        ("FI_PROVIDER_PATH",
-         next((path for path in PROVIDERS if context.process.has_file(f"{path}/libtcp-fi.so")), None), "Intel MPI"),
-        ("I_MPI_PIN", None if context.machine.owned else "0",
-         "under a quota the cores are shared, and every container's first rank would be bound to the first of them"),
+        ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None, NO_MPI_TRANSPORT),
+        ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
+        ("FI_PROVIDER_PATH", provider, "Intel MPI"),
+        ("I_MPI_PIN", None if context.machine.owned else "0", SHARED_CORES),
         ("MULTINODE_WORLD_SIZE", required_size(context), "what was asked for"),
-        ("MULTINODE_JOB", (context.process.training and context.world.job) or None, "only its ranks share this"),
-    )  # fmt: skip
+        ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
+    )
 
 
 def is_training(world: World) -> bool:
@@ -109,11 +107,8 @@ def is_training(world: World) -> bool:
 
 
 def is_offline(routes: str | None, routes6: str | None) -> bool:
-    """Return whether no route leads anywhere but to loopback, as with `docker run --network none`.
-
-    The table of IPv4 has a head and leaves loopback out, that of IPv6 has neither (/proc/net/route, ipv6_route).
-    """
-    if routes is None or routes.count("\n") > 1:
+    """Return whether no route leads anywhere but to loopback, as with `docker run --network none`."""
+    if routes is None or routes.count("\n") > 1:  # the table of IPv4 has a head, and leaves loopback out
         return False
     return all(line.endswith(" lo") for line in (routes6 or "").splitlines())
 
@@ -148,13 +143,10 @@ def warn_lost(context: Context) -> list[str]:
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:
-    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod.
-
-    A worker of torchrun has all of them; of ranks set by hand, torch wants a port, and an address without brackets.
-    """
+    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod."""
     if world.rank is None:
         return []
-    if world.launcher == TORCHRUN_WORKER:
+    if world.launcher == TORCHRUN_WORKER:  # set by hand, they may lack a port, or have an address in brackets
         rows = (("MASTER_ADDR", world.master), ("MASTER_PORT", world.port))
         wrong = ((name, str(value)) for name, value in rows if environ.get(name) != str(value))
         return [Setting(name, value, "as torch reads it") for name, value in wrong]
