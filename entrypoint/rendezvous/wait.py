@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import TYPE_CHECKING, Callable
 
@@ -14,7 +13,6 @@ from entrypoint.world.model import TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import FrameType
 
     from entrypoint.world.model import World
 
@@ -41,7 +39,7 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
 
 
 def name_source(world: World, environ: Mapping[str, str]) -> str:
-    """Return where to name another master: in the variable that named this one, or that goes before a list of hosts."""
+    """Return where to name another master: in the variable that named this one, or in one that goes before it."""
     if world.launcher != TORCHRUN:
         return "MASTER_ADDR"
     names = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
@@ -49,26 +47,14 @@ def name_source(world: World, environ: Mapping[str, str]) -> str:
 
 
 def wait_for_name(name: str, source: str, seconds: int, resolves: Callable[[str], bool]) -> bool:
-    """Wait until a name resolves; return whether it was late. Raise Refusal after some seconds.
-
-    source: where the name is from.
-    """
+    """Wait until a name, which is from a source, resolves; return whether it was late. Raise Refusal after seconds."""
     if resolves(name):
         return False
-    before = signal.signal(signal.SIGTERM, stop)
     deadline = time.monotonic() + seconds
     print_note(f"waiting until {name} resolves, {seconds} s at most")
-    try:
-        while time.monotonic() < deadline:
-            time.sleep(PAUSE)
-            if resolves(name):
-                return True
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    while time.monotonic() < deadline:
+        time.sleep(PAUSE)
+        if resolves(name):
+            return True
     remedy = f"the name or address of the node of rank 0 in {source}"
     raise Refusal(f"the master's name did not resolve within {seconds} s", name, remedy, LATER)
-
-
-def stop(number: int, _: FrameType | None) -> None:
-    """End this process as a signal would: one that is the first of its container gets none without a handler."""
-    raise SystemExit(128 + number)
