@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 # Names of programs and modules that start ranks on other hosts, in the launcher of an MPIJob. A torchrun does not.
 RANKS_ELSEWHERE = {
-    "mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "launch", "accelerate-launch", "deepspeed", "horovodrun",
-    "multinode",
-}  # fmt: skip
+    *("mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "horovodrun"),
+    *("launch", "accelerate-launch", "deepspeed", "multinode"),
+}
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
@@ -68,8 +68,8 @@ def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -
     counts = starts or is_python(job)
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=job.trains or start is not None)
-    if start is not None:
-        check_start(job, start, environ, world)
+    if start is not None and start.program in (TORCHRUN, starters.ACCELERATE):
+        alone.check_typed(environ, world, start.program, find_script(job.words) or "SCRIPT.py")
     notes += [
         *world.notes,
         *check_world(job, described, world),
@@ -112,13 +112,6 @@ def find_world(
 def name_task(job: jobs.Job) -> str:
     """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
     return os.path.basename(find_script([job.name, *job.words]) or job.name)
-
-
-def check_start(job: jobs.Job, start: starters.Start, environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a typed program that would start its ranks in another world than was meant."""
-    script = find_script(job.words) or "SCRIPT.py"
-    if start.program in (TORCHRUN, starters.ACCELERATE):
-        alone.check_typed(environ, world, start.program, script)
 
 
 def find_script(words: Iterable[str]) -> str:

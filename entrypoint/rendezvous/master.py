@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def check_master(world: World) -> None:
     """Raise Refusal for a rank 0 that is not where the others expect it, or whose port is taken.
 
-    Print a note where that may be meant. The agents of an elastic rendezvous find out among themselves who binds the
-    port, so only a rank 0 that is known beforehand is asked for it.
+    Print a note where that may be meant: agents of an elastic rendezvous find out among themselves who has the port.
     """
     if world.launcher == TORCHRUN_WORKER or world.master is None:
         return
@@ -73,10 +72,9 @@ def warn_choice(world: World, interface: str | None, routes: Sequence[Route]) ->
 
 
 def list_choices(master: str, routes: Sequence[Route]) -> list[str]:
-    """Return the interfaces of this node, `eth0 (192.0.2.2)`, if it is the master and the name chooses none of them.
+    """Return the interfaces of this node, `eth0 (192.0.2.2)`, if it is the master by a name that chooses none of them.
 
-    The name may be on loopback, or mean another network on the other nodes; an address is the same everywhere. A
-    bridge, as an engine has one, leads to containers of this machine.
+    An address is the same everywhere; a bridge, as engines have one, leads to containers of this machine.
     """
     address = find_both_ends(master)[0]
     if (address == master.partition("%")[0] and not is_loopback(address)) or not is_here(master):

@@ -90,9 +90,9 @@ def prepare_restarts(world: World, described: Mapping[str, str], environ: Mappin
 def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return what torchrun has to know of this node in a rendezvous of several, as variables that nobody has set.
 
-    Torchrun takes a node for the host of an elastic rendezvous only if it finds the endpoint among its own names, and
-    gives the others its host name, which may be on loopback (/etc/hosts of Debian) or unknown to them. Where the port
-    is taken, another agent on this node is the host already.
+    Torchrun takes a node for the host of an elastic rendezvous only if the endpoint is among its own names, and gives
+    the others its host name, which may be on loopback or unknown to them. Where the port is taken, another agent on
+    this node is the host already.
     """
     if world.launcher != TORCHRUN or not world.several_nodes:
         return []
@@ -116,9 +116,8 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
 def check_backend(world: World, environ: Mapping[str, str]) -> None:
     """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
 
-    Torchrun reads a master only for `static` (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
-    node waits for the others on its own loopback. The master does not become the endpoint here, because nodes that
-    meet at an endpoint are not numbered by PET_NODE_RANK.
+    Torchrun reads a master for `static` alone (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
+    node waits on its own loopback. The master cannot become the endpoint: nodes that meet there have no PET_NODE_RANK.
     """
     backend = environ.get("PET_RDZV_BACKEND") or "static"
     if world.launcher != TORCHRUN or backend == "static" or environ.get("PET_RDZV_ENDPOINT"):
@@ -130,10 +129,7 @@ def check_backend(world: World, environ: Mapping[str, str]) -> None:
 
 
 def check_endpoint(name: str) -> None:
-    """Raise Refusal for a name that this node shares with others, each of which would be host and train by itself.
-
-    A node that has none of the addresses cannot tell several nodes from one on several networks.
-    """
+    """Raise Refusal for a name that this node shares with others, each of which would be host and train by itself."""
     here, elsewhere = split_addresses(name)
     if here and elsewhere:
         one = "of a container or pod, or of a headless service for that one alone"
