@@ -17,7 +17,7 @@ from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from entrypoint.facts import Facts
 
@@ -121,44 +121,34 @@ def find_script(words: Iterable[str]) -> str:
 
 def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    python = is_python(job)
-    found = note_refusal(job, lambda: alone.check(environ, world)) if job.trains or python else []
-    if found:
-        return found
-    notes = alone.warn_indexed(environ, world) if job.trains or python else []
+    notes, python = [], is_python(job)
+    if job.trains or python:
+        try:
+            alone.check(environ, world)
+        except Refusal as refusal:
+            if job.trains:
+                raise
+            return [refusal.note]
+        notes += alone.warn_indexed(environ, world)
     notes += [] if job.trains else check_launcher(job, world, environ)
     return notes + (check_python(job, world, environ) if python and world.launcher == TORCHRUN else [])
-
-
-def note_refusal(job: jobs.Job, check: Callable[[], None]) -> list[str]:
-    """Return what a check refuses as a note, unless it is about a training of ours, for which it is raised."""
-    try:
-        check()
-    except Refusal as refusal:
-        if job.trains:
-            raise
-        return [refusal.note]
-    return []
 
 
 def check_launcher(job: jobs.Job, world: World, environ: Mapping[str, str]) -> list[str]:
     """Return a note for a script that a shell starts in the launcher of an MPIJob, where no worker takes part.
 
-    Raise Refusal where a Python is typed. What names a program that starts ranks, or may be one, is left alone.
+    Raise Refusal where a Python is typed. What names a program that starts ranks is left alone.
     """
     plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
     words = " ".join([job.name, *job.words]).translate(APART).split()
     script = find_script(words)
     if world.launcher != MPIJOB_LAUNCHER or not plain or not script or any(map(may_start_ranks, words)):
         return []
-    fact, instead = (
-        "a script in the launcher of an MPIJob runs there alone, without the workers",
-        f"{script} without python3",
-    )
+    fact = "a script in the launcher of an MPIJob runs there alone, without the workers"
+    instead = f"{script} without python3 is started on the hosts of the hostfile"
     if is_python(job) and environ.get(SIZE) != "1":
-        remedy = f"{instead} is started on the hosts of the hostfile; {SIZE}=1 where it is meant to run here alone"
-        raise Refusal(fact, script, remedy)
-    return [f"{fact}: {script}; {instead} is started on the hosts of the hostfile"]
+        raise Refusal(fact, script, f"{instead}; {SIZE}=1 where it is meant to run here alone")
+    return [f"{fact}: {script}; {instead}"]
 
 
 def may_start_ranks(word: str) -> bool:
@@ -177,12 +167,12 @@ def check_python(job: jobs.Job, world: World, environ: Mapping[str, str]) -> lis
     Raise Refusal for a script on several nodes: each would train a model of its own, and write it where the others do.
     """
     letter, code, _ = starters.find_code(job.words)
-    if not code or (letter == "m" and code in starters.MODULES) or (not letter and not code.endswith(".py")):
+    is_module = letter == "m" and code not in starters.MODULES
+    if not is_module and (letter or not code.endswith(".py")):
         return []
-    instead = {
-        "m": f"torchrun -m {code} starts ranks of one training",
-        "c": f"as a file, FILE.py without {job.name} is started by torchrun",
-    }.get(letter, f"{code} without {job.name} is started by torchrun, as ranks of one training")
+    instead = f"{code} without {job.name} is started by torchrun, as ranks of one training"
+    if is_module:
+        instead = f"torchrun -m {code} starts ranks of one training"
     fact = f"{job.name} starts one process on every node, each by itself"
     if not letter and world.several_nodes and environ.get(SIZE) != "1":
         remedy = f"{instead}; {SIZE}=1 where every node is meant to run it by itself"

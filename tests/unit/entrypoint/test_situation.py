@@ -39,7 +39,7 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         (["python3", "train.py"], {**NODES, "PET_NNODES": "1", "PET_NODE_RANK": "0"}, "noted", "train.py without"),
         (["python3", "-m", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
         (["python3", "-um", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
-        (["python3", "-c", "1"], NODES, "noted", "FILE.py without python3"),
+        (["python3", "-c", "1"], NODES, "", ""),
         (["python3", "-m", "torch.distributed.run", "train.py"], NODES, "", ""),
         (["python3", "-V"], NODES, "", ""),
         (["bash", "train.py"], NODES, "", ""),
