@@ -8,8 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import is_path, private_path, read_file
-from entrypoint.machine.places import expand_user
+from entrypoint.machine.files import private_path, read_file
 from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
@@ -55,13 +54,17 @@ def read_program(job: jobs.Job, stack: Stack, environ: Mapping[str, str], world:
     """
     many = world.sizes[1] > 1
     if job.kind == jobs.TASK:
-        return read_task(job, stack, environ, world.sizes[1])
-    if job.kind == jobs.SMOKE:
-        return read_smoke(job, stack, f"{root}/smoke.py", many=many)
-    if job.kind == jobs.SCRIPT:
+        program = read_task(job, stack, environ, many=many)
+    elif job.kind == jobs.SMOKE:
+        program = read_smoke(job, stack, f"{root}/smoke.py", many=many)
+    elif job.kind == jobs.SCRIPT:
         given = read_given(job.words, read_file, strict=False)
-        return keep_own(Program([job.name, *job.words], [], given, defaults=(ON_CPU,)), environ)
-    return Program([job.name, *job.words], [], {})
+        program = Program([job.name, *job.words], [], given, defaults=(ON_CPU,))
+    else:
+        program = Program([job.name, *job.words], [], {})
+    # What the environment has already is the image's, not the user's.
+    new = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
+    return program._replace(defaults=new)
 
 
 def read_smoke(job: jobs.Job, stack: Stack, script: str, *, many: bool) -> Program:
@@ -74,23 +77,21 @@ def read_smoke(job: jobs.Job, stack: Stack, script: str, *, many: bool) -> Progr
     return Program([script, *words], made.notes, given, as_settings(made.environ))
 
 
-def read_task(job: jobs.Job, stack: Stack, environ: Mapping[str, str], ranks: int) -> Program:
+def read_task(job: jobs.Job, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
     """Return the program of a task, if this image has all that it needs."""
     task, image = find_task(job.name), Image(stack, environ)
     script = check_image(task, image)
     if job.helps:
         return Program([script, "--help"], [], {})
-    program = complete(task, script, job.words, stack, many=ranks > 1)
-    program = expand_home(task.name, program, environ.get("HOME", ""))
-    found = check_given(task, program.given, image, ranks)
+    program = complete(task, script, job.words, stack, many=many)
+    if program.given.get(OUTPUT_DIR) == "":
+        raise Refusal(
+            "the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
+        )
+    found = check_given(task, program.given, image)
     copy = f"; a corrected copy can be mounted at {script}"
     notes = [*program.notes, *(f"{note}{copy}" for note in warn_failing(task, image))]
-    return keep_own(program._replace(notes=notes, defaults=(*program.defaults, *found)), environ)
-
-
-def keep_own(program: Program, environ: Mapping[str, str]) -> Program:
-    """Return a program without defaults that the environment has already: those are the image's, not the user's."""
-    return program._replace(defaults=tuple(each for each in program.defaults if environ.get(each.name) != each.value))
+    return program._replace(notes=notes, defaults=(*program.defaults, *found))
 
 
 def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:
@@ -105,15 +106,13 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
     check_first(task, asked)
     made = adapt(asked, task.kind, stack, many=many)
     names = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *made.flags) if flag.name}
-    defaults = list_defaults(task, stack, many=many)
-    left = choose_defaults(defaults, names, task)
+    left = choose_defaults(list_defaults(task, stack, many=many), names, task)
     words = [word for flag in (*left, *made.flags) for word in flag.words()]
     given = read_given(words, read_file, strict=True)
     if task.kind == ACCELERATE:  # some of its flags went into the environment
         given = {**read_given(typed, read_file, strict=True), **given}
-    notes = made.notes + warn_prefix(defaults, {flag.name for flag in left} | names.keys())
     own = (ON_CPU,) if task.kind == ACCELERATE else ()
-    return Program([script, *words], notes, given, as_settings(made.environ), own)
+    return Program([script, *words], made.notes, given, as_settings(made.environ), own)
 
 
 def complete_file(task: Task, script: str, path: str, stack: Stack, *, many: bool) -> Program:
@@ -145,15 +144,6 @@ def find_value(flag: Flag, given: Mapping[str, object]) -> object:
     return next((value for value in given.values() if str(value) == text), True if text == "True" else text)
 
 
-def warn_prefix(defaults: list[Flag], names: set[str]) -> list[str]:
-    """Return a note where the default prefix of T5 is left out: the name of a model need not say what it is."""
-    without = [flag for flag in defaults if flag.name == "source_prefix" and flag.name not in names]
-    return [
-        f"{show(flag)} is left out, as for a model that is no T5: type a prefix if this one wants it"
-        for flag in without
-    ]
-
-
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
     alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
@@ -166,11 +156,9 @@ def check_first(task: Task, asked: list[Flag]) -> None:
     """Raise Refusal for a word before the first flag, which would become a value of the last default."""
     if not asked or asked[0].name or asked[0].values[0] in ("-h", "--"):
         return
-    shown = hide([asked[0].values[0]])[0]
-    if shown.startswith("-") and shown[1:2].isalpha():
-        raise Refusal(f"a flag of {task.name} begins with two dashes", shown, f"-{shown}")
     file = f", or {task.name} FILE.json for all arguments" if task.kind == TRAINER else ""
-    raise Refusal(f"{task.name} takes no word before its flags", shown, f"{task.name} --name value{file}")
+    word = hide([asked[0].values[0]])[0]
+    raise Refusal(f"{task.name} takes no word before its flags", word, f"{task.name} --name value{file}")
 
 
 def is_argfile(words: list[str]) -> bool:
@@ -211,32 +199,10 @@ def read_given(words: list[str], read: Callable[[str], str | None], *, strict: b
     return {plain(flag.name): " ".join(flag.values[:count]) if flag.values else True for flag in flags}
 
 
-def find_output(given: Mapping[str, object]) -> str | None:
-    """Return the directory for results; None if none is given, or if it is a URL or cannot be a path."""
-    directory = given.get(OUTPUT_DIR)
-    if not isinstance(directory, str) or not directory or "://" in directory or not is_path(directory):
-        return None
-    return directory
-
-
 def read_batch(given: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
     numbers = [whole(str(given.get(name, default))) for name, default in BATCH]
     return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
-
-
-def expand_home(name: str, program: Program, home: str) -> Program:
-    """Return the program of a task with a whole path for the directory for results, where that begins with `~`.
-
-    The Trainer expands it (transformers/training_args.py), and so does a shell, if nobody has quoted it. Raise Refusal
-    for an empty one.
-    """
-    typed = program.given.get(OUTPUT_DIR)
-    if typed == "":
-        raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{name}")
-    if not isinstance(typed, str) or not typed.startswith("~"):
-        return program
-    return set_argument(name, program, OUTPUT_DIR, expand_user(typed, home))
 
 
 def set_argument(name: str, program: Program, argument: str, value: str | int) -> Program:

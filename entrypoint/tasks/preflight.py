@@ -41,12 +41,6 @@ REPORTERS = {
     "azure_ml": ("azureml-core",), "comet_ml": ("comet-ml",), "flyte": ("flytekit",),
     "neptune": ("neptune", "neptune-client"), "tensorboard": ("tensorboard", "tensorboardx"),
 }  # fmt: skip
-# The flags by which the Trainer evaluates; either of the last two is enough (transformers/training_args.py).
-EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
-# Tasks whose scripts fail as soon as several ranks evaluate, after an epoch: they gather the labels of the ranks as
-# lists, and a tensor of one rank is joined to that of another image of the next (transformers/trainer.py,
-# evaluation_loop; accelerate/utils/operations.py).
-FAIL_WITH_RANKS = ("object-detection", "instance-segmentation", "instance-segmentation-no-trainer")
 # Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 # From here on nltk reads punkt_tab in the place of punkt.
@@ -84,13 +78,9 @@ def check_image(task: Task, image: Image) -> str:
     return script
 
 
-def check_given(task: Task, given: Mapping[str, object], image: Image, ranks: int) -> list[Setting]:
-    """Raise Refusal for arguments with which a task would fail after minutes or hours; return variables that it needs.
-
-    ranks: how many processes train.
-    """
+def check_given(task: Task, given: Mapping[str, object], image: Image) -> list[Setting]:
+    """Raise Refusal for arguments with which a task would fail late; return variables that it needs."""
     check_reporters(task, given, image)
-    check_evaluation(task, given, ranks)
     check_directory(task, given)
     nltk = re.findall(r"\d+", find_version(image.sites, "nltk") or "")
     return find_nltk(task, given, image.environ, new=tuple(map(int, nltk)) >= SINCE_TAB)
@@ -135,19 +125,6 @@ def check_reporters(task: Task, given: Mapping[str, object], image: Image) -> No
         if packages and all(map(image.lacks, packages)):
             remedy = f"{install(packages[:1])}, or --report_to none"
             raise Refusal("this image has no package for what --report_to names", name, remedy)
-
-
-def check_evaluation(task: Task, given: Mapping[str, object], ranks: int) -> None:
-    """Raise Refusal for a task of several ranks that would train for an epoch, and then fail as they evaluate.
-
-    Without the Trainer, a script always evaluates.
-    """
-    flags = [f"--{each}" for each in EVALUATES if is_true(given.get(each)) and given[each] != "no"]
-    if task.name not in FAIL_WITH_RANKS or ranks < 2 or not (flags or task.kind == ACCELERATE):
-        return
-    remedy = "--nproc 1 on one node" if task.kind == ACCELERATE else "--do_train alone, or --nproc 1 on one node"
-    value = ", ".join([*flags, f"{ranks} ranks"])
-    raise Refusal(f"the script of {task.name} cannot evaluate with several ranks", value, remedy)
 
 
 def check_directory(task: Task, given: Mapping[str, object]) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
 from entrypoint.errors import WORLD, Refusal
-from entrypoint.machine.files import read_file, read_text, write_in_private
+from entrypoint.machine.files import is_path, read_file, read_text, write_in_private
 from entrypoint.machine.image import release
 from entrypoint.machine.places import expand_user
 from entrypoint.machine.shared import Busy, Shared, make_shared, open_shared
@@ -34,7 +34,7 @@ from entrypoint.rendezvous.agree import agree, tell_refused
 from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import spell_out
-from entrypoint.tasks.arguments import Program, find_output, read_given, set_argument
+from entrypoint.tasks.arguments import Program, read_given, set_argument
 from entrypoint.tasks.checkpoints import PREFIX, STATE, digest_state, find_last, list_steps, read_object
 from entrypoint.tasks.command import load_loosely
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
@@ -117,12 +117,12 @@ def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[st
 
     None for a URL, what cannot be a path, and for a command that trains nothing.
     """
-    if job.kind != jobs.SCRIPT:
-        return find_output(given), False
-    for value in (*(given.get(name) for name in OUTPUTS), environ.get(RESULTS)):
+    own = (*(given.get(name) for name in OUTPUTS), environ.get(RESULTS))
+    for value in own if job.kind == jobs.SCRIPT else (given.get(OUTPUT_DIR),):
         if isinstance(value, str) and value:
-            return find_output({OUTPUT_DIR: expand_user(value, environ.get("HOME", ""))}), False
-    return OUTPUT, True
+            path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
+            return (path if "://" not in path and is_path(path) else None), False
+    return (OUTPUT, True) if job.kind == jobs.SCRIPT else (None, False)
 
 
 def plan_run(
@@ -132,7 +132,7 @@ def plan_run(
 
     Raise Refusal for a release of the Trainer that empties the directory.
     """
-    run = plan_task(job, program, world) if job.kind == jobs.TASK else plan_script(job, world, environ)
+    run = plan_task(job, program, world, environ) if job.kind == jobs.TASK else plan_script(job, world, environ)
     if run is None:
         return program, None
     if job.kind == jobs.TASK and find_task(job.name).kind == TRAINER:
@@ -154,10 +154,10 @@ def plan_run(
     return program, run
 
 
-def plan_task(job: jobs.Job, program: Program, world: World) -> Run | None:
+def plan_task(job: jobs.Job, program: Program, world: World, environ: Mapping[str, str]) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
     given, task = program.given, find_task(job.name)
-    directory = find_output(given)
+    directory, _ = find_results(job, given, environ)
     if not job.trains or directory is None or (task.kind == TRAINER and not is_true(given.get("do_train"))):
         return None
     typed = read_given(job.words, read_file, strict=True)

@@ -65,29 +65,6 @@ def test_a_script_that_is_not_there_is_refused(stack: Stack, examples: str | Non
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "ranks", "refused"),
-    [
-        ("object-detection", {"do_eval": True}, 2, True),
-        ("object-detection", {"eval_strategy": "epoch"}, 2, True),
-        ("object-detection", {"do_eval": "False", "do_train": True, "eval_strategy": "no"}, 2, False),
-        ("object-detection", {"do_eval": True}, 1, False),
-        ("instance-segmentation-no-trainer", {"seed": "1"}, 2, True),
-        ("object-detection-no-trainer", {"seed": "1"}, 2, False),
-        ("qa", {"do_eval": True}, 2, False),
-    ],
-)
-def test_what_fails_as_several_ranks_evaluate_is_refused(
-    stack: Stack, name: str, given: dict[str, object], ranks: int, refused: bool
-) -> None:
-    try:
-        assert check_given(find_task(name), given, Image(stack, {}), ranks) == []
-    except Refusal as refusal:
-        assert refused and f"{ranks} ranks" in refusal.value
-    else:
-        assert not refused
-
-
-@pytest.mark.parametrize(
     ("given", "there", "nltk", "refused"),
     [
         ({"predict_with_generate": True}, "", "nltk-3.9.1", True),
@@ -105,9 +82,9 @@ def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
     (brought / there).mkdir(parents=True)
     environ = {"HF_HOME": str(tmp_path / "hf")}
     try:
-        found = check_given(find_task("summarization"), given, Image(stack, environ), 1)
+        found = check_given(find_task("summarization"), given, Image(stack, environ))
         assert [(each.name, each.value) for each in found] == [("NLTK_DATA", str(brought))]
-        own = check_given(find_task("summarization"), given, Image(stack, {**environ, "NLTK_DATA": str(brought)}), 1)
+        own = check_given(find_task("summarization"), given, Image(stack, {**environ, "NLTK_DATA": str(brought)}))
         assert own == []
     except Refusal as refusal:
         assert refused and "prefetch summarization" in refusal.remedy
@@ -133,18 +110,18 @@ def test_a_script_that_was_seen_to_fail_is_said(stack: Stack, tmp_path: Path, na
 
 def test_a_directory_that_a_script_ignores_is_refused(stack: Stack) -> None:
     with pytest.raises(Refusal) as caught:
-        check_given(find_task("mae"), {"train_dir": "/d"}, Image(stack, {}), 1)
+        check_given(find_task("mae"), {"train_dir": "/d"}, Image(stack, {}))
     assert (caught.value.value, caught.value.code) == ("--train_dir /d", 2)
-    assert check_given(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, Image(stack, {}), 1) == []
-    assert check_given(find_task("image-classification"), {"train_dir": "/d"}, Image(stack, {}), 1) == []
+    assert check_given(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, Image(stack, {})) == []
+    assert check_given(find_task("image-classification"), {"train_dir": "/d"}, Image(stack, {})) == []
 
 
 def test_one_of_two_packages_is_enough_to_report(stack: Stack) -> None:
     image = Image(stack, {"PATH": "/nowhere"})
     image.asked = True
-    assert check_given(find_task("glue"), {"report_to": "tensorboard"}, image, 1) == []
+    assert check_given(find_task("glue"), {"report_to": "tensorboard"}, image) == []
     with pytest.raises(Refusal) as caught:
-        check_given(find_task("glue"), {"report_to": ["tensorboard", "azure_ml"]}, image, 1)
+        check_given(find_task("glue"), {"report_to": ["tensorboard", "azure_ml"]}, image)
     assert caught.value.value == "azure_ml" and "pip install azureml-core" in caught.value.remedy
 
 

@@ -280,6 +280,12 @@ def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path
     ("job", "given", "expected"),
     [
         (Job(TASK, "qa", []), {"output_dir": "/a"}, ("/a", False)),
+        (Job(TASK, "qa", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
+        (Job(TASK, "qa", []), {"output_dir": "/a~"}, ("/a~", False)),
+        (Job(TASK, "qa", []), {"output_dir": ""}, (None, False)),
+        (Job(TASK, "qa", []), {"output_dir": 3}, (None, False)),
+        (Job(TASK, "qa", []), {"output_dir": "/a\0b"}, (None, False)),
+        (Job(TASK, "qa", []), {"output_dir": "/\ud800"}, (None, False)),
         (Job(SCRIPT, "x.py", []), {"output_dir": "/a"}, ("/a", False)),
         (Job(SCRIPT, "x.py", []), {"lr": "1"}, ("/mine", False)),
         (Job(SCRIPT, "x.py", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
