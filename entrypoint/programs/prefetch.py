@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.errors import USER, WORLD, Refusal, list_causes
+from entrypoint.errors import WORLD, Refusal, list_causes
 from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
@@ -27,10 +27,8 @@ OF_WEIGHTS = (
 PREFERRED = (("model", ".safetensors"), ("pytorch_model", ".bin"))
 # A log has no use for bars; the libraries read these at their import.
 BARS = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
-# What huggingface_hub raises for a file that is not in the cache, if it could not ask the hub; before 1.0 that is also
-# an EntryNotFoundError (huggingface_hub/utils/_errors.py).
-NOT_ASKED = "LocalEntryNotFoundError"
-MISSING = {"RepositoryNotFoundError", "EntryNotFoundError", "DatasetNotFoundError", "RevisionNotFoundError"}
+# What `datasets` raises for a name that the hub does not know, without the hub's answer.
+MISSING = "DatasetNotFoundError"
 AGAIN = "run it again: what is in the cache already is kept"
 
 
@@ -74,23 +72,16 @@ def fetch(wanted: Wanted, environ: Mapping[str, str]) -> None:
 def explain(error: BaseException, what: str, endpoint: str) -> Refusal:
     """Return the message for an error; what: kind and name of what was fetched."""
     chain = list_causes(error)
-    names = {base.__name__ for each in chain for base in type(each).__mro__}
-    codes = {code for each in chain if (code := find_status(each))}
-    numbers = {each.errno for each in chain if isinstance(each, OSError)}
-    if numbers & {errno.ENOSPC, errno.EDQUOT}:
+    codes = {find_status(each) for each in chain}
+    if {each.errno for each in chain if isinstance(each, OSError)} & {errno.ENOSPC, errno.EDQUOT}:
         return Refusal("the disk of the cache is full", what, f"a larger volume at HF_HOME, then {AGAIN}", WORLD)
-    if numbers & {errno.EACCES, errno.EROFS, errno.EPERM}:
-        return Refusal("the cache cannot be written", what, "a volume at HF_HOME that this user may write", USER)
-    if codes & {401, 403, 404} or (names & MISSING and NOT_ASKED not in names and not codes):
-        remedy = (
-            f"check name, configuration and revision; for a gated or private one ask for access on {endpoint}, and "
-        )
-        return Refusal("the hub gives no such thing to this user", what, f"{remedy}export HF_TOKEN", USER)
+    if codes & {401, 403, 404} or (codes == {None} and any(type(each).__name__ == MISSING for each in chain)):
+        check = "check name, configuration and revision; for a gated or private one ask for access on"
+        return Refusal("the hub gives no such thing to this user", what, f"{check} {endpoint}, and export HF_TOKEN")
     said = str(error).strip().splitlines()
     value = f"{what} from {endpoint}: {type(error).__name__}: {said[0] if said else ''}"
-    if isinstance(error, ValueError) and not codes and NOT_ASKED not in names:
-        return Refusal("the arguments do not fit what is there", value, "check the name and the configuration", USER)
-    return Refusal("it cannot be fetched", value, f"check the network, the proxy and HF_ENDPOINT, then {AGAIN}", WORLD)
+    remedy = f"check name and configuration, the network, the proxy and HF_ENDPOINT, then {AGAIN}"
+    return Refusal("it cannot be fetched", value, remedy, WORLD)
 
 
 def find_status(error: BaseException) -> int | None:
