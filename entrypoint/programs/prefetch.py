@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # How files of weights end, of any framework; of these only those in PREFERRED and adapters are fetched.
-OF_WEIGHTS = (
-    ".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".ot", ".onnx", ".gguf", ".tflite", ".ckpt", ".npz",
-)  # fmt: skip
+OF_WEIGHTS = ".safetensors .bin .pt .pth .h5 .msgpack .ot .onnx .gguf .tflite .ckpt .npz"
 # As transformers prefers them (transformers/modeling_utils.py): the beginning of the name, and its end.
 PREFERRED = (("model", ".safetensors"), ("pytorch_model", ".bin"))
 # A log has no use for bars; the libraries read these at their import.
@@ -93,11 +91,11 @@ def find_status(error: BaseException) -> int | None:
 def choose_files(names: Iterable[str], *, weights: bool) -> list[str]:
     """Return the files of a model that the examples read: all small ones on top, and one form of the weights."""
     top = [name for name in names if "/" not in name]
-    small = [name for name in top if not name.endswith(OF_WEIGHTS)]
+    small = [name for name in top if not name.endswith(tuple(OF_WEIGHTS.split()))]
     if not weights:
         return small
     forms = ([name for name in top if name.startswith(start) and name.endswith(end)] for start, end in PREFERRED)
-    adapter = [name for name in top if name.startswith("adapter_model") and name.endswith(OF_WEIGHTS)]
+    adapter = [name for name in top if name.startswith("adapter_model") and name not in small]
     return [*small, *next(filter(None, forms), []), *adapter]
 
 
@@ -140,5 +138,9 @@ def fetch_nltk(wanted: Wanted, environ: Mapping[str, str]) -> None:
 
 
 FETCH: dict[str, Callable[[Wanted, "Mapping[str, str]"], None]] = {
-    FILES: fetch_model, WEIGHTS: fetch_model, DATASET: fetch_dataset, METRIC: fetch_metric, NLTK: fetch_nltk,
-}  # fmt: skip
+    FILES: fetch_model,
+    WEIGHTS: fetch_model,
+    DATASET: fetch_dataset,
+    METRIC: fetch_metric,
+    NLTK: fetch_nltk,
+}

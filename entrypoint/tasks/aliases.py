@@ -36,14 +36,13 @@ class Alias(NamedTuple):
 
 # Data sets that the hub has moved to their owners, and to which it redirects. From huggingface_hub 1.16 on, `datasets`
 # finds none without an owner (huggingface/datasets#8612); transformers 5 is the first that takes a 1.x.
-OWNERS = {
-    "ag_news": "fancyzhx", "beans": "AI-Lab-Makerere", "cifar10": "uoft-cs", "cnn_dailymail": "abisee",
-    "cppe-5": "rishitdagli", "glue": "nyu-mll", "imdb": "stanfordnlp", "librispeech_asr": "openslr", "mnist": "ylecun",
-    "squad": "rajpurkar", "squad_v2": "rajpurkar", "swag": "allenai", "wikitext": "Salesforce", "wmt16": "wmt",
-    "xnli": "facebook",
-}  # fmt: skip
-DATASET, OWNED = "dataset_name", (5, 0)
-MOVED = tuple(Alias(f"{DATASET}={name}", OWNED, f"{DATASET}={owner}/{name}") for name, owner in OWNERS.items())
+OWNED = """
+AI-Lab-Makerere/beans Salesforce/wikitext abisee/cnn_dailymail allenai/swag facebook/xnli fancyzhx/ag_news nyu-mll/glue
+openslr/librispeech_asr rajpurkar/squad rajpurkar/squad_v2 rishitdagli/cppe-5 stanfordnlp/imdb uoft-cs/cifar10 wmt/wmt16
+ylecun/mnist
+"""
+DATASET = "dataset_name"
+MOVED = tuple(Alias(f"{DATASET}={name.partition('/')[2]}", (5, 0), f"{DATASET}={name}") for name in OWNED.split())
 NO_OWNER = "datasets finds no data set without its owner since huggingface_hub 1.16"
 
 # Of the Trainer and its scripts, read from the wheels of all minor releases from 4.30 to 5.23 (the fields of
@@ -85,10 +84,17 @@ WARMUP = {"warmup_ratio", "warmup_steps"}
 # Flags that are read here as well, each with the shortest beginning that argparse takes for it. A script refuses a
 # shorter one that several of its flags have.
 READ = {
-    "output_dir": "o", "do_train": "do_t", "overwrite_output_dir": "overwrite_o", "resume_from_checkpoint": "resu",
-    "predict_with_generate": "predict_", "save_only_model": "save_onl", "save_strategy": "save_str",
-    "max_steps": "max_s", "report_to": "rep", "bf16_full_eval": "bf16_",
-}  # fmt: skip
+    "output_dir": "o",
+    "do_train": "do_t",
+    "overwrite_output_dir": "overwrite_o",
+    "resume_from_checkpoint": "resu",
+    "predict_with_generate": "predict_",
+    "save_only_model": "save_onl",
+    "save_strategy": "save_str",
+    "max_steps": "max_s",
+    "report_to": "rep",
+    "bf16_full_eval": "bf16_",
+}
 
 
 class Flag(NamedTuple):

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
+from entrypoint.machine.files import read_file
 from entrypoint.machine.limits import BF16_UNITS, has_bf16
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.aliases import plain, split_flags
-from entrypoint.tasks.arguments import Program, set_argument
+from entrypoint.tasks.arguments import Program, read_given, set_argument
 from entrypoint.tuning.starters import ACCELERATE, ACCELERATE_FLAGS, find_starter, walk_options
 
 if TYPE_CHECKING:
@@ -48,15 +48,23 @@ def settle_bf16(
     if word == EMULATE or not (lacks or word == FLOAT32) or job.kind not in KINDS:
         return program
     why = NO_UNIT if lacks else f"{VARIABLE}={FLOAT32}"
+    typed = {each.name: each.value for each in program.typed}
+    asked = [PRECISION] if typed.get(PRECISION, environ.get(PRECISION)) == "bf16" else []
+    if asked:
+        others = [each for each in program.typed if each.name != PRECISION]
+        program = program._replace(typed=(*others, Setting(PRECISION, "no", why)))
     if job.kind in OURS:
+        flags = [name for name in FLAGS if is_true(program.given.get(name))]
+        asked = [*(f"--{name}" for name in flags), *asked]
         if several and not word:
-            check_alike(list_asked(program, environ), program.given)
-        program, asked = set_flags(job, program)
-    else:
-        told = list_typed(program.given or read_words(job.words)) if lacks else []
-        program, asked = warn(program, f"{' '.join(told)}: {why}, and emulates it, many times slower", told), []
-    program, others = set_accelerate(program, environ, why)
-    asked += others
+            check_alike(asked, program.given)
+        for name in flags:
+            program = set_argument(job.name, program, name, False)
+    elif lacks:
+        told = list_typed(program.given or read_given(job.words, read_file, strict=False))
+        program = warn(program, f"{' '.join(told)}: {why}, and emulates it, many times slower", told)
+    program, option = set_option(program)
+    asked += option
     insists = f"; {VARIABLE}={EMULATE} insists" if lacks else ""
     return warn(program, f"{' '.join(asked)}: trains in float32, because {why}{insists}", asked)
 
@@ -70,12 +78,6 @@ def read_choice(environ: Mapping[str, str]) -> str:
     return word
 
 
-def list_asked(program: Program, environ: Mapping[str, str]) -> list[str]:
-    """Return the flags and variables of a task that ask for bf16."""
-    flags = [f"--{name}" for name in FLAGS if is_true(program.given.get(name))]
-    return [*flags, *([PRECISION] if asks_accelerate(program, environ) else [])]
-
-
 def check_alike(asked: list[str], given: Mapping[str, object]) -> None:
     """Raise Refusal where this node would send float32, and others bf16: tensors of another size."""
     found = [f"--{name}" for name in EXCHANGED if is_true(given.get(name))]
@@ -85,39 +87,15 @@ def check_alike(asked: list[str], given: Mapping[str, object]) -> None:
         raise Refusal(f"{NO_UNIT}, and other nodes may have it, to which ranks would send bf16", value, remedy)
 
 
-def set_flags(job: jobs.Job, program: Program) -> tuple[Program, list[str]]:
-    """Return the program of a task without bf16, and which of its flags asked for it."""
-    asked = [name for name in FLAGS if is_true(program.given.get(name))]
-    for name in asked:
-        program = set_argument(job.name, program, name, False)
-    return program, [f"--{name}" for name in asked]
-
-
-def asks_accelerate(program: Program, environ: Mapping[str, str]) -> bool:
-    """Return whether a variable asks for bf16."""
-    typed = {each.name: each.value for each in program.typed}
-    return typed.get(PRECISION, environ.get(PRECISION)) == "bf16"
-
-
-def set_accelerate(program: Program, environ: Mapping[str, str], why: str) -> tuple[Program, list[str]]:
-    """Return a program for which accelerate takes float32, and which of its variables and options asked for bf16."""
-    asked = []
-    if asks_accelerate(program, environ):
-        asked.append(PRECISION)
-        others = tuple(each for each in program.typed if each.name != PRECISION)
-        program = program._replace(typed=(*others, Setting(PRECISION, "no", why)))
+def set_option(program: Program) -> tuple[Program, list[str]]:
+    """Return a program in which a typed `accelerate launch` has no bf16, and the option that asked for it."""
     starter, options = find_starter(program.words)
-    words, first = list(program.words), len(program.words) - len(options)
+    words, first, asked = list(program.words), len(program.words) - len(options), []
     for name, value, place in walk_options(options, ACCELERATE_FLAGS) if starter == ACCELERATE else ():
         if name == OPTION and value == "bf16":
             words[first + place] = words[first + place].removesuffix("bf16") + "no"
-            asked.append(f"{OPTION} bf16")
+            asked = [f"{OPTION} bf16"]
     return program._replace(words=words), asked
-
-
-def read_words(words: list[str]) -> dict[str, object]:
-    """Return what a typed program may read as its arguments, by name."""
-    return {plain(flag.name): flag.values[0] if flag.values else True for flag in split_flags(words)}
 
 
 def list_typed(given: Mapping[str, object]) -> list[str]:

@@ -32,9 +32,12 @@ SWITCHES_ON = ("1", "ON", "YES", "TRUE")
 USAGE = "prefetch qa --model_name_or_path MODEL --dataset_name DATASET"
 # The flags of a script that name a model or a part of one.
 MODELS = {
-    "model_name_or_path": WEIGHTS, "config_name": FILES, "tokenizer_name": FILES, "image_processor_name": FILES,
+    "model_name_or_path": WEIGHTS,
+    "config_name": FILES,
+    "tokenizer_name": FILES,
+    "image_processor_name": FILES,
     "feature_extractor_name": FILES,
-}  # fmt: skip
+}
 
 
 class Wanted(NamedTuple):

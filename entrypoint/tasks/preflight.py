@@ -31,16 +31,19 @@ if TYPE_CHECKING:
     from entrypoint.machine.image import Stack
     from entrypoint.tasks.table import Task
 
-# Any other user than root installs into a home of its own, where no other user of the image finds a package.
-FROM_THIS = "as USER root in an image FROM this one"
 LIST = "import importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
 # What --report_to takes, and the packages of which it needs one (transformers/integrations/integration_utils.py). Any
 # other name is that of its package.
 REPORTERS = {
-    "all": (), "none": (), "kubeflow": (),
-    "azure_ml": ("azureml-core",), "comet_ml": ("comet-ml",), "flyte": ("flytekit",),
-    "neptune": ("neptune", "neptune-client"), "tensorboard": ("tensorboard", "tensorboardx"),
-}  # fmt: skip
+    "all": (),
+    "none": (),
+    "kubeflow": (),
+    "azure_ml": ("azureml-core",),
+    "comet_ml": ("comet-ml",),
+    "flyte": ("flytekit",),
+    "neptune": ("neptune", "neptune-client"),
+    "tensorboard": ("tensorboard", "tensorboardx"),
+}
 # Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 # From here on nltk reads punkt_tab in the place of punkt.
@@ -106,9 +109,9 @@ def warn_failing(task: Task, image: Image) -> list[str]:
 
 
 def install(names: Iterable[str]) -> str:
-    """Return how to install packages for all users of an image."""
+    """Return how to install packages for all users of an image; any but root would install into his own home."""
     index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*names} else ""
-    return f"pip install {index}{' '.join(names)} {FROM_THIS}"
+    return f"pip install {index}{' '.join(names)} as USER root in an image FROM this one"
 
 
 def check_reporters(task: Task, given: Mapping[str, object], image: Image) -> None:

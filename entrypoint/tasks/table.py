@@ -142,7 +142,8 @@ ROWS = (
     Task(
         "xnli",
         "inference across languages",
-        "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en " + TRAIN
+        "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en "
+        + TRAIN
         + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 5e-5 --num_train_epochs 2",
         data=XNLI,
         metrics=("xnli",),
@@ -204,8 +205,12 @@ ROWS = (
     Task(
         "translation",
         "English to Romanian",
-        T5 + "--source_prefix translate~English~to~Romanian:~ " + ROMANIAN
-        + "--predict_with_generate " + TRAIN + BOTH.format(4),
+        T5
+        + "--source_prefix translate~English~to~Romanian:~ "
+        + ROMANIAN
+        + "--predict_with_generate "
+        + TRAIN
+        + BOTH.format(4),
         metrics=("sacrebleu",),
     ),
     Task(
@@ -215,7 +220,7 @@ ROWS = (
         metrics=("sacrebleu",),
     ),
     Task("generation", "text from a prompt", "--model_type gpt2 " + GPT2),
-)  # fmt: skip
+)
 TASKS = {task.name: task for task in ROWS}
 
 
